@@ -94,13 +94,13 @@ pub enum AgentError {
     Refused(#[from] Refusal),
     /// It has not proved that it has the token.
     #[error("it has not proved that it has the token; is it the agent you meant?")]
-    Unproved,
+    TokenNotProved,
     /// It failed, and says why.
     #[error("{0}")]
     Failed(String),
     /// It sent a message out of place.
     #[error("it sent a message out of place")]
-    OutOfPlace,
+    UnexpectedMessage,
     /// No probe of its clock succeeded.
     #[error("its clock, or the one here, was set back at every probe")]
     Clock,

@@ -99,18 +99,18 @@ impl Aggregate {
             Rate::PerSecond(rate_rps) => Some(part.rate_rps(config, rate_rps)),
             Rate::Max => None,
         };
-        let open = offered_rps.is_some();
+        let open_loop = offered_rps.is_some();
         let shortened = config.duration_ns as f64 / duration_ns as f64;
         let thread_ns = duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / duration_ns as f64;
-        let limited = match open {
+        let limited = match open_loop {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
         };
         let summary = Summary {
             schema: SCHEMA.to_owned(),
-            demand: if open { Loop::Open } else { Loop::Closed },
+            demand: if open_loop { Loop::Open } else { Loop::Closed },
             offered_rps,
             duration_ns,
             intended: totals.intended,
@@ -129,8 +129,8 @@ impl Aggregate {
             resident: None,
             response: response_of(&all, config),
             service: service_of(&all, config),
-            slip: open.then(|| distribution(&latencies.slip)),
-            lateness: open.then(|| distribution(&latencies.lateness)),
+            slip: open_loop.then(|| distribution(&latencies.slip)),
+            lateness: open_loop.then(|| distribution(&latencies.lateness)),
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,

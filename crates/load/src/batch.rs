@@ -22,7 +22,7 @@ pub(crate) struct Batch {
     splices: Vec<Splice>,
     spliced_len: usize,
     /// The keys of a multiget, one after the other, and where each ends.
-    joined: (Vec<u8>, Vec<usize>),
+    multiget_keys: (Vec<u8>, Vec<usize>),
 }
 
 /// Where the keys and the lengths of values come from.
@@ -76,19 +76,26 @@ impl Keys {
         }
     }
 
-    /// Appends all keys of a multiget to `joined`.
-    fn join(&self, request: &Request, buffer: &mut KeyBuffer, joined: &mut (Vec<u8>, Vec<usize>)) {
+    /// Appends all keys of a multiget to `multiget_keys`.
+    fn append_multiget_keys(
+        &self,
+        request: &Request,
+        buffer: &mut KeyBuffer,
+        multiget_keys: &mut (Vec<u8>, Vec<usize>),
+    ) {
         match self {
             Self::Records { keyspace, sampler } => {
                 for record in request.records(sampler) {
-                    joined.0.extend_from_slice(keyspace.key(record, buffer));
-                    joined.1.push(joined.0.len());
+                    multiget_keys
+                        .0
+                        .extend_from_slice(keyspace.key(record, buffer));
+                    multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
             Self::Script(items) => {
                 for key in workload::words(items.keys_and_value_len(request).0) {
-                    joined.0.extend_from_slice(key);
-                    joined.1.push(joined.0.len());
+                    multiget_keys.0.extend_from_slice(key);
+                    multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
         }
@@ -128,7 +135,7 @@ impl Batch {
             bytes: Vec::with_capacity(SEND_BYTES_MAX + COPIED_VALUE_LEN_MAX + 512),
             splices: Vec::with_capacity(SPLICES_MAX),
             spliced_len: 0,
-            joined: (Vec::new(), Vec::new()),
+            multiget_keys: (Vec::new(), Vec::new()),
         }
     }
 
@@ -165,11 +172,11 @@ impl Batch {
                 W::encode_get(&mut self.bytes, key, opaque);
             }
             Op::MultiGet => self.push_multiget::<W>(request, opaque),
-            _ => self.push_any::<W>(request, cas, opaque),
+            _ => self.push_one_key::<W>(request, cas, opaque),
         }
     }
 
-    fn push_any<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+    fn push_one_key<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
         let (key, value_len) = self.keys.key_and_value_len(request, &mut self.key);
         let encoding = Encoding {
             op: request.op,
@@ -217,11 +224,12 @@ impl Batch {
     }
 
     fn push_multiget<W: Wire>(&mut self, request: &Request, opaque: u64) {
-        let (keys, ends) = &mut self.joined;
+        let (keys, ends) = &mut self.multiget_keys;
         keys.clear();
         ends.clear();
-        self.keys.join(request, &mut self.key, &mut self.joined);
-        let (keys, ends) = &self.joined;
+        self.keys
+            .append_multiget_keys(request, &mut self.key, &mut self.multiget_keys);
+        let (keys, ends) = &self.multiget_keys;
         let mut from = 0;
         let each = ends.iter().map(|&end| {
             let key = &keys[from..end];

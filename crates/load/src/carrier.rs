@@ -71,7 +71,7 @@ pub(crate) trait Carrier: Sized {
     fn send_unsent(&mut self) -> Result<usize, CarrierError>;
 
     /// Changes what `poll` reports of the socket.
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()>;
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()>;
 
     /// Receives once. Returns the length and, if the kernel has stamped it, the Unix time of
     /// arrival. Length 0: there was nothing to receive.
@@ -89,7 +89,7 @@ pub(crate) trait Carrier: Sized {
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)>;
 
     /// Adds this connection's counts to those of its thread.
-    fn count(&self, counts: &mut CarrierCounts);
+    fn add_counts_to(&self, counts: &mut CarrierCounts);
 }
 
 /// A request that was sent and not yet answered.

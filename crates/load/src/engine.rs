@@ -53,7 +53,7 @@ struct ConnectionSlot<C> {
     /// socket was full. Requests that wait longer wait for this thread, which is its lateness.
     unblocked_ns: u64,
     /// The slot is in the flush queue.
-    is_scheduled: bool,
+    in_flush_queue: bool,
 }
 
 /// The state of one generator thread.
@@ -65,7 +65,7 @@ pub(crate) struct Engine<C: Carrier> {
     saturating: Option<Saturating<C>>,
     source: RequestSource,
     /// The loop is open: requests have intended times.
-    open: bool,
+    open_loop: bool,
     options: EngineOptions,
     timeline: Timeline,
     channels: Channels,
@@ -122,7 +122,7 @@ impl<C: Carrier> Engine<C> {
             connection: Some(connection),
             queue: Queue::EMPTY,
             unblocked_ns: 0,
-            is_scheduled: false,
+            in_flush_queue: false,
         };
         let alive = connections.len();
         let waiting_max = match source {
@@ -134,7 +134,7 @@ impl<C: Carrier> Engine<C> {
             poll,
             slots: connections.into_iter().map(slot).collect(),
             saturating,
-            open: source.is_open(),
+            open_loop: source.is_open_loop(),
             source,
             timeline: Timeline::default(),
             channels,
@@ -168,7 +168,7 @@ impl<C: Carrier> Engine<C> {
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
-        if !self.open {
+        if !self.open_loop {
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();
@@ -184,12 +184,12 @@ impl<C: Carrier> Engine<C> {
             let sent = self.dispatch(now_ns, sends_max) | self.flush(now_ns, sends_max);
             let timeout_ns = self.timeout_ns(now_ns);
             // After a send with a zero timeout `now_ns` is recent enough: save a clock reading.
-            let is_known = sent && timeout_ns == 0;
-            let waits_from_ns = if is_known { now_ns } else { monotonic_ns() };
+            let is_recent = sent && timeout_ns == 0;
+            let waits_from_ns = if is_recent { now_ns } else { monotonic_ns() };
             self.poll
                 .wait(&mut events, Some(timeout_ns))
                 .map_err(Error::system("wait for answers"))?;
-            let before_ns = now_ns;
+            let previous_ns = now_ns;
             now_ns = monotonic_ns();
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
@@ -201,7 +201,7 @@ impl<C: Carrier> Engine<C> {
             }
             if events.is_empty() {
                 if !sent {
-                    self.totals.idle_ns += self.timeline.overlap_ns(before_ns, now_ns);
+                    self.totals.idle_ns += self.timeline.overlap_ns(previous_ns, now_ns);
                     self.generate_while_idle(now_ns);
                 }
                 continue;
@@ -212,7 +212,7 @@ impl<C: Carrier> Engine<C> {
                     now_ns = self.serve_saturating(number, event.writable, &mut buffer);
                 } else {
                     if event.writable {
-                        self.unblock(slot);
+                        self.send_unsent(slot);
                     }
                     if !event.readable {
                         continue;
@@ -388,7 +388,7 @@ impl<C: Carrier> Engine<C> {
             .slots
             .iter()
             .filter_map(|slot| slot.connection.as_ref());
-        connections.for_each(|connection| connection.count(&mut self.totals.carriers));
+        connections.for_each(|connection| connection.add_counts_to(&mut self.totals.carriers));
         // If the run ends early, the remaining windows are sent too: the main thread expects every
         // window of every thread.
         while self.window_number <= self.timeline.boundaries() && !self.is_stopped() {

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Agent {
     listener: TcpListener,
-    host: Arc<Host>,
+    shared: Arc<SharedState>,
 }
 
 /// What happens at an agent.
@@ -48,7 +48,7 @@ pub enum AgentEvent {
 
 /// What the sessions of an agent share.
 #[derive(Debug)]
-struct Host {
+struct SharedState {
     token: Token,
     cpus: Vec<usize>,
     /// A session has a run, or may have one.
@@ -62,7 +62,7 @@ impl Agent {
     /// # Errors
     /// The address cannot be listened at.
     pub fn bind(address: SocketAddr, token: Token, cpus: Vec<usize>) -> io::Result<Self> {
-        let host = Host {
+        let shared = SharedState {
             token,
             cpus,
             is_busy: AtomicBool::new(false),
@@ -70,7 +70,7 @@ impl Agent {
         };
         Ok(Self {
             listener: TcpListener::bind(address)?,
-            host: Arc::new(host),
+            shared: Arc::new(shared),
         })
     }
 
@@ -98,8 +98,8 @@ impl Agent {
                 thread::sleep(Duration::from_millis(50));
                 continue;
             };
-            let host = Arc::clone(&self.host);
-            let Some(slot) = SessionSlot::take(&host) else {
+            let shared = Arc::clone(&self.shared);
+            let Some(slot) = SessionSlot::take(&shared) else {
                 continue;
             };
             let on_event = Arc::clone(&on_event);
@@ -107,7 +107,7 @@ impl Agent {
                 .name("agent-session".to_owned())
                 .spawn(move || {
                     let _slot = slot;
-                    let ended = serve_one(&host, stream, &mut |event| on_event(peer, &event));
+                    let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
                     if let Err(reason) = ended {
                         on_event(peer, &AgentEvent::Ended(reason.to_string()));
                     }
@@ -117,12 +117,12 @@ impl Agent {
 }
 
 /// One of the [`SESSIONS_MAX`] sessions.
-struct SessionSlot(Arc<Host>);
+struct SessionSlot(Arc<SharedState>);
 
 impl SessionSlot {
-    fn take(host: &Arc<Host>) -> Option<Self> {
-        let before = host.sessions.fetch_add(1, Ordering::Relaxed);
-        let slot = Self(Arc::clone(host));
+    fn take(shared: &Arc<SharedState>) -> Option<Self> {
+        let before = shared.sessions.fetch_add(1, Ordering::Relaxed);
+        let slot = Self(Arc::clone(shared));
         (before < SESSIONS_MAX).then_some(slot)
     }
 }
@@ -134,20 +134,20 @@ impl Drop for SessionSlot {
 }
 
 /// The right to run, which one session has at a time.
-struct RunSlot(Arc<Host>);
+struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
     /// None: another session has it, and has not ended within [`RUN_SLOT_TIMEOUT`]. A coordinator
     /// whose predecessor has just ended so finds the agent free.
-    fn take(host: &Arc<Host>) -> Option<Self> {
+    fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
-        while host.is_busy.swap(true, Ordering::Relaxed) {
+        while shared.is_busy.swap(true, Ordering::Relaxed) {
             if Instant::now() > deadline {
                 return None;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Some(Self(Arc::clone(host)))
+        Some(Self(Arc::clone(shared)))
     }
 }
 
@@ -167,7 +167,7 @@ enum SessionError {
     #[error("a coordinator was refused: {0}")]
     Refused(Refusal),
     #[error("the coordinator sent a message out of place")]
-    OutOfPlace,
+    UnexpectedMessage,
     #[error("the coordinator ended the run before its time")]
     Stopped,
 }
@@ -181,12 +181,12 @@ fn locked(sender: &SharedSender) -> MutexGuard<'_, Sender> {
 }
 
 fn serve_one(
-    host: &Arc<Host>,
+    shared: &Arc<SharedState>,
     stream: TcpStream,
     on_event: &mut dyn FnMut(AgentEvent),
 ) -> Result<(), SessionError> {
     let (mut receiver, mut sender) = link::open(stream)?;
-    let run_slot = match handshake(host, &mut receiver, &mut sender) {
+    let run_slot = match handshake(shared, &mut receiver, &mut sender) {
         Ok(run_slot) => run_slot,
         Err(error) => {
             if let SessionError::Refused(refusal) = &error {
@@ -197,20 +197,20 @@ fn serve_one(
             return Err(error);
         }
     };
-    receiver.accept_to(FRAME_LEN_MAX);
+    receiver.set_body_max(FRAME_LEN_MAX);
     let mut session = Session {
-        host,
+        shared,
         sender: Arc::new(Mutex::new(sender)),
         run: None,
         _run_slot: run_slot,
     };
-    let ended = session.follow(&mut receiver, on_event);
+    let ended = session.handle_messages(&mut receiver, on_event);
     // A run that goes on is stopped, and the agent is free.
     let sender = Arc::clone(&session.sender);
     drop(session);
     let mut sender = locked(&sender);
     if let Err(SessionError::Link(LinkError::Frame(_) | LinkError::Message(_)))
-    | Err(SessionError::OutOfPlace) = &ended
+    | Err(SessionError::UnexpectedMessage) = &ended
     {
         let reason = "a message was malformed or out of place".to_owned();
         let _ = sender.send(&Message::Failed { reason });
@@ -222,7 +222,7 @@ fn serve_one(
 
 /// Exchanges proofs of the token; returns once the coordinator has proved its token and may run.
 fn handshake(
-    host: &Arc<Host>,
+    shared: &Arc<SharedState>,
     receiver: &mut Receiver,
     sender: &mut Sender,
 ) -> Result<RunSlot, SessionError> {
@@ -231,7 +231,7 @@ fn handshake(
     let (nonce, proof) = match receiver.receive(HANDSHAKE_TIMEOUT) {
         Ok(received) => match received.message {
             Message::Hello { nonce, proof } => (nonce, proof),
-            _ => return Err(SessionError::OutOfPlace),
+            _ => return Err(SessionError::UnexpectedMessage),
         },
         Err(LinkError::Frame(FrameError::Version { peer })) => {
             return Err(SessionError::Refused(Refusal::Version {
@@ -245,18 +245,18 @@ fn handshake(
         agent: own,
         coordinator: nonce,
     };
-    if !host.token.verify(Role::Coordinator, &nonces, &proof) {
+    if !shared.token.verify(Role::Coordinator, &nonces, &proof) {
         return Err(SessionError::Refused(Refusal::Token));
     }
-    let run_slot = RunSlot::take(host).ok_or(SessionError::Refused(Refusal::Busy))?;
-    let proof = host.token.prove(Role::Agent, &nonces);
+    let run_slot = RunSlot::take(shared).ok_or(SessionError::Refused(Refusal::Busy))?;
+    let proof = shared.token.prove(Role::Agent, &nonces);
     sender.send(&Message::Welcome { proof })?;
     Ok(run_slot)
 }
 
 /// A session with a coordinator that may run.
 struct Session<'a> {
-    host: &'a Host,
+    shared: &'a SharedState,
     sender: SharedSender,
     run: Option<Runner>,
     /// Given up after the run has ended: fields are dropped in their order.
@@ -265,7 +265,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Acts on the coordinator's messages until it ends the connection.
-    fn follow(
+    fn handle_messages(
         &mut self,
         receiver: &mut Receiver,
         on_event: &mut dyn FnMut(AgentEvent),
@@ -298,16 +298,16 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
-                    config.cpus.clone_from(&self.host.cpus);
+                    config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);
                 }
                 Message::Start { at_ns } => match &self.run {
-                    Some(run) => run.agree(at_ns),
-                    None => return Err(SessionError::OutOfPlace),
+                    Some(run) => run.set_start(at_ns),
+                    None => return Err(SessionError::UnexpectedMessage),
                 },
                 Message::Stop => return self.end(on_event),
-                _ => return Err(SessionError::OutOfPlace),
+                _ => return Err(SessionError::UnexpectedMessage),
             }
         }
     }

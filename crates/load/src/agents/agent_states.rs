@@ -46,7 +46,7 @@ impl AgentStates {
     ///
     /// # Errors
     /// It is not the agent's next one, or ends in the future.
-    pub(super) fn second(
+    pub(super) fn add_second(
         &mut self,
         agent: usize,
         number: usize,
@@ -79,7 +79,11 @@ impl AgentStates {
     ///
     /// # Errors
     /// Seconds of it are missing.
-    pub(super) fn done(&mut self, agent: usize, summary: Box<Summary>) -> Result<(), &'static str> {
+    pub(super) fn set_done(
+        &mut self,
+        agent: usize,
+        summary: Box<Summary>,
+    ) -> Result<(), &'static str> {
         match self.agents[agent] {
             State::Running { windows } if windows == self.timeline.boundaries() => {
                 self.agents[agent] = State::Done(summary);
@@ -92,7 +96,7 @@ impl AgentStates {
 
     /// An agent has failed. Returns whether its share is missing for that: one that is done has
     /// delivered it.
-    pub(super) fn fail(&mut self, agent: usize, reason: String) -> bool {
+    pub(super) fn set_missing(&mut self, agent: usize, reason: String) -> bool {
         let is_running = matches!(self.agents[agent], State::Running { .. });
         if is_running {
             self.agents[agent] = State::Missing(reason);
@@ -101,7 +105,7 @@ impl AgentStates {
     }
 
     /// The agents that are to be given up at `now_ns`: their next message is overdue.
-    pub(super) fn lagging(&self, now_ns: u64) -> Vec<usize> {
+    pub(super) fn overdue(&self, now_ns: u64) -> Vec<usize> {
         let is_overdue = |agent: &usize| self.deadline_ns(*agent).is_some_and(|at| at <= now_ns);
         (0..self.agents.len()).filter(is_overdue).collect()
     }
@@ -169,10 +173,10 @@ mod tests {
     fn a_second_is_complete_when_all_agents_have_sent_it() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        states.second(2, 0, &window(4), now_ns).unwrap();
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        states.add_second(2, 0, &window(4), now_ns).unwrap();
         assert!(states.take_complete().is_none());
-        states.second(1, 0, &window(2), now_ns).unwrap();
+        states.add_second(1, 0, &window(2), now_ns).unwrap();
         let (number, window) = states.take_complete().unwrap();
         assert_eq!((number, window.counts.answered), (0, 7));
         assert!(states.take_complete().is_none());
@@ -182,30 +186,30 @@ mod tests {
     fn a_second_is_complete_without_a_missing_agent() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        states.second(1, 0, &window(2), now_ns).unwrap();
-        assert!(states.fail(2, "gone".to_owned()));
-        assert!(!states.fail(2, "twice".to_owned()));
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        states.add_second(1, 0, &window(2), now_ns).unwrap();
+        assert!(states.set_missing(2, "gone".to_owned()));
+        assert!(!states.set_missing(2, "twice".to_owned()));
         assert_eq!(states.take_complete().unwrap().1.counts.answered, 3);
         // What it still sends is ignored.
-        states.second(2, 0, &window(9), now_ns).unwrap();
+        states.add_second(2, 0, &window(9), now_ns).unwrap();
         assert_eq!(states.into_results()[2].as_ref().unwrap_err(), "gone");
     }
 
     #[test]
     fn an_agent_lags_three_seconds_after_the_end_of_a_second() {
         let mut states = states();
-        states.second(0, 0, &window(1), 11 * SECOND_NS).unwrap();
+        states.add_second(0, 0, &window(1), 11 * SECOND_NS).unwrap();
         assert_eq!(states.next_deadline_ns(), Some(14 * SECOND_NS));
-        assert!(states.lagging(14 * SECOND_NS - 1).is_empty());
-        assert_eq!(states.lagging(14 * SECOND_NS), [1, 2]);
+        assert!(states.overdue(14 * SECOND_NS - 1).is_empty());
+        assert_eq!(states.overdue(14 * SECOND_NS), [1, 2]);
         // The last message of all is due at the end of the grace period.
-        states.second(0, 1, &window(1), 12 * SECOND_NS).unwrap();
-        states.fail(1, "lagged".to_owned());
-        states.fail(2, "lagged".to_owned());
+        states.add_second(0, 1, &window(1), 12 * SECOND_NS).unwrap();
+        states.set_missing(1, "lagged".to_owned());
+        states.set_missing(2, "lagged".to_owned());
         assert_eq!(states.next_deadline_ns(), Some(16 * SECOND_NS));
         assert!(states.next_deadline_ns().is_some());
-        states.fail(0, "lagged".to_owned());
+        states.set_missing(0, "lagged".to_owned());
         assert!(states.next_deadline_ns().is_none());
     }
 
@@ -214,13 +218,16 @@ mod tests {
         let mut states = states();
         let order = "it sent a second out of order";
         let now_ns = 11 * SECOND_NS;
-        assert_eq!(states.second(0, 1, &window(1), now_ns), Err(order));
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        assert_eq!(states.second(0, 0, &window(1), now_ns), Err(order));
+        assert_eq!(states.add_second(0, 1, &window(1), now_ns), Err(order));
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        assert_eq!(states.add_second(0, 0, &window(1), now_ns), Err(order));
         let early = "it sent a second before its end";
         let before_ns = 10 * SECOND_NS + SECOND_NS / 2;
-        assert_eq!(states.second(0, 1, &window(1), before_ns), Err(early));
-        states.second(0, 1, &window(1), now_ns).unwrap();
-        assert_eq!(states.second(0, 2, &window(1), 20 * SECOND_NS), Err(order));
+        assert_eq!(states.add_second(0, 1, &window(1), before_ns), Err(early));
+        states.add_second(0, 1, &window(1), now_ns).unwrap();
+        assert_eq!(
+            states.add_second(0, 2, &window(1), 20 * SECOND_NS),
+            Err(order)
+        );
     }
 }

@@ -39,12 +39,12 @@ impl ClockOffset {
     /// The offset of the probe with the least round-trip delay. None: no probe is plausible.
     #[must_use]
     pub fn estimate(probes: &[Probe]) -> Option<Self> {
-        let offsets = probes.iter().filter_map(Self::of);
+        let offsets = probes.iter().filter_map(Self::from_probe);
         offsets.min_by_key(|offset| offset.error_ns)
     }
 
     /// None: a clock was set back during the probe.
-    fn of(probe: &Probe) -> Option<Self> {
+    fn from_probe(probe: &Probe) -> Option<Self> {
         let ns = |time: u64| i128::from(time);
         let elapsed_ns = ns(probe.returned_ns) - ns(probe.sent_ns);
         let held_ns = ns(probe.echoed_ns) - ns(probe.received_ns);
@@ -59,13 +59,13 @@ impl ClockOffset {
 
     /// A time of the coordinator's clock by the agent's clock.
     #[must_use]
-    pub fn of_agent(&self, coordinator_ns: u64) -> u64 {
+    pub fn to_agent_clock(&self, coordinator_ns: u64) -> u64 {
         coordinator_ns.saturating_add_signed(self.offset_ns)
     }
 
     /// How far the clocks have moved against each other since `earlier`, with the error of that.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub fn drift_since(&self, earlier: &Self) -> Self {
         Self {
             offset_ns: self.offset_ns.saturating_sub(earlier.offset_ns),
             error_ns: self.error_ns.saturating_add(earlier.error_ns),
@@ -114,7 +114,7 @@ mod tests {
         ) {
             let probe = Probe { sent_ns, received_ns, echoed_ns, returned_ns };
             if let Some(found) = ClockOffset::estimate(&[probe]) {
-                let _ = (found.of_agent(sent_ns), found.since(&found));
+                let _ = (found.to_agent_clock(sent_ns), found.drift_since(&found));
             }
         }
     }
@@ -129,8 +129,8 @@ mod tests {
             offset_ns: -450,
             error_ns: 30,
         };
-        assert_eq!(before.of_agent(10_000), 9_500);
-        let moved = after.since(&before);
+        assert_eq!(before.to_agent_clock(10_000), 9_500);
+        let moved = after.drift_since(&before);
         assert_eq!((moved.offset_ns, moved.error_ns), (50, 50));
     }
 

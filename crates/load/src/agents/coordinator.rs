@@ -110,8 +110,8 @@ impl Coordinator {
         for link in &mut links {
             match link.receive(PREPARE_TIMEOUT)?.message {
                 Message::Ready => {}
-                Message::Failed { reason } => return Err(link.fault(AgentError::Failed(reason))),
-                _ => return Err(link.fault(AgentError::OutOfPlace)),
+                Message::Failed { reason } => return Err(link.error(AgentError::Failed(reason))),
+                _ => return Err(link.error(AgentError::UnexpectedMessage)),
             }
         }
         for link in &mut links {
@@ -122,7 +122,7 @@ impl Coordinator {
         let timeline = start(config, &mut links)?;
         let client = client.map(|client| client.begin(&timeline)).transpose()?;
         let observers = Observers::start(config, &timeline)?;
-        let (links, results) = follow(config, &timeline, links, &mut on_progress)?;
+        let (links, results) = monitor_run(config, &timeline, links, &mut on_progress)?;
         let mut summary = merge(links, results)?;
         observers.join(config, &mut summary)?;
         summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
@@ -162,7 +162,7 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
     let mut next = || receiver.receive(HANDSHAKE_TIMEOUT).map(|it| it.message);
     let of_agent = match next()? {
         Message::Challenge { nonce } => nonce,
-        _ => return Err(AgentError::OutOfPlace),
+        _ => return Err(AgentError::UnexpectedMessage),
     };
     let nonces = Nonces {
         agent: of_agent,
@@ -174,11 +174,11 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
     })?;
     match next()? {
         Message::Welcome { proof } if token.verify(Role::Agent, &nonces, &proof) => {}
-        Message::Welcome { .. } => return Err(AgentError::Unproved),
+        Message::Welcome { .. } => return Err(AgentError::TokenNotProved),
         Message::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(AgentError::OutOfPlace),
+        _ => return Err(AgentError::UnexpectedMessage),
     }
-    receiver.accept_to(FRAME_LEN_MAX);
+    receiver.set_body_max(FRAME_LEN_MAX);
     Ok((receiver, sender))
 }
 
@@ -197,7 +197,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    fn fault(&self, source: AgentError) -> Error {
+    fn error(&self, source: AgentError) -> Error {
         Error::Agent {
             agent: self.report.agent.clone(),
             source,
@@ -206,12 +206,12 @@ impl Link {
 
     fn send(&mut self, message: &Message) -> Result<(), Error> {
         let sent = self.sender.send(message);
-        sent.map_err(|error| self.fault(error.into()))
+        sent.map_err(|error| self.error(error.into()))
     }
 
     fn receive(&mut self, timeout: Duration) -> Result<Received, Error> {
         let received = self.receiver.receive(timeout);
-        received.map_err(|error| self.fault(error.into()))
+        received.map_err(|error| self.error(error.into()))
     }
 
     /// Probes the agent's clock.
@@ -232,11 +232,11 @@ impl Link {
                     echoed_ns,
                     returned_ns: received.at_ns,
                 }),
-                Message::Failed { reason } => return Err(self.fault(AgentError::Failed(reason))),
-                _ => return Err(self.fault(AgentError::OutOfPlace)),
+                Message::Failed { reason } => return Err(self.error(AgentError::Failed(reason))),
+                _ => return Err(self.error(AgentError::UnexpectedMessage)),
             }
         }
-        ClockOffset::estimate(&probes).ok_or_else(|| self.fault(AgentError::Clock))
+        ClockOffset::estimate(&probes).ok_or_else(|| self.error(AgentError::Clock))
     }
 }
 
@@ -250,7 +250,7 @@ fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
     let start_unix_ns = start_ns + unix_less_monotonic_ns();
     for link in links {
         let clock = link.report.clock;
-        let at_ns = clock.map_or(start_unix_ns, |clock| clock.of_agent(start_unix_ns));
+        let at_ns = clock.map_or(start_unix_ns, |clock| clock.to_agent_clock(start_unix_ns));
         link.send(&Message::Start { at_ns })?;
     }
     Ok(Timeline::new(config, start_ns))
@@ -265,7 +265,7 @@ struct FromAgent {
 type Results = Vec<Result<Box<Summary>, String>>;
 
 /// Follows the run until each agent is done or missing. Returns the links of those that are done.
-fn follow(
+fn monitor_run(
     config: &Config,
     timeline: &Timeline,
     links: Vec<Link>,
@@ -279,8 +279,8 @@ fn follow(
     let links = thread::scope(|scope| {
         let closer = |link: &Link| {
             link.sender
-                .closer()
-                .map_err(|error| link.fault(error.into()))
+                .clone_for_close()
+                .map_err(|error| link.error(error.into()))
         };
         let closers = links.iter().map(closer).collect::<Result<Vec<_>, _>>()?;
         let mut readers = Vec::new();
@@ -298,15 +298,15 @@ fn follow(
             }
         }
         drop(messages);
-        let mut follower = Follower {
+        let mut monitor = RunMonitor {
             timeline,
-            open: config.rate != Rate::Max,
+            open_loop: config.rate != Rate::Max,
             states: &mut states,
             reports: &mut reports,
             closers: &closers,
             on_progress,
         };
-        follower.run(&from_agents);
+        monitor.run(&from_agents);
         let links = readers.into_iter().map(thread::ScopedJoinHandle::join);
         let links: Result<Vec<Link>, _> = links.collect();
         links.map_err(|_| Error::Panicked)
@@ -315,10 +315,10 @@ fn follow(
 }
 
 /// The coordinator's side of a run that has started.
-struct Follower<'a, F> {
+struct RunMonitor<'a, F> {
     timeline: &'a Timeline,
     /// The load is an open loop.
-    open: bool,
+    open_loop: bool,
     states: &'a mut AgentStates,
     reports: &'a mut [AgentReport],
     /// Handles that end an agent's connection.
@@ -326,7 +326,7 @@ struct Follower<'a, F> {
     on_progress: &'a mut F,
 }
 
-impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
+impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     /// Follows the agents until none runs any more.
     fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
         // Agents that are found to be overdue are given up at this time, if they still are.
@@ -336,13 +336,13 @@ impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             let first = from_agents.recv_timeout(Duration::from_nanos(left_ns));
             for FromAgent { agent, received } in first.into_iter().chain(from_agents.try_iter()) {
-                if let Err(reason) = apply(self.states, agent, received, self.open) {
+                if let Err(reason) = apply(self.states, agent, received, self.open_loop) {
                     self.give_up(agent, &reason);
                 }
             }
-            self.show_seconds();
+            self.report_complete_seconds();
             let now_ns = monotonic_ns();
-            let lagging = self.states.lagging(now_ns);
+            let lagging = self.states.overdue(now_ns);
             match give_up_ns {
                 _ if lagging.is_empty() => give_up_ns = None,
                 None => give_up_ns = Some(now_ns + OVERDUE_GRACE_NS),
@@ -351,13 +351,13 @@ impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
                     for agent in lagging {
                         self.give_up(agent, &format!("it lagged by more than {lag_s} s"));
                     }
-                    self.show_seconds();
+                    self.report_complete_seconds();
                     give_up_ns = None;
                 }
                 Some(_) => {}
             }
         }
-        self.show_seconds();
+        self.report_complete_seconds();
     }
 
     /// An agent has failed: its connection ends, and its share is missing.
@@ -365,7 +365,7 @@ impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
         self.closers[agent].close();
         let into_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
         let reason = format!("{reason}, {:.1} s into the run", into_ns as f64 / 1e9);
-        if self.states.fail(agent, reason.clone()) {
+        if self.states.set_missing(agent, reason.clone()) {
             let report = &mut self.reports[agent];
             report.missing = Some(reason);
             (self.on_progress)(Progress::Missing(report));
@@ -373,9 +373,9 @@ impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
     }
 
     /// Shows the seconds that are complete.
-    fn show_seconds(&mut self) {
+    fn report_complete_seconds(&mut self) {
         while let Some((number, window)) = self.states.take_complete() {
-            if let Some(mut second) = second(self.timeline, number, &window, self.open) {
+            if let Some(mut second) = second(self.timeline, number, &window, self.open_loop) {
                 let missing = self.reports.iter().filter(|it| it.missing.is_some());
                 second.missing_connections = missing.map(|it| it.part.count).sum();
                 (self.on_progress)(Progress::Second(&second));
@@ -408,17 +408,19 @@ fn apply(
     states: &mut AgentStates,
     agent: usize,
     received: Result<Received, LinkError>,
-    open: bool,
+    open_loop: bool,
 ) -> Result<(), String> {
     let message = received.map_err(|error| error.to_string())?.message;
     let applied = match message {
         Message::Second(second) => {
-            let window = second.window(open).map_err(|error| error.to_string())?;
-            states.second(agent, second.number as usize, &window, monotonic_ns())
+            let window = second
+                .window(open_loop)
+                .map_err(|error| error.to_string())?;
+            states.add_second(agent, second.number as usize, &window, monotonic_ns())
         }
-        Message::Done(summary) => states.done(agent, summary),
+        Message::Done(summary) => states.set_done(agent, summary),
         Message::Failed { reason } => return Err(reason),
-        _ => return Err(AgentError::OutOfPlace.to_string()),
+        _ => return Err(AgentError::UnexpectedMessage.to_string()),
     };
     applied.map_err(str::to_owned)
 }
@@ -435,7 +437,7 @@ fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
                 let before = link.report.clock;
                 link.report.clock_moved = after
                     .zip(before)
-                    .map(|(after, before)| after.since(&before));
+                    .map(|(after, before)| after.drift_since(&before));
                 let _ = link.sender.send(&Message::Stop);
                 parts.push(*summary);
             }

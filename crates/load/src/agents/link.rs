@@ -79,7 +79,7 @@ pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
 
 impl Receiver {
     /// Accepts messages up to `body_max` from now on.
-    pub(crate) fn accept_to(&mut self, body_max: usize) {
+    pub(crate) fn set_body_max(&mut self, body_max: usize) {
         self.body_max = body_max;
     }
 
@@ -152,7 +152,7 @@ impl Sender {
     }
 
     /// Another handle on the connection, to end it while it is received from.
-    pub(crate) fn closer(&self) -> Result<Self, LinkError> {
+    pub(crate) fn clone_for_close(&self) -> Result<Self, LinkError> {
         Ok(Self {
             stream: self.stream.try_clone()?,
             buffer: Vec::new(),

@@ -124,9 +124,9 @@ impl Message {
 
 impl EndedSecond {
     /// The message of a window of an open or closed loop.
-    pub(crate) fn of(number: usize, window: &Window, open: bool) -> Self {
+    pub(crate) fn of(number: usize, window: &Window, open_loop: bool) -> Self {
         let latencies = window.latencies.all();
-        let latency = match open {
+        let latency = match open_loop {
             true => &latencies.response,
             false => &latencies.service,
         };
@@ -140,13 +140,13 @@ impl EndedSecond {
     }
 
     /// The window of the message, with its latencies under one operation.
-    pub(crate) fn window(&self, open: bool) -> Result<Window, HistogramError> {
+    pub(crate) fn window(&self, open_loop: bool) -> Result<Window, HistogramError> {
         let mut window = Window {
             counts: self.counts.clone(),
             ..Window::default()
         };
         let latencies = window.latencies.of(Op::Get);
-        let latency = match open {
+        let latency = match open_loop {
             true => &mut latencies.response,
             false => &mut latencies.service,
         };
@@ -228,14 +228,14 @@ mod tests {
         fn a_window_is_the_same_at_the_other_end(
             values in prop::collection::vec(1_u64..200_000_000_000, 0..50),
             answered in any::<u64>(),
-            open in any::<bool>(),
+            open_loop in any::<bool>(),
         ) {
             let mut window = Window::default();
             window.counts.answered = answered;
             for &value in &values {
                 let op = if value % 2 == 0 { Op::Get } else { Op::Cas };
                 let latencies = window.latencies.of(op);
-                let answered = match open {
+                let answered = match open_loop {
                     true => &mut latencies.response,
                     false => &mut latencies.service,
                 };
@@ -243,10 +243,10 @@ mod tests {
                 latencies.censored.record(value / 3);
                 window.latencies.slip.record(value / 2);
             }
-            let second = Message::Second(Box::new(EndedSecond::of(7, &window, open)));
+            let second = Message::Second(Box::new(EndedSecond::of(7, &window, open_loop)));
             let Message::Second(parsed) = round_trip(&second) else { panic!() };
             prop_assert_eq!(parsed.number, 7);
-            let parsed = parsed.window(open).unwrap();
+            let parsed = parsed.window(open_loop).unwrap();
             prop_assert_eq!(parsed.counts.answered, answered);
             let (own, other) = (window.latencies.all(), parsed.latencies.all());
             prop_assert_eq!(&other.response, &own.response);

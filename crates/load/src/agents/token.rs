@@ -78,25 +78,25 @@ impl Token {
 
     /// Whether there is no secret.
     #[must_use]
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The proof of one end.
     pub(crate) fn prove(&self, role: Role, nonces: &Nonces) -> Proof {
-        HMAC::mac(statement(role, nonces), &self.0)
+        HMAC::mac(proof_input(role, nonces), &self.0)
     }
 
     /// Whether the proof is that of this end, in a time that does not depend on the bytes.
     pub(crate) fn verify(&self, role: Role, nonces: &Nonces, proof: &Proof) -> bool {
-        HMAC::verify(statement(role, nonces), &self.0, proof)
+        HMAC::verify(proof_input(role, nonces), &self.0, proof)
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A secret does not belong into a log.
-        out.write_str(if self.is_none() {
+        out.write_str(if self.is_empty() {
             "no token"
         } else {
             "a token"
@@ -105,7 +105,7 @@ impl fmt::Debug for Token {
 }
 
 /// What is proved.
-fn statement(role: Role, nonces: &Nonces) -> Vec<u8> {
+fn proof_input(role: Role, nonces: &Nonces) -> Vec<u8> {
     let role: &[u8] = match role {
         Role::Coordinator => b"curtail coordinator",
         Role::Agent => b"curtail agent",

@@ -33,7 +33,7 @@ pub(crate) struct OneShot<W: Wire> {
     replies: Replies<W>,
     unsent: Unsent,
     /// Shared by the connections of a thread.
-    closed: Rc<RefCell<Closed>>,
+    time_wait: Rc<RefCell<TimeWaitSockets>>,
     opened: u64,
     resets: u64,
 }
@@ -48,14 +48,14 @@ impl<W: Wire> OneShot<W> {
 
     fn close(&mut self) {
         self.unsent.clear();
-        self.replies.restart();
+        self.replies.reset();
         let Some(stream) = self.stream.take() else {
             return;
         };
         // A Unix socket has no TIME_WAIT.
         let waits = matches!(self.target, Target::Tcp(_));
         if waits
-            && !self.closed.borrow_mut().has_space(monotonic_ns())
+            && !self.time_wait.borrow_mut().try_add(monotonic_ns())
             && stream.reset_on_close().is_ok()
         {
             self.resets += 1;
@@ -84,13 +84,15 @@ impl<W: Wire> Carrier for OneShot<W> {
             ..share
         };
         drop(opening::open(&config.targets, poll, probes, stop)?);
-        let closed = Rc::new(RefCell::new(Closed::new(TIME_WAIT_MAX / config.threads)));
+        let time_wait = Rc::new(RefCell::new(TimeWaitSockets::new(
+            TIME_WAIT_MAX / config.threads,
+        )));
         let connection = |number: u32| Self {
             target: opening::target_of(&config.targets, share.first + number).clone(),
             stream: None,
             replies: Replies::new(1),
             unsent: Unsent::default(),
-            closed: Rc::clone(&closed),
+            time_wait: Rc::clone(&time_wait),
             opened: 0,
             resets: 0,
         };
@@ -129,7 +131,7 @@ impl<W: Wire> Carrier for OneShot<W> {
         }
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         match &self.stream {
             Some(stream) => poll.change(stream, token, interest),
             None => Ok(()),
@@ -166,7 +168,7 @@ impl<W: Wire> Carrier for OneShot<W> {
         Some((failed, error.failure()))
     }
 
-    fn count(&self, counts: &mut CarrierCounts) {
+    fn add_counts_to(&self, counts: &mut CarrierCounts) {
         counts.opened += self.opened;
         counts.resets += self.resets;
     }
@@ -174,7 +176,7 @@ impl<W: Wire> Carrier for OneShot<W> {
 
 /// The connections closed in the last [`TIME_WAIT_S`] seconds, by the second.
 #[derive(Debug)]
-struct Closed {
+struct TimeWaitSockets {
     by_second: [u32; TIME_WAIT_S],
     /// The second of the last close.
     second: u64,
@@ -182,7 +184,7 @@ struct Closed {
     max: u32,
 }
 
-impl Closed {
+impl TimeWaitSockets {
     fn new(max: u32) -> Self {
         Self {
             by_second: [0; TIME_WAIT_S],
@@ -193,7 +195,7 @@ impl Closed {
     }
 
     /// Whether one more socket may enter TIME_WAIT now; it is counted if so.
-    fn has_space(&mut self, now_ns: u64) -> bool {
+    fn try_add(&mut self, now_ns: u64) -> bool {
         let second = now_ns / 1_000_000_000;
         let passed = second.saturating_sub(self.second).min(TIME_WAIT_S as u64);
         for expired in 0..passed {
@@ -217,13 +219,13 @@ mod tests {
     #[test]
     fn sockets_in_time_wait_are_bounded_for_a_minute() {
         const S: u64 = 1_000_000_000;
-        let mut closed = Closed::new(3);
-        let at = |closed: &mut Closed, second: u64| closed.has_space(second * S);
-        assert!(at(&mut closed, 1000) && at(&mut closed, 1000) && at(&mut closed, 1030));
-        assert!(!at(&mut closed, 1030) && !at(&mut closed, 1059));
-        assert!(at(&mut closed, 1060) && at(&mut closed, 1060) && !at(&mut closed, 1060));
-        assert!(!at(&mut closed, 1089) && at(&mut closed, 1090));
-        assert!(at(&mut closed, 9999) && at(&mut closed, 9999) && at(&mut closed, 9999));
-        assert!(!at(&mut closed, 9999));
+        let mut sockets = TimeWaitSockets::new(3);
+        let at = |sockets: &mut TimeWaitSockets, second: u64| sockets.try_add(second * S);
+        assert!(at(&mut sockets, 1000) && at(&mut sockets, 1000) && at(&mut sockets, 1030));
+        assert!(!at(&mut sockets, 1030) && !at(&mut sockets, 1059));
+        assert!(at(&mut sockets, 1060) && at(&mut sockets, 1060) && !at(&mut sockets, 1060));
+        assert!(!at(&mut sockets, 1089) && at(&mut sockets, 1090));
+        assert!(at(&mut sockets, 9999) && at(&mut sockets, 9999) && at(&mut sockets, 9999));
+        assert!(!at(&mut sockets, 9999));
     }
 }

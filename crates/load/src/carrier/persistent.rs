@@ -28,7 +28,7 @@ pub(crate) struct Persistent<W: Wire> {
 pub(super) struct Unsent {
     bytes: Vec<u8>,
     /// Number of these bytes that were sent since.
-    from: usize,
+    sent: usize,
 }
 
 impl Unsent {
@@ -38,7 +38,7 @@ impl Unsent {
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.from = 0;
+        self.sent = 0;
     }
 
     /// Sends a batch and keeps the bytes that the socket did not accept. Returns the number of
@@ -59,9 +59,9 @@ impl Unsent {
 
     /// Sends kept bytes. Returns the number of bytes sent.
     pub(super) fn send(&mut self, stream: &Stream) -> Result<usize, CarrierError> {
-        let sent = zero_if_blocked(stream.send(&self.bytes[self.from..]))?;
-        self.from += sent;
-        if self.from == self.bytes.len() {
+        let sent = zero_if_blocked(stream.send(&self.bytes[self.sent..]))?;
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
             self.clear();
         }
         Ok(sent)
@@ -122,7 +122,7 @@ impl<W: Wire> Carrier for Persistent<W> {
         self.unsent.send(&self.stream)
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         poll.change(&self.stream, token, interest)
     }
 
@@ -144,7 +144,7 @@ impl<W: Wire> Carrier for Persistent<W> {
         None
     }
 
-    fn count(&self, _: &mut CarrierCounts) {}
+    fn add_counts_to(&self, _: &mut CarrierCounts) {}
 }
 
 /// Receives once from a stream; see [`Carrier::receive`].

@@ -24,7 +24,7 @@ impl<W: Wire> Replies<W> {
     }
 
     /// Starts a new stream: nothing of a reply has been read.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.reader, self.len) = (W::Reader::default(), 0);
     }
 

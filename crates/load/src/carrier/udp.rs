@@ -108,7 +108,7 @@ impl<W: Wire> Answers<W> {
         let has_token = |request: &InFlight| request.opaque == opaque;
         let index = self.in_flight.iter().position(has_token)?;
         let request = self.in_flight.remove(index)?;
-        self.reassembly.forget(request.datagram);
+        self.reassembly.discard(request.datagram);
         Some(request)
     }
 }
@@ -225,7 +225,7 @@ impl<W: Wire> Carrier for Udp<W> {
         Ok(sent)
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         poll.change(&self.socket, token, interest)
     }
 
@@ -260,12 +260,12 @@ impl<W: Wire> Carrier for Udp<W> {
         };
         let failed: Vec<InFlight> = in_flight.drain(..count).collect();
         for request in &failed {
-            self.answers.reassembly.forget(request.datagram);
+            self.answers.reassembly.discard(request.datagram);
         }
         Some((failed, failure))
     }
 
-    fn count(&self, counts: &mut CarrierCounts) {
+    fn add_counts_to(&self, counts: &mut CarrierCounts) {
         counts.late_or_duplicate += self.answers.late_or_duplicate;
         counts.malformed += self.answers.malformed;
     }

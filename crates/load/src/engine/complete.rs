@@ -34,7 +34,7 @@ impl<C: Carrier> Engine<C> {
             Ok((0, _)) => return before_ns,
             Ok(received) => received,
             Err(error) => {
-                self.lose(number, &error);
+                self.handle_error(number, &error);
                 return before_ns;
             }
         };
@@ -72,12 +72,12 @@ impl<C: Carrier> Engine<C> {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    self.lose(number, error);
+                    self.handle_error(number, error);
                     return now_ns;
                 }
             }
         }
-        if !self.open || !self.slots[number].queue.is_empty() {
+        if !self.open_loop || !self.slots[number].queue.is_empty() {
             self.send(number, now_ns);
         }
         now_ns
@@ -116,8 +116,8 @@ impl<C: Carrier> Engine<C> {
             self.totals.achieved += 1;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
-        if !(op.has_follow_up() && self.follow_up(number, answered, answered_ns)) {
-            self.release(&request.request);
+        if !(op.has_follow_up() && self.queue_follow_up(number, answered, answered_ns)) {
+            self.remove_script_item(&request.request);
         }
         if request.measured {
             self.unanswered -= 1;
@@ -146,11 +146,11 @@ impl<C: Carrier> Engine<C> {
             // A warm-up request that was answered after the warm-up is recorded in no window.
             return;
         }
-        let open = self.open;
+        let open_loop = self.open_loop;
         let latencies = &mut self.window.latencies;
         let of_operation = latencies.of(op);
         of_operation.service.record(answered_ns - request.sent_ns);
-        if open {
+        if open_loop {
             let response_ns = answered_ns - request.intended_ns;
             of_operation.response.record(response_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
@@ -170,7 +170,7 @@ impl<C: Carrier> Engine<C> {
     /// Queues the request that an answer causes, if it does: a cas for a value that was found, a
     /// set for one that was not. It is intended at the time of the answer. None follows after the
     /// end of the interval. Returns whether one is queued.
-    fn follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
+    fn queue_follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
         let Some(request) = answered.request.request.follow_up() else {
             return false;
         };
@@ -190,7 +190,7 @@ impl<C: Carrier> Engine<C> {
         self.totals.follow_ups += measured;
         let is_queued = self.waiting.push(&mut self.slots[number].queue, due);
         // In a closed loop, requests count when they are sent.
-        if self.open {
+        if self.open_loop {
             self.totals.intended += measured;
             if is_queued {
                 self.unanswered += measured;
@@ -212,7 +212,7 @@ impl<C: Carrier> Engine<C> {
             .outstanding
             .answered(self.timeline.clamped(now_ns));
         self.window.counts.failed += 1;
-        self.release(&request.request);
+        self.remove_script_item(&request.request);
         if !request.measured {
             return;
         }
@@ -253,7 +253,7 @@ impl<C: Carrier> Engine<C> {
     fn resume(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         slot.unblocked_ns = monotonic_ns();
-        if !self.open || !slot.queue.is_empty() {
+        if !self.open_loop || !slot.queue.is_empty() {
             self.schedule_flush(number);
         }
     }
@@ -261,7 +261,7 @@ impl<C: Carrier> Engine<C> {
     /// Counts a measured request as censored: it is given up, and only a lower bound of its
     /// response time is known.
     pub(super) fn censor(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
-        if self.open && self.timeline.measures(intended_ns) {
+        if self.open_loop && self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
             self.window.latencies.of(op).censored.record(lower_bound_ns);
         }
@@ -269,7 +269,7 @@ impl<C: Carrier> Engine<C> {
 
     /// Handles an error of a connection. If it recovers, requests fail. If it is lost, its
     /// outstanding and queued requests are censored.
-    pub(super) fn lose(&mut self, number: usize, error: &CarrierError) {
+    pub(super) fn handle_error(&mut self, number: usize, error: &CarrierError) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
             return;
@@ -278,7 +278,7 @@ impl<C: Carrier> Engine<C> {
         if let Some((failed, failure)) = connection.recover(error) {
             if was_blocked {
                 // The registration of a socket that is still open; a closed one has none.
-                let _ = connection.watch(&self.poll, number as u64, Interest::Read);
+                let _ = connection.set_interest(&self.poll, number as u64, Interest::Read);
             }
             let now_ns = monotonic_ns();
             for request in &failed {
@@ -290,7 +290,7 @@ impl<C: Carrier> Engine<C> {
         let Some(connection) = slot.connection.take() else {
             return;
         };
-        connection.count(&mut self.totals.carriers);
+        connection.add_counts_to(&mut self.totals.carriers);
         let lost_ns = monotonic_ns();
         self.totals
             .outstanding_count
@@ -303,14 +303,14 @@ impl<C: Carrier> Engine<C> {
             self.totals.outstanding.answered(now_ns);
             given_up.push((request.request, request.intended_ns));
         }
-        let open = self.open;
+        let open_loop = self.open_loop;
         while let Some(due) = self.waiting.pop(&mut slot.queue) {
-            self.unanswered -= u64::from(open && self.timeline.measures(due.intended_ns));
+            self.unanswered -= u64::from(open_loop && self.timeline.measures(due.intended_ns));
             given_up.push((due.request, due.intended_ns));
         }
         for (request, intended_ns) in given_up {
             self.censor(request.op, intended_ns, lost_ns);
-            self.release(&request);
+            self.remove_script_item(&request);
         }
         self.alive -= 1;
         self.channels.alive.fetch_sub(1, Ordering::Relaxed);

@@ -75,7 +75,7 @@ impl<C: Carrier> Engine<C> {
             connection.send_unsent()?;
             if !connection.is_blocked() {
                 let token = (self.slots.len() + number) as u64;
-                connection.watch(&self.poll, token, Interest::Read)?;
+                connection.set_interest(&self.poll, token, Interest::Read)?;
             }
         }
         let most = buffer.len().min(SATURATING_RECEIVE_MAX);
@@ -116,7 +116,7 @@ impl<C: Carrier> Engine<C> {
         }
         if connection.is_blocked() {
             let token = (self.slots.len() + number) as u64;
-            connection.watch(&self.poll, token, Interest::ReadWrite)?;
+            connection.set_interest(&self.poll, token, Interest::ReadWrite)?;
         }
         Ok(())
     }

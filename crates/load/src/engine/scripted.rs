@@ -34,7 +34,7 @@ impl<C: Carrier> Engine<C> {
 
     /// Forgets what a request of a script was about.
     #[inline]
-    pub(super) fn release(&mut self, request: &Request) {
+    pub(super) fn remove_script_item(&mut self, request: &Request) {
         if let Some(items) = self.batch.script_items() {
             items.remove(request);
         }

@@ -12,7 +12,7 @@ impl<C: Carrier> Engine<C> {
     /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it
     /// moved one.
     pub(super) fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
-        let open = self.open;
+        let open_loop = self.open_loop;
         let mut dispatched = 0;
         while dispatched < sends_max {
             let (intended_ns, connection, request) = match &mut self.source {
@@ -35,7 +35,7 @@ impl<C: Carrier> Engine<C> {
             };
             dispatched += 1;
             // In a closed loop, requests count when they are sent.
-            let measured = open && intended_ns >= self.timeline.measure_ns;
+            let measured = open_loop && intended_ns >= self.timeline.measure_ns;
             self.totals.intended += u64::from(measured);
             let number = connection - self.options.first;
             let slot = &mut self.slots[number as usize];
@@ -48,12 +48,12 @@ impl<C: Carrier> Engine<C> {
             // sent: they count as censored.
             if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
                 self.unanswered += u64::from(measured);
-                if !slot.is_scheduled {
-                    slot.is_scheduled = true;
+                if !slot.in_flush_queue {
+                    slot.in_flush_queue = true;
                     self.flush_queue.push_back(number);
                 }
             } else {
-                self.release(&request);
+                self.remove_script_item(&request);
                 self.censor(request.op, intended_ns, now_ns);
             }
         }
@@ -68,7 +68,7 @@ impl<C: Carrier> Engine<C> {
             let Some(number) = self.flush_queue.pop_front() else {
                 break;
             };
-            self.slots[number as usize].is_scheduled = false;
+            self.slots[number as usize].in_flush_queue = false;
             self.send(number as usize, now_ns);
             flushed += 1;
         }
@@ -77,8 +77,8 @@ impl<C: Carrier> Engine<C> {
 
     pub(super) fn schedule_flush(&mut self, number: usize) {
         let slot = &mut self.slots[number];
-        if !slot.is_scheduled {
-            slot.is_scheduled = true;
+        if !slot.in_flush_queue {
+            slot.in_flush_queue = true;
             self.flush_queue.push_back(number as u32);
         }
     }
@@ -88,7 +88,7 @@ impl<C: Carrier> Engine<C> {
         let Some(connection) = &self.slots[number].connection else {
             return;
         };
-        if connection.is_blocked() || (!self.open && now_ns >= self.timeline.end_ns) {
+        if connection.is_blocked() || (!self.open_loop && now_ns >= self.timeline.end_ns) {
             return;
         }
         let first_new = connection.in_flight().len();
@@ -109,10 +109,10 @@ impl<C: Carrier> Engine<C> {
         let blocked = connection.is_blocked();
         let is_limited = count == C::BATCH_MAX || self.batch.is_full();
         let more = first_new + count < self.options.depth
-            && (!slot.queue.is_empty() || (!self.open && is_limited));
+            && (!slot.queue.is_empty() || (!self.open_loop && is_limited));
         self.count_sent(number, outcome, sent_ns);
         if blocked {
-            self.watch(number, Interest::ReadWrite);
+            self.set_interest(number, Interest::ReadWrite);
         } else if more {
             self.schedule_flush(number);
         }
@@ -186,7 +186,7 @@ impl<C: Carrier> Engine<C> {
         };
         for request in connection.in_flight_mut().range_mut(first_new..) {
             request.sent_ns = sent_ns;
-            if !self.open {
+            if !self.open_loop {
                 request.intended_ns = sent_ns;
             }
             request.measured = self.timeline.measures(request.intended_ns);
@@ -194,7 +194,7 @@ impl<C: Carrier> Engine<C> {
             request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
             let measured = u64::from(request.measured);
             self.totals.sent += measured;
-            if !self.open {
+            if !self.open_loop {
                 self.totals.intended += measured;
                 self.unanswered += measured;
             }
@@ -212,7 +212,7 @@ impl<C: Carrier> Engine<C> {
     }
 
     /// Sends the bytes that a full socket had not accepted, then the queued requests.
-    pub(super) fn unblock(&mut self, number: usize) {
+    pub(super) fn send_unsent(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
             return;
@@ -226,7 +226,7 @@ impl<C: Carrier> Engine<C> {
         self.count_sent(number, outcome, now_ns);
         if is_unblocked {
             self.slots[number].unblocked_ns = now_ns;
-            self.watch(number, Interest::Read);
+            self.set_interest(number, Interest::Read);
             self.send(number, now_ns);
         }
     }
@@ -235,16 +235,16 @@ impl<C: Carrier> Engine<C> {
         match outcome {
             Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
             Ok(_) => {}
-            Err(error) => self.lose(number, &error),
+            Err(error) => self.handle_error(number, &error),
         }
     }
 
-    pub(super) fn watch(&mut self, number: usize, interest: Interest) {
+    pub(super) fn set_interest(&mut self, number: usize, interest: Interest) {
         let Some(connection) = &self.slots[number].connection else {
             return;
         };
-        if let Err(error) = connection.watch(&self.poll, number as u64, interest) {
-            self.lose(number, &error.into());
+        if let Err(error) = connection.set_interest(&self.poll, number as u64, interest) {
+            self.handle_error(number, &error.into());
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) enum RequestSource {
 impl RequestSource {
     /// Whether requests have intended times of their own.
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_open_loop(&self) -> bool {
         match self {
             Self::Open(_) => true,
             Self::Closed(_) => false,

@@ -43,11 +43,11 @@ impl Runner {
         let stop: Arc<AtomicBool> = Arc::default();
         let stopped = Arc::clone(&stop);
         let run = move || match run(&config, part, &stopped, &start_receiver, &sender) {
-            Ok(summary) => conclude(&sender, &Message::Done(Box::new(summary)), AgentEvent::Done),
+            Ok(summary) => send_last(&sender, &Message::Done(Box::new(summary)), AgentEvent::Done),
             Err(error) => {
                 let reason = format!("failed to {error}");
                 let event = AgentEvent::Ended(reason.clone());
-                conclude(&sender, &Message::Failed { reason }, event)
+                send_last(&sender, &Message::Failed { reason }, event)
             }
         };
         let builder = thread::Builder::new().name("agent-run".to_owned());
@@ -59,7 +59,7 @@ impl Runner {
     }
 
     /// Tells the run the Unix time of its start. Only the first time counts.
-    pub(super) fn agree(&self, at_ns: u64) {
+    pub(super) fn set_start(&self, at_ns: u64) {
         // Converted at once, so that a later correction of the Unix clock does not move the start.
         let at_ns = at_ns.saturating_sub(unix_less_monotonic_ns());
         // It fails if the run has ended, or has a start.
@@ -94,7 +94,7 @@ impl Drop for Runner {
 }
 
 /// Sends the last message of a run.
-fn conclude(sender: &SharedSender, message: &Message, event: AgentEvent) -> AgentEvent {
+fn send_last(sender: &SharedSender, message: &Message, event: AgentEvent) -> AgentEvent {
     match locked(sender).send(message) {
         Ok(()) => event,
         Err(error) => AgentEvent::Ended(format!("the result could not be sent: {error}")),
@@ -136,10 +136,10 @@ fn run(
     let timeline = Timeline::new(config, start_ns);
     threads.begin(&timeline);
     let last = timeline.boundaries();
-    let open = config.rate != Rate::Max;
+    let open_loop = config.rate != Rate::Max;
     let on_window = &mut |number, window: &crate::metrics::Window| {
         if number < last {
-            let second = EndedSecond::of(number, window, open);
+            let second = EndedSecond::of(number, window, open_loop);
             send(sender, stop, &Message::Second(Box::new(second)));
         }
     };

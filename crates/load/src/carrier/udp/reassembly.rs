@@ -70,7 +70,7 @@ impl Reassembly {
     pub(super) fn accept(&mut self, frame: Frame, payload: &[u8]) -> Accepted {
         if frame.total == 1 {
             // Parts of an answer of several datagrams cannot precede an answer of one.
-            self.forget(frame.request);
+            self.discard(frame.request);
             return Accepted::Single;
         }
         if frame.total > ANSWER_DATAGRAMS_MAX {
@@ -106,7 +106,7 @@ impl Reassembly {
     }
 
     /// Discards the parts of an answer.
-    pub(super) fn forget(&mut self, request: u16) {
+    pub(super) fn discard(&mut self, request: u16) {
         if !self.partial.is_empty() {
             self.partial.retain(|it| it.request != request);
         }
