@@ -291,19 +291,19 @@ impl Config {
         if self.saturating_connections > 0 {
             return invalid(
                 "saturating connections",
-                "they are persistent; use carrier stream, or none of them",
+                "they are persistent; give carrier stream, or 0 saturating connections",
             );
         }
         match self.carrier {
             CarrierKind::Stream => Ok(()),
             CarrierKind::OneShot if self.depth > 1 => invalid(
                 "depth",
-                "with a connection for each request there is one request on each; give 1, and \
-                 more connections",
+                "carrier one-shot opens a connection for each request; give depth 1, and more \
+                 connections",
             ),
             CarrierKind::OneShot => Ok(()),
             CarrierKind::Udp if self.targets.iter().any(|it| matches!(it, Target::Unix(_))) => {
-                invalid("target", "UDP has no Unix sockets; give HOST:PORT")
+                invalid("target", "a Unix socket has no UDP; give HOST:PORT")
             }
             CarrierKind::Udp => within(
                 "longest value",
@@ -321,7 +321,7 @@ impl Config {
         match self.script {
             None => Ok(()),
             Some(_) => {
-                let fault = format!("one process reads a script and sends it; leave out {flag}");
+                let fault = format!("a script is sent by a single process; leave out {flag}");
                 Err(ConfigError::new("--script", fault))
             }
         }

@@ -1,4 +1,8 @@
-//! An agent: opens its part of a run's connections and offers its part of the load.
+//! An agent: a process that waits for coordinators. For each run of a coordinator it opens its part
+//! of the connections and offers its part of the load.
+//!
+//! Each connection from a coordinator is served by a session on its own thread. Only one session at
+//! a time may have a run; the thread of that run is in [`runner`].
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,47 +24,50 @@ mod runner;
 
 use runner::Runner;
 
-/// How often a session checks whether its run has ended.
+/// How long a session waits for a message before it checks whether its run has ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An agent that listens for coordinators and serves one at a time.
+/// An agent that listens for coordinators and performs one run at a time.
 #[derive(Debug)]
 pub struct Agent {
     listener: TcpListener,
     shared: Arc<SharedState>,
 }
 
-/// What happens at an agent.
+/// An event at an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// A coordinator's run begins to be prepared.
+    /// The agent begins to prepare the run of a coordinator.
     Prepares {
-        /// The agent's part.
+        /// The agent's part of the run.
         part: Part,
-        /// Connections of the whole run.
+        /// The number of connections of all parts of the run.
         connections: u32,
     },
     /// A run has ended with a summary.
     Done,
-    /// A run, or a connection that is no run, has ended otherwise.
+    /// A run has ended without a summary, or a session has ended without a run. The text is the
+    /// reason.
     Ended(String),
 }
 
-/// What the sessions of an agent share.
+/// The state that all sessions of an agent share.
 #[derive(Debug)]
 struct SharedState {
     token: Token,
     cpus: Vec<usize>,
-    /// A session has a run, or may have one.
+    /// Whether a session holds the [`RunSlot`].
     is_busy: AtomicBool,
+    /// The number of sessions.
     sessions: AtomicUsize,
 }
 
 impl Agent {
-    /// Listens at `address`. The threads of its runs are pinned to `cpus`, if there are any.
+    /// Listens at `address`. The threads of the agent's runs are pinned to `cpus`, unless the list
+    /// is empty.
     ///
     /// # Errors
-    /// The address cannot be listened at.
+    /// The kernel cannot listen at the address.
     pub fn bind(address: SocketAddr, token: Token, cpus: Vec<usize>) -> io::Result<Self> {
         let shared = SharedState {
             token,
@@ -74,16 +81,16 @@ impl Agent {
         })
     }
 
-    /// The address at which it listens.
+    /// The address at which the agent listens.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel cannot tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves coordinators until the process ends. `on_event` is called with the coordinator's
-    /// address.
+    /// Serves coordinators until the process ends. Calls `on_event` for each event, with the
+    /// address of the coordinator.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -94,7 +101,8 @@ impl Agent {
         let on_event = Arc::new(on_event);
         loop {
             let Ok((stream, peer)) = self.listener.accept() else {
-                // The connection ended before it was accepted, or no descriptor is left.
+                // The connection ended before it was accepted, or the process has no file
+                // descriptor left.
                 thread::sleep(Duration::from_millis(50));
                 continue;
             };
@@ -116,12 +124,14 @@ impl Agent {
     }
 }
 
-/// One of the [`SESSIONS_MAX`] sessions.
+/// The right to be one of the at most [`SESSIONS_MAX`] sessions. Dropping it frees the right.
 struct SessionSlot(Arc<SharedState>);
 
 impl SessionSlot {
+    /// None: there are [`SESSIONS_MAX`] sessions already.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let before = shared.sessions.fetch_add(1, Ordering::Relaxed);
+        // If there are too many sessions, the slot is dropped here, which undoes the increment.
         let slot = Self(Arc::clone(shared));
         (before < SESSIONS_MAX).then_some(slot)
     }
@@ -133,12 +143,14 @@ impl Drop for SessionSlot {
     }
 }
 
-/// The right to run, which one session has at a time.
+/// The right to perform runs, which only one session has at a time. Dropping it frees the right.
 struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
-    /// None: another session has it, and has not ended within [`RUN_SLOT_TIMEOUT`]. A coordinator
-    /// whose predecessor has just ended so finds the agent free.
+    /// Waits up to [`RUN_SLOT_TIMEOUT`] for the right. None: another session still has it.
+    ///
+    /// The wait is for two runs in quick succession: the next coordinator may connect before the
+    /// agent has noticed that the previous coordinator is gone.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
         while shared.is_busy.swap(true, Ordering::Relaxed) {
@@ -157,7 +169,7 @@ impl Drop for RunSlot {
     }
 }
 
-/// Why a session has ended without a run, or before its end.
+/// Why a session has ended without a run, or before the end of its run.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error("the coordinator: {0}")]
@@ -166,20 +178,22 @@ enum SessionError {
     Io(#[from] io::Error),
     #[error("a coordinator was refused: {0}")]
     Refused(Refusal),
-    #[error("the coordinator sent a message out of place")]
+    #[error("the coordinator sent an unexpected message")]
     UnexpectedMessage,
-    #[error("the coordinator ended the run before its time")]
+    #[error("the coordinator stopped the run")]
     Stopped,
 }
 
-/// The sending half of a session, shared with its run.
+/// The sending half of a session's connection, which the session and the thread of its run share.
 type SharedSender = Arc<Mutex<Sender>>;
 
 fn locked(sender: &SharedSender) -> MutexGuard<'_, Sender> {
-    // A message that a panic cut short is followed by the end of the connection.
+    // A poisoned lock is used nevertheless. If a thread panicked while it sent a message, the frame
+    // stays incomplete, so the coordinator receives no further message and gives this agent up.
     sender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Serves one connection from a coordinator until it ends.
 fn serve_one(
     shared: &Arc<SharedState>,
     stream: TcpStream,
@@ -190,7 +204,7 @@ fn serve_one(
         Ok(run_slot) => run_slot,
         Err(error) => {
             if let SessionError::Refused(refusal) = &error {
-                // The coordinator may be gone.
+                // The send fails if the coordinator is gone, which needs no handling.
                 let _ = sender.send(&Message::Refused(refusal.clone()));
                 link::end(&mut receiver, &sender);
             }
@@ -205,14 +219,14 @@ fn serve_one(
         _run_slot: run_slot,
     };
     let ended = session.handle_messages(&mut receiver, on_event);
-    // A run that goes on is stopped, and the agent is free.
+    // Dropping the session stops a run that has not ended, and then frees the run slot.
     let sender = Arc::clone(&session.sender);
     drop(session);
     let mut sender = locked(&sender);
     if let Err(SessionError::Link(LinkError::Frame(_) | LinkError::Message(_)))
     | Err(SessionError::UnexpectedMessage) = &ended
     {
-        let reason = "a message was malformed or out of place".to_owned();
+        let reason = "a message was malformed or unexpected".to_owned();
         let _ = sender.send(&Message::Failed { reason });
         link::end(&mut receiver, &sender);
     }
@@ -220,7 +234,8 @@ fn serve_one(
     ended
 }
 
-/// Exchanges proofs of the token; returns once the coordinator has proved its token and may run.
+/// Exchanges proofs of the token with a coordinator. Returns the right to perform runs, once the
+/// coordinator's proof is verified.
 fn handshake(
     shared: &Arc<SharedState>,
     receiver: &mut Receiver,
@@ -254,17 +269,19 @@ fn handshake(
     Ok(run_slot)
 }
 
-/// A session with a coordinator that may run.
+/// A session with a coordinator that has proved its token.
 struct Session<'a> {
     shared: &'a SharedState,
     sender: SharedSender,
+    /// The run that is being prepared or performed, if any.
     run: Option<Runner>,
-    /// Given up after the run has ended: fields are dropped in their order.
+    /// The right to perform runs. Fields are dropped in the order of their declaration, so this
+    /// slot is freed only after `run` has stopped.
     _run_slot: RunSlot,
 }
 
 impl Session<'_> {
-    /// Acts on the coordinator's messages until it ends the connection.
+    /// Handles the coordinator's messages until the coordinator ends the session.
     fn handle_messages(
         &mut self,
         receiver: &mut Receiver,
@@ -312,7 +329,8 @@ impl Session<'_> {
         }
     }
 
-    /// The coordinator has ended the session. Only after a run is that its usual end.
+    /// Ends the session after the coordinator stopped it or closed the connection. A run that has
+    /// not ended is stopped, which is an error unless it still returned a summary.
     fn end(&mut self, on_event: &mut dyn FnMut(AgentEvent)) -> Result<(), SessionError> {
         let Some(run) = self.run.take() else {
             return Ok(());

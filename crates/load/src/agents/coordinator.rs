@@ -1,5 +1,5 @@
-//! The coordinator of a run: prepares the agents, agrees on the start, and merges what they
-//! measure.
+//! The coordinator of a run whose load is offered by agents. It sends each agent the settings and
+//! its part of the connections, sets a common start time, and merges the agents' summaries.
 
 use std::net::TcpStream;
 use std::sync::mpsc;
@@ -29,33 +29,34 @@ use crate::second::{Second, second};
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// A run whose load agents offer.
+/// The coordinator of a run whose load is offered by agents.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
-    /// The agents, in the order of their connections.
+    /// The agents. The first agent gets the connections with the lowest numbers, and so on.
     pub agents: Vec<AgentAddress>,
-    /// The token of all of them.
+    /// The token that all agents share with the coordinator.
     pub token: Token,
-    /// The measuring client in this process, if any.
+    /// The measuring client that runs in this process beside the agents' load, if any.
     pub client: Option<MeasuringClient>,
 }
 
-/// The progress of a run.
+/// An event during a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// All agents are ready, and their clocks are known.
+    /// All agents have opened their connections, and the offsets of their clocks are known.
     Ready(&'a [AgentReport]),
-    /// A second has ended, at all agents that are not missing.
+    /// A second has ended, and all agents that are not missing have sent their measurements of it.
     Second(&'a Second),
-    /// An agent has failed or lagged: its share is missing from now on.
+    /// An agent has failed or lagged. Its share is missing from now on.
     Missing(&'a AgentReport),
 }
 
 impl Coordinator {
-    /// Checks the settings.
+    /// Checks the settings and the list of agents.
     ///
     /// # Errors
-    /// A setting is invalid, or does not allow so many agents.
+    /// A setting or the number of agents is out of its bounds, an agent is given twice, or there
+    /// are fewer connections than threads of all agents.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate()?;
         config.validate_without_script("--agent")?;
@@ -66,8 +67,8 @@ impl Coordinator {
             return fault("agents", text);
         }
         for (at, agent) in self.agents.iter().enumerate() {
-            let before = &self.agents[..at];
-            if before.iter().any(|other| other.address == agent.address) {
+            let earlier = &self.agents[..at];
+            if earlier.iter().any(|other| other.address == agent.address) {
                 let text = format!("{agent} is given twice; an agent has one part of a run");
                 return fault("agents", text);
             }
@@ -86,7 +87,7 @@ impl Coordinator {
         }
     }
 
-    /// Makes one run. `on_progress` is called as it proceeds.
+    /// Performs one run and returns its summary. Calls `on_progress` for each event during the run.
     ///
     /// # Errors
     /// A setting is invalid, an agent fails before the start, or all agents fail after it.
@@ -129,7 +130,8 @@ impl Coordinator {
         Ok(summary)
     }
 
-    /// Connects to all agents; each knows that this coordinator has the token, and the reverse.
+    /// Connects to all agents. When this returns, this coordinator has proved to each agent that it
+    /// has the token, and each agent has proved the same to this coordinator.
     fn connect(&self, config: &Config) -> Result<Vec<Link>, Error> {
         let parts = Part::split(config.connections, self.agents.len() as u32);
         let connect = |(agent, part): (&AgentAddress, Part)| {
@@ -155,17 +157,18 @@ impl Coordinator {
     }
 }
 
+/// Connects to an agent, then exchanges proofs of the token.
 fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), AgentError> {
     let stream = TcpStream::connect_timeout(&agent.address, HANDSHAKE_TIMEOUT);
     let stream = stream.map_err(AgentError::Connect)?;
     let (mut receiver, mut sender) = link::open(stream).map_err(LinkError::from)?;
     let mut next = || receiver.receive(HANDSHAKE_TIMEOUT).map(|it| it.message);
-    let of_agent = match next()? {
+    let agent_nonce = match next()? {
         Message::Challenge { nonce } => nonce,
         _ => return Err(AgentError::UnexpectedMessage),
     };
     let nonces = Nonces {
-        agent: of_agent,
+        agent: agent_nonce,
         coordinator: nonce().map_err(LinkError::from)?,
     };
     sender.send(&Message::Hello {
@@ -182,8 +185,8 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
     Ok((receiver, sender))
 }
 
-/// The connection to an agent, and what is known of it. Dropping it ends the connection, and so the
-/// agent's run.
+/// The connection to an agent, and the report on that agent so far. Dropping the link closes the
+/// connection, which makes the agent stop its run.
 struct Link {
     receiver: Receiver,
     sender: Sender,
@@ -214,7 +217,7 @@ impl Link {
         received.map_err(|error| self.error(error.into()))
     }
 
-    /// Probes the agent's clock.
+    /// Measures the offset of the agent's clock with [`PROBES`] probes.
     fn probe(&mut self) -> Result<ClockOffset, Error> {
         let mut probes = Vec::new();
         for number in 0..PROBES {
@@ -240,10 +243,12 @@ impl Link {
     }
 }
 
-/// Agrees on a start with all agents; returns the run's times on the clock of this host.
+/// Chooses the start of the run and sends it to all agents, each by its own clock. Returns the
+/// times of the run on the monotonic clock of this host.
 fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
     let clocks = || links.iter().filter_map(|link| link.report.clock);
-    // The error is half of the least round-trip delay; a message may take many times longer.
+    // An offset's error is half of the shortest round-trip delay of its probes. A message may take
+    // many times that delay, so 16 round-trip delays are added.
     let delay_ns = clocks().map(|clock| 2 * clock.error_ns).max();
     let ahead_ns = AGREED_START_AHEAD_NS + 16 * delay_ns.unwrap_or(0);
     let start_ns = monotonic_ns() + ahead_ns;
@@ -256,15 +261,18 @@ fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
     Ok(Timeline::new(config, start_ns))
 }
 
-/// A message of an agent, or the end of its connection.
+/// A message from an agent, or the error that ended the connection to it.
 struct FromAgent {
+    /// The agent's index.
     agent: usize,
     received: Result<Received, LinkError>,
 }
 
+/// For each agent its summary, or the reason why its share is missing.
 type Results = Vec<Result<Box<Summary>, String>>;
 
-/// Follows the run until each agent is done or missing. Returns the links of those that are done.
+/// Receives the agents' messages until each agent is done or missing. Returns the links to all
+/// agents, and their results.
 fn monitor_run(
     config: &Config,
     timeline: &Timeline,
@@ -291,7 +299,8 @@ fn monitor_run(
             match builder.spawn_scoped(scope, read) {
                 Ok(reader) => readers.push(reader),
                 Err(error) => {
-                    // This ends the other readers, for which the scope waits.
+                    // The scope waits for the readers that were already started. Closing their
+                    // connections makes them end.
                     closers.iter().for_each(Sender::close);
                     return Err(Error::system("start a thread")(error));
                 }
@@ -314,22 +323,27 @@ fn monitor_run(
     Ok((links, states.into_results()))
 }
 
-/// The coordinator's side of a run that has started.
+/// The coordinator's view of a run that has started: which agents run, and which are missing.
 struct RunMonitor<'a, F> {
     timeline: &'a Timeline,
-    /// The load is an open loop.
+    /// Whether the load is an open loop.
     open_loop: bool,
     states: &'a mut AgentStates,
     reports: &'a mut [AgentReport],
-    /// Handles that end an agent's connection.
+    /// For each agent, a handle that can close the connection to it.
     closers: &'a [Sender],
     on_progress: &'a mut F,
 }
 
 impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
-    /// Follows the agents until none runs any more.
+    /// Processes the messages of the agents until no agent runs any more.
+    ///
+    /// An agent whose next message is overdue is not given up immediately: this thread may itself
+    /// have been kept from running, in which case the message may already be in the channel. So the
+    /// loop receives for [`OVERDUE_GRACE_NS`] more, and gives up the agents that are still overdue.
     fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
-        // Agents that are found to be overdue are given up at this time, if they still are.
+        // When the agents that are still overdue are given up. None: no agent is known to be
+        // overdue.
         let mut give_up_ns = None;
         while let Some(deadline_ns) = self.states.next_deadline_ns() {
             let until_ns = give_up_ns.unwrap_or(deadline_ns);
@@ -342,13 +356,13 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
             }
             self.report_complete_seconds();
             let now_ns = monotonic_ns();
-            let lagging = self.states.overdue(now_ns);
+            let overdue = self.states.overdue(now_ns);
             match give_up_ns {
-                _ if lagging.is_empty() => give_up_ns = None,
+                _ if overdue.is_empty() => give_up_ns = None,
                 None => give_up_ns = Some(now_ns + OVERDUE_GRACE_NS),
                 Some(at_ns) if now_ns >= at_ns => {
                     let lag_s = LAG_MAX_NS / 1_000_000_000;
-                    for agent in lagging {
+                    for agent in overdue {
                         self.give_up(agent, &format!("it lagged by more than {lag_s} s"));
                     }
                     self.report_complete_seconds();
@@ -360,7 +374,8 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
         self.report_complete_seconds();
     }
 
-    /// An agent has failed: its connection ends, and its share is missing.
+    /// Closes the connection to an agent that has failed or lagged. Unless the agent was done, its
+    /// share is missing from now on.
     fn give_up(&mut self, agent: usize, reason: &str) {
         self.closers[agent].close();
         let into_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
@@ -372,7 +387,7 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
         }
     }
 
-    /// Shows the seconds that are complete.
+    /// Passes to `on_progress` each further second that all agents which are not missing have sent.
     fn report_complete_seconds(&mut self) {
         while let Some((number, window)) = self.states.take_complete() {
             if let Some(mut second) = second(self.timeline, number, &window, self.open_loop) {
@@ -384,7 +399,9 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     }
 }
 
-/// Reads an agent's messages until its run or its connection ends; returns its link.
+/// The reader thread of an agent: passes the agent's messages on until its run or its connection
+/// ends. Returns the link, for the messages after the run. `longest` is the longest wait for one
+/// message.
 fn read(
     agent: usize,
     mut link: Link,
@@ -393,17 +410,18 @@ fn read(
 ) -> Link {
     loop {
         let received = link.receiver.receive(longest);
-        let goes_on = received
+        let more_follow = received
             .as_ref()
             .is_ok_and(|received| matches!(received.message, Message::Second(_)));
-        // The coordinator has stopped following when nobody receives.
-        if messages.send(FromAgent { agent, received }).is_err() || !goes_on {
+        // The send fails only if the monitor has already stopped receiving.
+        if messages.send(FromAgent { agent, received }).is_err() || !more_follow {
             return link;
         }
     }
 }
 
-/// Acts on a message of an agent. The error is the reason why its share is missing.
+/// Records a message from an agent in `states`. The error is the reason why the agent's share is
+/// missing.
 fn apply(
     states: &mut AgentStates,
     agent: usize,
@@ -425,14 +443,16 @@ fn apply(
     applied.map_err(str::to_owned)
 }
 
-/// The summary of the run, with a report of each agent.
+/// Merges the agents' summaries into the summary of the run, with a report on each agent. Probes
+/// the clocks of the agents that are done once more, to report their drift.
 fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
     let mut parts = Vec::new();
     for (link, result) in links.iter_mut().zip(results) {
         match result {
             Ok(summary) => {
                 link.report.limits = Some(AgentLimits::of(&summary));
-                // An agent that has gone since has delivered its part; only its drift is unknown.
+                // If the agent has ended since it sent its summary, this fails. The summary still
+                // counts, and only the drift of the agent's clock is unknown.
                 let after = link.probe().ok();
                 let before = link.report.clock;
                 link.report.clock_moved = after
