@@ -1,4 +1,5 @@
-//! The sending half of the loop: requests that are due, one send a connection.
+//! The sending half of the loop: moves due requests to the queues of their connections
+//! ([`Engine::dispatch`]), and sends each connection's requests with one call ([`Engine::flush`]).
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -9,8 +10,8 @@ use crate::waiting::Due;
 use crate::wire::Wire;
 
 impl<C: Carrier> Engine<C> {
-    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it
-    /// moved one.
+    /// Moves up to `sends_max` due requests from the source to the queues of their connections.
+    /// Returns whether any request was due.
     pub(super) fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let open_loop = self.open_loop;
         let mut dispatched = 0;
@@ -44,8 +45,8 @@ impl<C: Carrier> Engine<C> {
                 request,
                 cas: 0,
             };
-            // Requests for a lost connection, and those beyond the bound of the queues, are never
-            // sent: they count as censored.
+            // A request is never sent if its connection is lost or the memory of the queues is
+            // full. It then counts as censored.
             if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
                 self.unanswered += u64::from(measured);
                 if !slot.in_flush_queue {
@@ -60,8 +61,8 @@ impl<C: Carrier> Engine<C> {
         dispatched > 0
     }
 
-    /// Sends on up to `sends_max` connections of the flush queue. Returns whether the queue had
-    /// one.
+    /// Sends on the first `sends_max` connections of the flush queue. Returns whether the queue had
+    /// any connection.
     pub(super) fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let mut flushed = 0;
         while flushed < sends_max {
@@ -75,6 +76,7 @@ impl<C: Carrier> Engine<C> {
         flushed > 0
     }
 
+    /// Appends a connection to the flush queue, unless it is already there.
     pub(super) fn schedule_flush(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         if !slot.in_flush_queue {
@@ -83,7 +85,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Sends as many requests as the connection's depth allows, in one send.
+    /// Sends as many requests as the connection's depth and the batch allow, in one send. If more
+    /// could be sent, the connection is appended to the flush queue again.
     pub(super) fn send(&mut self, number: usize, now_ns: u64) {
         let Some(connection) = &self.slots[number].connection else {
             return;
@@ -118,7 +121,9 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Takes the connection's next requests and encodes them. Returns their number.
+    /// Encodes the connection's next requests into the batch and records them as in flight.
+    /// `first_new` is the number of requests that are already in flight. Returns the number of
+    /// requests added.
     #[inline]
     fn fill_batch(&mut self, number: usize, first_new: usize) -> usize {
         let slot = &mut self.slots[number];
@@ -132,7 +137,8 @@ impl<C: Carrier> Engine<C> {
             && !self.batch.is_full()
         {
             let due = match &mut self.source {
-                // In a closed loop, only requests that follow an answer are queued.
+                // In a closed loop, only follow-up requests are queued. All others are taken from
+                // the source when they can be sent.
                 RequestSource::Closed(requests) if slot.queue.is_empty() => {
                     requests.next().map(|request| Due {
                         intended_ns: 0,
@@ -173,7 +179,8 @@ impl<C: Carrier> Engine<C> {
         count
     }
 
-    /// Stamps and counts the requests of the batch, just before the send. Returns the time.
+    /// Records the send time and the lateness of the requests in the batch, and counts them. Called
+    /// just before the send. Returns the send time.
     #[inline]
     fn stamp(&mut self, number: usize, first_new: usize) -> u64 {
         let sent_ns = monotonic_ns();
@@ -211,7 +218,8 @@ impl<C: Carrier> Engine<C> {
         sent_ns
     }
 
-    /// Sends the bytes that a full socket had not accepted, then the queued requests.
+    /// Sends the bytes that a full socket did not accept before. If the socket accepts all of them,
+    /// also sends the connection's queued requests.
     pub(super) fn send_unsent(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
@@ -231,6 +239,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
+    /// Adds the length of a send to the bytes sent, or handles the error of the send.
     fn count_sent(&mut self, number: usize, outcome: Result<usize, CarrierError>, now_ns: u64) {
         match outcome {
             Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
@@ -239,6 +248,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
+    /// Changes the events that the poll reports for a connection.
     pub(super) fn set_interest(&mut self, number: usize, interest: Interest) {
         let Some(connection) = &self.slots[number].connection else {
             return;
