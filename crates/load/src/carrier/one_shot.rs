@@ -1,8 +1,9 @@
-//! A connection for each request: connect, send, receive, close.
+//! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
-//! The time of connecting is part of the service time. The generator closes first, so its sockets
-//! stay in TIME_WAIT. Their number is bounded ([`TIME_WAIT_MAX`]): beyond it, a connection ends in
-//! a reset, which is counted.
+//! The time of connecting is part of the service time. The generator closes its end of a connection
+//! first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local port. To bound the
+//! number of these sockets ([`TIME_WAIT_MAX`]), the generator resets a connection instead of
+//! closing it once the bound is reached. Resets are counted.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,15 +25,16 @@ use crate::limits::{INTERRUPTED_CONNECT_NS, TIME_WAIT_MAX, TIME_WAIT_S};
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
-/// One of a run's connections: it is opened for each of its requests and carries one at a time.
+/// One connection of a run, with at most one request in flight. A new socket is opened for each
+/// request.
 #[derive(Debug)]
 pub(crate) struct OneShot<W: Wire> {
     target: Target,
-    /// The connection of the request in flight.
+    /// The socket of the request in flight. None: no request is in flight.
     stream: Option<Stream>,
     replies: Replies<W>,
     unsent: Unsent,
-    /// Shared by the connections of a thread.
+    /// All connections of a thread share this count.
     time_wait: Rc<RefCell<TimeWaitSockets>>,
     opened: u64,
     resets: u64,
@@ -46,6 +48,7 @@ impl<W: Wire> OneShot<W> {
         }
     }
 
+    /// Closes the socket, or resets it if too many sockets are in TIME_WAIT.
     fn close(&mut self) {
         self.unsent.clear();
         self.replies.reset();
@@ -53,8 +56,8 @@ impl<W: Wire> OneShot<W> {
             return;
         };
         // A Unix socket has no TIME_WAIT.
-        let waits = matches!(self.target, Target::Tcp(_));
-        if waits
+        let has_time_wait = matches!(self.target, Target::Tcp(_));
+        if has_time_wait
             && !self.time_wait.borrow_mut().try_add(monotonic_ns())
             && stream.reset_on_close().is_ok()
         {
@@ -69,7 +72,8 @@ impl<W: Wire> Carrier for OneShot<W> {
     const TIMES_OUT: bool = true;
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_CONNECT_NS;
 
-    /// Opens and closes one connection to each target, to see that it is there.
+    /// Opens and closes one connection to each target, to check that the server answers. The
+    /// connections of the run are opened when their requests are sent.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -115,10 +119,12 @@ impl<W: Wire> Carrier for OneShot<W> {
         let stream = self.connect()?;
         self.opened += 1;
         stream.set_nodelay();
-        // Where there are no time stamps (Unix sockets), the thread's clock is used.
+        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
+        // just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         poll.add(&stream, token, Interest::Read)?;
-        // While the connection is being established nothing is accepted: all bytes are kept.
+        // The socket accepts no bytes while the connection is being established. All bytes are then
+        // kept until the poll reports that the socket is writable.
         let sent = self.unsent.send_batch(batch, &stream);
         self.stream = Some(stream);
         sent
@@ -174,13 +180,17 @@ impl<W: Wire> Carrier for OneShot<W> {
     }
 }
 
-/// The connections closed in the last [`TIME_WAIT_S`] seconds, by the second.
+/// The number of sockets in TIME_WAIT: those closed in the last [`TIME_WAIT_S`] seconds.
 #[derive(Debug)]
 struct TimeWaitSockets {
+    /// The number of sockets closed in each of these seconds. Second `s` is at index
+    /// `s % TIME_WAIT_S`.
     by_second: [u32; TIME_WAIT_S],
-    /// The second of the last close.
+    /// The second of the last call.
     second: u64,
+    /// The sum of `by_second`.
     sum: u32,
+    /// The maximum of `sum`.
     max: u32,
 }
 
@@ -194,7 +204,7 @@ impl TimeWaitSockets {
         }
     }
 
-    /// Whether one more socket may enter TIME_WAIT now; it is counted if so.
+    /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
     fn try_add(&mut self, now_ns: u64) -> bool {
         let second = now_ns / 1_000_000_000;
         let passed = second.saturating_sub(self.second).min(TIME_WAIT_S as u64);
@@ -217,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_in_time_wait_are_bounded_for_a_minute() {
+    fn sockets_closed_within_a_minute_are_bounded() {
         const S: u64 = 1_000_000_000;
         let mut sockets = TimeWaitSockets::new(3);
         let at = |sockets: &mut TimeWaitSockets, second: u64| sockets.try_add(second * S);
