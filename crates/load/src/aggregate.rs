@@ -105,8 +105,9 @@ impl Aggregate {
             Rate::Max => None,
         };
         let open_loop = offered_rps.is_some();
-        // The means of `totals` were computed over the configured length of the interval.
-        let shortened = config.duration_ns as f64 / duration_ns as f64;
+        // `totals` computes means over the configured length of the interval. This factor converts
+        // them to means over the actual length.
+        let mean_scale = config.duration_ns as f64 / duration_ns as f64;
         let thread_ns = duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / duration_ns as f64;
@@ -140,9 +141,9 @@ impl Aggregate {
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
-            outstanding_mean: totals.outstanding_count.mean() * shortened,
-            outstanding_unread: totals.outstanding_count.mean_unread() * shortened,
-            outstanding_expected: totals.outstanding.mean(timeline.end_ns) * shortened,
+            outstanding_mean: totals.outstanding_count.mean() * mean_scale,
+            outstanding_unread: totals.outstanding_count.mean_unread() * mean_scale,
+            outstanding_expected: totals.outstanding.mean(timeline.end_ns) * mean_scale,
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,

@@ -58,6 +58,7 @@ pub(crate) trait Carrier: Sized {
 
     /// The outstanding requests, in the order in which they were sent.
     fn in_flight(&self) -> &VecDeque<InFlight>;
+    /// The same requests, for changes.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
     /// Whether the socket was full, so that bytes were kept. They must be sent before any other.
@@ -116,7 +117,7 @@ pub(crate) struct InFlight {
     pub(crate) datagram: u16,
     /// Whether the intended time lies in the measured interval.
     pub(crate) measured: bool,
-    /// As [`crate::metrics::Recorded::interrupted`].
+    /// Whether the machine delayed the request ([`crate::metrics::Recorded::interrupted`]).
     pub(crate) interrupted: bool,
     /// Whether one of the replies was an error.
     pub(crate) has_error: bool,

@@ -57,8 +57,8 @@ pub enum CarrierKind {
 
 /// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
 /// set from text (`FromStr`, or [`units`]). The coordinator of a run sends the serialised form to
-/// its agents ([`crate::agents`]). Both must be the same version of the program, so an unknown
-/// field is an error.
+/// its agents ([`crate::agents`]). The coordinator and the agents must be the same version of the
+/// program, so an unknown field is an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {

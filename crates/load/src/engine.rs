@@ -10,11 +10,14 @@
 //! An iteration sends a bounded number of requests, then receives once from each connection that
 //! the wait reported. Sending and receiving therefore never delay each other for long.
 //!
-//! The delay that the thread itself adds is its *lateness*. A request can leave once its intended
-//! time has come, its connection is below its depth, and the socket has space. The lateness of its
-//! send lasts from then until just before the send. The lateness of an answer's receive lasts from
-//! the return of the wait that reported the answer until just after the recv that read it. Between
-//! send and recv the thread takes no lock and allocates no memory.
+//! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
+//!
+//! - A request can be sent once its intended time has come, its connection is below its depth, and
+//!   the socket has space. The lateness lasts from that moment until just before the send.
+//! - An answer can be received once a wait has reported it. The lateness lasts from the return of
+//!   that wait until just after the recv.
+//!
+//! Between send and recv the thread takes no lock and allocates no memory.
 
 mod complete;
 mod saturating;
@@ -92,7 +95,8 @@ pub(crate) struct Engine<C: Carrier> {
     last_loss: Option<String>,
     /// The opaque token of the next request.
     next_opaque: u64,
-    /// Number of requests sent and not answered yet, on all measured connections.
+    /// Number of requests that were sent and are neither answered nor failed yet, on all measured
+    /// connections.
     in_flight: u64,
     /// Number of measured requests that are neither answered, failed nor censored yet.
     unanswered: u64,
@@ -107,6 +111,7 @@ pub(crate) struct Engine<C: Carrier> {
     /// Whether bytes that had arrived before the last wait may still be unread.
     has_unread: bool,
     /// The time span of the last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
+    /// A request that became due within it counts as interrupted.
     interruption_ns: RangeInclusive<u64>,
     /// Unix time − monotonic time, to convert the kernel's receive time stamps.
     unix_offset_ns: u64,
@@ -297,6 +302,7 @@ impl<C: Carrier> Engine<C> {
         self.window_number += 1;
     }
 
+    /// Whether the loop ends now; [`Engine::run`] lists the reasons.
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
         // A thread that runs late may still have undispatched requests that were due before the
@@ -317,7 +323,9 @@ impl<C: Carrier> Engine<C> {
         self.channels.stop.load(Ordering::Relaxed)
     }
 
-    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls.
+    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. With
+    /// [`EngineOptions::spin`] the thread polls while requests are in flight, and otherwise sleeps
+    /// only until [`SPIN_NS`] before the next event.
     fn timeout_ns(&self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;

@@ -124,7 +124,8 @@ impl Agent {
     }
 }
 
-/// The right to be one of the at most [`SESSIONS_MAX`] sessions. Dropping it frees the right.
+/// The right to be one of at most [`SESSIONS_MAX`] sessions. Dropping it lets another session
+/// start.
 struct SessionSlot(Arc<SharedState>);
 
 impl SessionSlot {
@@ -143,7 +144,8 @@ impl Drop for SessionSlot {
     }
 }
 
-/// The right to perform runs, which only one session has at a time. Dropping it frees the right.
+/// The right to perform runs, which only one session has at a time. Dropping it lets another
+/// session take it.
 struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
@@ -206,7 +208,7 @@ fn serve_one(
             if let SessionError::Refused(refusal) = &error {
                 // The send fails if the coordinator is gone, which needs no handling.
                 let _ = sender.send(&Message::Refused(refusal.clone()));
-                link::end(&mut receiver, &sender);
+                link::close_gracefully(&mut receiver, &sender);
             }
             return Err(error);
         }
@@ -228,7 +230,7 @@ fn serve_one(
     {
         let reason = "a message was malformed or unexpected".to_owned();
         let _ = sender.send(&Message::Failed { reason });
-        link::end(&mut receiver, &sender);
+        link::close_gracefully(&mut receiver, &sender);
     }
     sender.close();
     ended
@@ -275,8 +277,8 @@ struct Session<'a> {
     sender: SharedSender,
     /// The run that is being prepared or performed, if any.
     run: Option<Runner>,
-    /// The right to perform runs. Fields are dropped in the order of their declaration, so this
-    /// slot is freed only after `run` has stopped.
+    /// The right to perform runs. Fields are dropped in the order of their declaration, so another
+    /// session can take the right only after `run` has stopped.
     _run_slot: RunSlot,
 }
 

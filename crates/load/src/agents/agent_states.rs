@@ -17,7 +17,7 @@ const EARLY_MAX_NS: u64 = 1_000_000_000;
 pub(super) struct AgentStates {
     timeline: Timeline,
     agents: Vec<State>,
-    /// For each window from `next` on, the sum of what agents have sent of it so far.
+    /// For each window from `next` on, the sum of the measurements received so far.
     pending: VecDeque<Window>,
     /// The number of the window that [`AgentStates::take_complete`] returns next.
     next: usize,
@@ -99,8 +99,8 @@ impl AgentStates {
         }
     }
 
-    /// Records that an agent has failed. Returns whether its share became missing. It does not if
-    /// the agent is already done or missing.
+    /// Records that an agent's share is missing, for `reason`. Returns false, and changes nothing,
+    /// if the agent is already done or missing.
     pub(super) fn set_missing(&mut self, agent: usize, reason: String) -> bool {
         let is_running = matches!(self.agents[agent], State::Running { .. });
         if is_running {

@@ -282,6 +282,7 @@ fn monitor_run(
     let mut states = AgentStates::new(timeline.clone(), links.len());
     let (messages, from_agents) = mpsc::channel();
     let end_ns = timeline.grace_end_ns + LAG_MAX_NS;
+    // Longer than the monitor waits for any message, so the monitor is the first to give up.
     let longest = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()) + LAG_MAX_NS);
     let mut reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
     let links = thread::scope(|scope| {

@@ -125,7 +125,7 @@ impl Receiver {
 /// closed while received bytes are unread, the kernel resets it, and the reset can discard the last
 /// message. Therefore this function first ends only the sending direction, and then reads and
 /// discards what still arrives, for at most [`LINGER`].
-pub(crate) fn end(receiver: &mut Receiver, sender: &Sender) {
+pub(crate) fn close_gracefully(receiver: &mut Receiver, sender: &Sender) {
     // These calls fail if the connection has already ended, which needs no handling.
     let _ = sender.stream.shutdown(Shutdown::Write);
     let deadline = Instant::now() + LINGER;

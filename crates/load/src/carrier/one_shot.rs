@@ -36,7 +36,9 @@ pub(crate) struct OneShot<W: Wire> {
     unsent: Unsent,
     /// All connections of a thread share this count.
     time_wait: Rc<RefCell<TimeWaitSockets>>,
+    /// The number of sockets opened.
     opened: u64,
+    /// The number of sockets that were reset instead of closed.
     resets: u64,
 }
 

@@ -92,8 +92,8 @@ impl<C: Carrier> Engine<C> {
         } = answered;
         let answered_ns = arrival.at_ns.max(request.sent_ns);
         if C::TIMES_OUT && answered_ns - request.sent_ns > self.options.timeout_ns {
-            // The answer arrived after the time-out of its request, but the thread received it
-            // before it removed the request.
+            // The answer arrived after the time-out of its request, but was received before this
+            // thread gave the request up.
             self.totals.carriers.late_or_duplicate += 1;
             let given_up_ns = request.sent_ns + self.options.timeout_ns;
             self.fail(request, Failure::TimedOut, given_up_ns, arrival.received_ns);
@@ -175,8 +175,8 @@ impl<C: Carrier> Engine<C> {
 
     /// Queues the follow-up request of an answer, if there is one. A gets that found a value causes
     /// a cas. A read-through get that found no value causes a set. The intended time of the
-    /// follow-up is the arrival of the answer; after the end of the interval there are no
-    /// follow-ups. Returns whether a request was queued.
+    /// follow-up is the arrival of the answer. If the answer arrived after the end of the measured
+    /// interval, nothing is queued. Returns whether a request was queued.
     fn queue_follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
         let Some(request) = answered.request.request.follow_up() else {
             return false;
@@ -196,7 +196,7 @@ impl<C: Carrier> Engine<C> {
         let measured = u64::from(self.timeline.measures(answered_ns));
         self.totals.follow_ups += measured;
         let is_queued = self.waiting.push(&mut self.slots[number].queue, due);
-        // In a closed loop, requests count when they are sent.
+        // In a closed loop, requests are counted as intended when they are sent.
         if self.open_loop {
             self.totals.intended += measured;
             if is_queued {

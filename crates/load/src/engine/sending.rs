@@ -35,7 +35,7 @@ impl<C: Carrier> Engine<C> {
                 },
             };
             dispatched += 1;
-            // In a closed loop, requests count when they are sent.
+            // In a closed loop, requests are counted as intended when they are sent.
             let measured = open_loop && intended_ns >= self.timeline.measure_ns;
             self.totals.intended += u64::from(measured);
             let number = connection - self.options.first;

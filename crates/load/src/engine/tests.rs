@@ -132,9 +132,12 @@ fn requests_not_dispatched_before_the_grace_period_ends_count_as_intended_but_no
     );
 }
 
-/// Sends a first request. Stalls until 3 ms after its answer has arrived, which is at least 5 ms
-/// after the second request was due. Then sends the second request. Returns the lateness and the
-/// slip of the second request.
+/// Sends two requests on a connection of the given depth, and stalls the thread before the second.
+/// Returns the lateness and the slip of the second request.
+///
+/// The second request is due 1 ms after the first. The answer to the first comes after 3 ms. The
+/// thread then stalls for 3 ms more before it sends the second request, which is then at least 5 ms
+/// late.
 fn lateness_and_slip_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
@@ -175,6 +178,7 @@ fn time_waited_for_a_connection_at_its_depth_is_not_lateness() {
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
 
+/// Compares the mean number of outstanding requests by the count with that by time stamps.
 fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     measure::LittlesLaw::check(
         totals.outstanding_count.mean(),

@@ -43,11 +43,11 @@ impl Frame {
 pub(super) enum Accepted {
     /// The datagram is a complete answer.
     Single,
-    /// The datagram was the last missing one of an answer, which is this.
+    /// The datagram was the last missing one of its answer. These are the bytes of the answer.
     Complete(Vec<u8>),
     /// The answer still lacks other datagrams.
     Partial,
-    /// The same datagram had already come.
+    /// A datagram with the same number had already come for this answer.
     Duplicate,
     /// The number of datagrams differs from that in an earlier datagram of the answer, or is too
     /// large.
@@ -61,6 +61,7 @@ pub(super) struct Reassembly {
     partial: Vec<PartialAnswer>,
 }
 
+/// An incomplete answer.
 #[derive(Debug)]
 struct PartialAnswer {
     /// The number of the request.
@@ -75,8 +76,9 @@ impl Reassembly {
     /// Adds a datagram that belongs to the answer to an outstanding request.
     pub(super) fn accept(&mut self, frame: Frame, payload: &[u8]) -> Accepted {
         if frame.total == 1 {
-            // Datagrams that came before claimed an answer of several datagrams. They cannot belong
-            // to this answer, so they are discarded.
+            // This datagram is a complete answer. Earlier datagrams with its request number may
+            // have been parts of a longer answer. They cannot belong to this one, so they are
+            // discarded.
             self.discard(frame.request);
             return Accepted::Single;
         }
