@@ -218,6 +218,8 @@ impl CarrierError {
     fn failure(&self) -> Failure {
         match self {
             Self::Io(error) => match error.kind() {
+                // `WouldBlock` comes from connecting to a Unix socket whose listen queue is full.
+                // Sends and receives that would block are not errors ([`zero_if_blocked`]).
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Failure::Refused,
                 io::ErrorKind::AddrNotAvailable => Failure::NoPort,
                 io::ErrorKind::TimedOut => Failure::TimedOut,

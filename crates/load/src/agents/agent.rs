@@ -243,8 +243,8 @@ fn handshake(
     receiver: &mut Receiver,
     sender: &mut Sender,
 ) -> Result<RunSlot, SessionError> {
-    let own = nonce()?;
-    sender.send(&Message::Challenge { nonce: own })?;
+    let agent_nonce = nonce()?;
+    sender.send(&Message::Challenge { nonce: agent_nonce })?;
     let (nonce, proof) = match receiver.receive(HANDSHAKE_TIMEOUT) {
         Ok(received) => match received.message {
             Message::Hello { nonce, proof } => (nonce, proof),
@@ -259,7 +259,7 @@ fn handshake(
         Err(error) => return Err(error.into()),
     };
     let nonces = Nonces {
-        agent: own,
+        agent: agent_nonce,
         coordinator: nonce,
     };
     if !shared.token.verify(Role::Coordinator, &nonces, &proof) {

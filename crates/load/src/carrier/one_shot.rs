@@ -209,9 +209,10 @@ impl TimeWaitSockets {
     /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
     fn try_add(&mut self, now_ns: u64) -> bool {
         let second = now_ns / 1_000_000_000;
+        // The slots of the seconds since the last call still have counts of a minute before.
         let passed = second.saturating_sub(self.second).min(TIME_WAIT_S as u64);
-        for expired in 0..passed {
-            let slot = &mut self.by_second[((second - expired) % TIME_WAIT_S as u64) as usize];
+        for seconds_ago in 0..passed {
+            let slot = &mut self.by_second[((second - seconds_ago) % TIME_WAIT_S as u64) as usize];
             self.sum -= std::mem::take(slot);
         }
         self.second = second;
