@@ -45,7 +45,7 @@ pub(crate) fn token(file: Option<&PathBuf>) -> anyhow::Result<Token> {
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let token = token(flags.token_file.as_ref())?;
-    if token.is_none() && !flags.listen.ip().is_loopback() {
+    if token.is_empty() && !flags.listen.ip().is_loopback() {
         bail!(
             "{}: whoever reaches an agent can direct its load at any server; give --token-file FILE, \
              or a loopback address such as 127.0.0.1:{}",

@@ -1,4 +1,4 @@
-//! One load offered by several hosts: a coordinator and its agents.
+//! One load that several hosts offer together: a coordinator and its agents.
 //!
 //! ```text
 //! coordinator ── settings, part of the connections, start ──► agent ── requests ──► servers
@@ -6,15 +6,17 @@
 //! ```
 //!
 //! The coordinator divides the connections of a run into parts ([`crate::Part`]), one for each
-//! agent. The parts together have exactly the run's schedule. All agents start at one agreed time,
-//! which is translated to the clock of each ([`clock`]); its error is reported. Each agent measures
-//! its own requests by its own clock: no latency is a difference of two clocks. The summaries of
-//! the parts are merged without loss ([`crate::Summary::merge`]).
+//! agent. The schedules of the parts together are exactly the schedule of the run. All agents start
+//! at the same time. The coordinator chooses that time, translates it to each agent's clock
+//! ([`clock`]), and reports the error of the translation. Each agent measures its own requests by
+//! its own clock, so no latency is the difference of two clocks. The summaries of the parts are
+//! merged without loss ([`crate::Summary::merge`]).
 //!
-//! An agent that fails before the start ends the run with an error. One that fails or lags
-//! afterwards is missing: the others go on, and the summary covers their connections only and says
-//! so. A coordinator that fails ends the part of each agent at once. Coordinator and agents are one
-//! version and have the same token ([`Token`]).
+//! If an agent fails before the start, the run ends with an error. If an agent fails or lags after
+//! the start, its share of the load is missing. The other agents then continue, and the summary
+//! covers only their connections and names the missing ones. If the coordinator fails, each agent
+//! stops its part immediately. The coordinator and the agents must be the same version of the
+//! program and have the same token ([`Token`]).
 
 mod agent;
 mod agent_states;
@@ -47,7 +49,7 @@ pub struct AgentAddress {
     address: SocketAddr,
 }
 
-/// Text that is not an agent's address.
+/// Why a text is not the address of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {fault}; give HOST:PORT")]
 pub struct AddressError {
@@ -80,28 +82,29 @@ impl fmt::Display for AgentAddress {
     }
 }
 
-/// Why an agent does not take part in a run. Messages read after "failed to run agent HOST:PORT: ".
+/// Why an agent does not take part in a run. The messages continue the text "failed to run agent
+/// HOST:PORT: ", so "it" is the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// It cannot be reached.
+    /// The connection to the agent could not be established.
     #[error("{0}; is `curtail agent` running there?")]
     Connect(io::Error),
-    /// The connection to it failed, or what it sent is not understood.
+    /// The connection to the agent failed, or the agent sent bytes that are not a message.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// It does not serve this coordinator.
+    /// The agent refused this coordinator.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It has not proved that it has the token.
+    /// The agent's proof is not valid for the coordinator's token.
     #[error("it has not proved that it has the token; is it the agent you meant?")]
-    Unproved,
-    /// It failed, and says why.
+    TokenNotProved,
+    /// The agent failed, and sent this reason.
     #[error("{0}")]
     Failed(String),
-    /// It sent a message out of place.
-    #[error("it sent a message out of place")]
-    OutOfPlace,
-    /// No probe of its clock succeeded.
-    #[error("its clock, or the one here, was set back at every probe")]
+    /// The agent sent a message that is not allowed at this point of the exchange.
+    #[error("it sent an unexpected message")]
+    UnexpectedMessage,
+    /// No probe gave an offset of the agent's clock.
+    #[error("its clock, or the clock of this host, was set back during every probe")]
     Clock,
 }

@@ -1,4 +1,4 @@
-//! Merges the windows and totals of all threads into a summary.
+//! Merges the windows and totals of all generator threads into a summary.
 
 use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 use workload::Op;
@@ -15,18 +15,21 @@ use crate::summary::{
 };
 use crate::timeline::Timeline;
 
-/// The measurements of a run so far.
+/// The merged measurements of all threads.
 pub(crate) struct Aggregate {
+    /// The sum of the windows added so far.
     window: Window,
+    /// The sum of the threads' counts. None: no thread has ended yet.
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
+    /// The error with which a connection was lost, if any was lost.
     last_loss: Option<String>,
-    /// When the last thread ended.
+    /// When the last thread ended, on the monotonic clock.
     ended_ns: u64,
 }
 
 impl Aggregate {
-    /// No measurements yet.
+    /// Returns an aggregate without measurements.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             window: Window::preallocated(&config.operations()),
@@ -55,7 +58,7 @@ impl Aggregate {
         }
     }
 
-    /// The error of a run that lost all its connections; none if one is left.
+    /// The error of a run that lost all its connections. None: at least one connection is left.
     pub(crate) fn all_lost_error(&self, config: &Config, part: Part) -> Option<Error> {
         let lost = self
             .totals
@@ -67,7 +70,8 @@ impl Aggregate {
         (lost >= all).then_some(Error::AllLost { connections, last })
     }
 
-    /// The summary of a part of a run, and the requests whose times were recorded one by one.
+    /// Returns the summary of a part of a run, and the requests whose times were recorded one by
+    /// one.
     pub(crate) fn into_summary(
         self,
         config: &Config,
@@ -83,7 +87,8 @@ impl Aggregate {
         let counts = totals.of(|_| true);
         let reads = totals.of(Op::reads);
         let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
-        // A script may end before the interval.
+        // If a script ended before the measured interval did, the rates are computed over the time
+        // until the script's end.
         let duration_ns = match &script {
             Some(ScriptSummary { ended: true, .. }) => {
                 let until_end_ns = self.ended_ns.saturating_sub(timeline.measure_ns);
@@ -92,25 +97,27 @@ impl Aggregate {
             _ => config.duration_ns,
         };
         let offered_rps = match config.rate {
-            // The lines of a script may have times of their own.
+            // The lines of a script may have their own times, so the setting may not be the rate.
             Rate::PerSecond(_) if script.is_some() => {
                 Some(totals.intended as f64 * 1e9 / duration_ns as f64)
             }
             Rate::PerSecond(rate_rps) => Some(part.rate_rps(config, rate_rps)),
             Rate::Max => None,
         };
-        let open = offered_rps.is_some();
-        let shortened = config.duration_ns as f64 / duration_ns as f64;
+        let open_loop = offered_rps.is_some();
+        // `totals` computes means over the configured length of the interval. This factor converts
+        // them to means over the actual length.
+        let mean_scale = config.duration_ns as f64 / duration_ns as f64;
         let thread_ns = duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / duration_ns as f64;
-        let limited = match open {
+        let limited = match open_loop {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
         };
         let summary = Summary {
             schema: SCHEMA.to_owned(),
-            demand: if open { Loop::Open } else { Loop::Closed },
+            demand: if open_loop { Loop::Open } else { Loop::Closed },
             offered_rps,
             duration_ns,
             intended: totals.intended,
@@ -125,25 +132,25 @@ impl Aggregate {
             hits: reads.hits,
             sets: totals.of(Op::stores).answered,
             lost_connections: totals.lost_connections,
-            // The caller sets this after a prefill.
+            // After a prefill, the caller sets this.
             resident: None,
             response: response_of(&all, config),
             service: service_of(&all, config),
-            slip: open.then(|| distribution(&latencies.slip)),
-            lateness: open.then(|| distribution(&latencies.lateness)),
+            slip: open_loop.then(|| distribution(&latencies.slip)),
+            lateness: open_loop.then(|| distribution(&latencies.lateness)),
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
-            outstanding_mean: totals.outstanding_count.mean() * shortened,
-            outstanding_unread: totals.outstanding_count.mean_unread() * shortened,
-            outstanding_expected: totals.outstanding.mean(timeline.end_ns) * shortened,
+            outstanding_mean: totals.outstanding_count.mean() * mean_scale,
+            outstanding_unread: totals.outstanding_count.mean_unread() * mean_scale,
+            outstanding_expected: totals.outstanding.mean(timeline.end_ns) * mean_scale,
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
             saturating_rps: part
                 .is_saturating(config)
                 .then(|| totals.saturating as f64 * 1e9 / duration_ns as f64),
-            // The caller sets these after a run that was observed.
+            // If the server or the machine was observed, the caller sets these.
             watched: None,
             bursts: None,
             stalls: None,
@@ -161,7 +168,8 @@ impl Aggregate {
     }
 }
 
-/// The response times of some latencies. None in closed loop.
+/// The distribution of the response times, with the lower bounds of censored requests. None in a
+/// closed loop, in which requests have no intended times.
 fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<LatencyDistribution> {
     (config.rate != Rate::Max).then(|| {
         let (answered, censored) = (&latencies.response, &latencies.censored);
@@ -169,7 +177,8 @@ fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<Latenc
     })
 }
 
-/// The service times of some latencies; in closed loop with the bounds of failed requests.
+/// The distribution of the service times. In a closed loop it includes the lower bounds of failed
+/// requests. In an open loop, the response times include these.
 fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistribution {
     let answered = &latencies.service;
     match config.rate {
@@ -181,6 +190,7 @@ fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistrib
     }
 }
 
+/// The summary of one operation.
 fn operation(
     op: Op,
     latencies: &OperationLatencies,
@@ -214,6 +224,7 @@ fn failures(counts: &OperationCounts) -> Failures {
     }
 }
 
+/// What the carrier counted. None for persistent connections, which count nothing.
 fn carrier(config: &Config, totals: &Totals) -> Option<CarrierSummary> {
     let name = match config.carrier {
         CarrierKind::Stream => return None,
@@ -239,7 +250,7 @@ impl OperationSummary {
 }
 
 impl LatencyDistribution {
-    /// The distribution of a histogram, at chosen percentiles.
+    /// The distribution of the values of a histogram, at the given percentiles.
     #[must_use]
     pub fn of(histogram: &Histogram, percentiles: &[f64]) -> Self {
         let point = |&percentile: &f64| (percentile, histogram.percentile(percentile));
@@ -254,7 +265,8 @@ impl LatencyDistribution {
         }
     }
 
-    /// The distribution of all latencies: the known ones and the lower bounds of the censored ones.
+    /// The distribution of the latencies of all requests. An answered request contributes its
+    /// latency, and a censored request the lower bound of its latency.
     #[must_use]
     pub fn with_censored(answered: &Histogram, censored: &Histogram, percentiles: &[f64]) -> Self {
         let with = WithCensored::new(answered, censored);

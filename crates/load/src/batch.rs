@@ -1,4 +1,4 @@
-//! The requests of one send, encoded.
+//! The encoded requests of one send.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -10,40 +10,46 @@ use crate::limits::{APPEND_LEN_MAX, COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICE
 use crate::script::ScriptItems;
 use crate::wire::{Encoding, Wire};
 
-/// Requests of one connection that leave in one send.
+/// A buffer of encoded requests that are sent on one connection with one call.
 ///
-/// Short values are copied after their request lines. Long values are sent from the shared filler;
-/// a splice records the position of such a value.
+/// Short values are copied into the buffer after their request lines. Long values are not copied
+/// but sent directly from the shared filler. For each of them, a splice records the position at
+/// which it belongs.
 pub(crate) struct Batch {
     keys: Keys,
+    /// The bytes of all values ([`filler`]).
     filler: Arc<[u8]>,
+    /// Space to write a key.
     key: KeyBuffer,
+    /// The encoded requests, without their long values.
     bytes: Vec<u8>,
+    /// The long values, by ascending position.
     splices: Vec<Splice>,
+    /// The sum of the lengths of the long values.
     spliced_len: usize,
-    /// The keys of a multiget, one after the other, and where each ends.
-    joined: (Vec<u8>, Vec<usize>),
+    /// The keys of the last multiget, concatenated, and the end position of each.
+    multiget_keys: (Vec<u8>, Vec<usize>),
 }
 
-/// Where the keys and the lengths of values come from.
+/// The source of the keys and of the lengths of values.
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one for each thread, and the large variant is the usual one"
 )]
 pub(crate) enum Keys {
-    /// From the records' numbers.
+    /// Keys and lengths are computed from the number of the record.
     Records {
         /// The records.
         keyspace: Keyspace,
-        /// Draws the further records of a multiget.
+        /// Draws the second and further records of a multiget.
         sampler: RecordSampler,
     },
-    /// From the lines of a script.
+    /// Keys and lengths are those of the lines of a script.
     Script(ScriptItems),
 }
 
 impl Keys {
-    /// Writes the key of a get into `buffer` and returns it.
+    /// Returns the key of a get. `buffer` is the space in which a record's key is written.
     #[inline]
     fn key<'a>(&'a self, request: &Request, buffer: &'a mut KeyBuffer) -> &'a [u8] {
         match self {
@@ -52,7 +58,8 @@ impl Keys {
         }
     }
 
-    /// Writes the key of a request into `buffer` and returns it with the length of its value.
+    /// Returns the key of a request and the length of its value. The length is 0 if the request has
+    /// no value. `buffer` is the space in which a record's key is written.
     fn key_and_value_len<'a>(
         &'a self,
         request: &Request,
@@ -76,27 +83,34 @@ impl Keys {
         }
     }
 
-    /// Appends all keys of a multiget to `joined`.
-    fn join(&self, request: &Request, buffer: &mut KeyBuffer, joined: &mut (Vec<u8>, Vec<usize>)) {
+    /// Appends the keys of a multiget and their end positions to `multiget_keys`.
+    fn append_multiget_keys(
+        &self,
+        request: &Request,
+        buffer: &mut KeyBuffer,
+        multiget_keys: &mut (Vec<u8>, Vec<usize>),
+    ) {
         match self {
             Self::Records { keyspace, sampler } => {
                 for record in request.records(sampler) {
-                    joined.0.extend_from_slice(keyspace.key(record, buffer));
-                    joined.1.push(joined.0.len());
+                    multiget_keys
+                        .0
+                        .extend_from_slice(keyspace.key(record, buffer));
+                    multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
             Self::Script(items) => {
                 for key in workload::words(items.keys_and_value_len(request).0) {
-                    joined.0.extend_from_slice(key);
-                    joined.1.push(joined.0.len());
+                    multiget_keys.0.extend_from_slice(key);
+                    multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
         }
     }
 }
 
-/// The bytes that an operation stores of a value: appended pieces are short, so that records grow
-/// slowly.
+/// The length of the value that an operation sends for a record whose value has length `len`. The
+/// values of append and prepend are short, so that records grow slowly.
 #[inline]
 fn value_len(op: Op, len: usize) -> usize {
     match op {
@@ -105,14 +119,16 @@ fn value_len(op: Op, len: usize) -> usize {
     }
 }
 
+/// A long value, which is sent from the filler instead of the buffer.
 #[derive(Debug, Clone, Copy)]
 struct Splice {
-    /// The position of the value in `bytes`.
+    /// The position in [`Batch::bytes`] before which the value is sent.
     at: usize,
+    /// The length of the value.
     len: usize,
 }
 
-/// The shared bytes: every value is a prefix of them.
+/// Returns `len_max` letters, which all threads share. Every value is a prefix of them.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
     (0..len_max as usize)
         .map(|i| b'a' + (i % 26) as u8)
@@ -128,7 +144,7 @@ impl Batch {
             bytes: Vec::with_capacity(SEND_BYTES_MAX + COPIED_VALUE_LEN_MAX + 512),
             splices: Vec::with_capacity(SPLICES_MAX),
             spliced_len: 0,
-            joined: (Vec::new(), Vec::new()),
+            multiget_keys: (Vec::new(), Vec::new()),
         }
     }
 
@@ -138,7 +154,7 @@ impl Batch {
         self.spliced_len = 0;
     }
 
-    /// Number of bytes of all requests.
+    /// The number of bytes of all requests, long values included.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.spliced_len
     }
@@ -148,7 +164,7 @@ impl Batch {
         self.len() >= SEND_BYTES_MAX || self.splices.len() == SPLICES_MAX
     }
 
-    /// The items of a script, if there is one.
+    /// The keys and value lengths of a script's requests. None: there is no script.
     pub(crate) fn script_items(&mut self) -> Option<&mut ScriptItems> {
         match &mut self.keys {
             Keys::Script(items) => Some(items),
@@ -156,7 +172,8 @@ impl Batch {
         }
     }
 
-    /// Adds one request; `cas` is that of an [`Op::Cas`].
+    /// Appends a request. `cas` is the CAS number of an [`Op::Cas`], and ignored otherwise.
+    /// `opaque` is the token of the request, in protocols that have one.
     #[inline]
     pub(crate) fn push<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
         match request.op {
@@ -165,11 +182,12 @@ impl Batch {
                 W::encode_get(&mut self.bytes, key, opaque);
             }
             Op::MultiGet => self.push_multiget::<W>(request, opaque),
-            _ => self.push_any::<W>(request, cas, opaque),
+            _ => self.push_one_key::<W>(request, cas, opaque),
         }
     }
 
-    fn push_any<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+    /// Appends a request with one key.
+    fn push_one_key<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
         let (key, value_len) = self.keys.key_and_value_len(request, &mut self.key);
         let encoding = Encoding {
             op: request.op,
@@ -185,7 +203,7 @@ impl Batch {
         }
     }
 
-    /// Adds a set of a record's counter to 0.
+    /// Appends a request that sets a record's counter to 0.
     pub(crate) fn push_counter<W: Wire>(&mut self, record: u64, opaque: u64) {
         let Keys::Records { keyspace, .. } = &self.keys else {
             return;
@@ -202,6 +220,7 @@ impl Batch {
         self.bytes.extend_from_slice(b"0\r\n");
     }
 
+    /// Appends the value of a request and its line end.
     #[inline]
     fn push_value(&mut self, len: usize) {
         if len <= COPIED_VALUE_LEN_MAX {
@@ -217,11 +236,12 @@ impl Batch {
     }
 
     fn push_multiget<W: Wire>(&mut self, request: &Request, opaque: u64) {
-        let (keys, ends) = &mut self.joined;
+        let (keys, ends) = &mut self.multiget_keys;
         keys.clear();
         ends.clear();
-        self.keys.join(request, &mut self.key, &mut self.joined);
-        let (keys, ends) = &self.joined;
+        self.keys
+            .append_multiget_keys(request, &mut self.key, &mut self.multiget_keys);
+        let (keys, ends) = &self.multiget_keys;
         let mut from = 0;
         let each = ends.iter().map(|&end| {
             let key = &keys[from..end];
@@ -231,7 +251,7 @@ impl Batch {
         W::encode_multiget(&mut self.bytes, each, opaque);
     }
 
-    /// Calls `send` with the pieces of all requests, after `head`.
+    /// Calls `send` with `head`, followed by the pieces of all requests.
     pub(crate) fn send_after(
         &self,
         head: &[u8],
@@ -247,7 +267,7 @@ impl Batch {
         send(&pieces[..count])
     }
 
-    /// Sends as many bytes as the socket accepts. Returns their number.
+    /// Sends as many bytes as the socket accepts, and returns their number.
     #[inline]
     pub(crate) fn send(&self, stream: &Stream) -> io::Result<usize> {
         if self.splices.is_empty() {
@@ -256,7 +276,7 @@ impl Batch {
         self.send_after(&[], |pieces| stream.send_vectored(pieces))
     }
 
-    /// Appends the bytes after the first `sent` to `rest`.
+    /// Appends to `rest` all bytes except the first `sent`.
     pub(crate) fn append_from(&self, sent: usize, rest: &mut Vec<u8>) {
         let mut skip = sent;
         self.each_piece(|piece| {
@@ -266,6 +286,7 @@ impl Batch {
         });
     }
 
+    /// All bytes, long values included.
     #[cfg(test)]
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::new();
@@ -273,6 +294,8 @@ impl Batch {
         all
     }
 
+    /// Calls `each` with the pieces of all requests in order: a part of the buffer, a long value,
+    /// and so on.
     fn each_piece<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
         let mut from = 0;
         for splice in &self.splices {
@@ -296,13 +319,13 @@ mod tests {
         Batch::new(Keys::Records { keyspace, sampler }, filler(100_000))
     }
 
-    /// The bytes of a request, with `K` for its key.
+    /// The encoded bytes of a request, in which its key is replaced by `K`.
     fn encoded<W: Wire>(request: Request) -> String {
         let mut batch = batch(Distribution::Fixed(3.0));
         batch.push::<W>(&request, 99, 7);
         let mut buffer = [0; workload::limits::KEY_LEN_MAX];
         let Keys::Records { keyspace, .. } = &batch.keys else {
-            panic!("of records");
+            panic!("this batch has the keys of records");
         };
         let key = String::from_utf8(keyspace.key(request.record, &mut buffer).to_vec()).unwrap();
         let bytes = String::from_utf8(batch.to_vec()).unwrap();
@@ -311,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_is_a_request_of_both_protocols() {
+    fn every_operation_is_encoded_in_both_protocols() {
         for (op, text, meta) in [
             (Op::Get, "get K\r\n", "mg K v O7\r\n"),
             (Op::ReadThrough, "get K\r\n", "mg K v O7\r\n"),
@@ -367,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multiget_has_all_its_keys() {
+    fn multiget_is_encoded_with_all_its_keys() {
         let request = Request::multiget(1, 3, 5);
         let text = encoded::<Text>(request);
         assert!(
@@ -383,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_spliced_at_their_positions() {
+    fn long_values_are_sent_at_their_positions() {
         let mut batch = batch(Distribution::Fixed(70_000.0));
         batch.push::<Text>(&Request::new(Op::Set, 5), 0, 0);
         assert!(batch.is_full());

@@ -1,14 +1,14 @@
-//! The carriers: how requests travel and how their answers come back.
+//! The carriers: transports of requests and answers.
 //!
-//! A carrier opens, sends, receives and completes. It knows no schedule and keeps no statistics of
-//! latency: the engine decides when a request leaves and what is recorded, and is compiled once for
-//! each pair of a carrier and a [`Wire`].
+//! A carrier opens connections, sends requests, receives answers, and matches each answer to its
+//! request. The engine decides when a request is sent and records its latency. The engine is
+//! compiled once for each pair of a carrier and a [`Wire`].
 //!
-//! | carrier | a request | may be lost | a request fails when |
-//! |---|---|---|---|
-//! | [`Persistent`] | shares a connection | with the connection, which ends it | never alone |
-//! | [`Udp`] | is one datagram | yes | no answer comes in time, or the port is closed |
-//! | [`OneShot`] | has its own connection | no | refused, closed early, or not answered in time |
+//! | carrier | a request is sent | a request fails |
+//! |---|---|---|
+//! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
+//! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
+//! | [`OneShot`] | on its own connection | if refused or closed early, or no answer comes in time |
 
 mod one_shot;
 mod persistent;
@@ -33,22 +33,22 @@ use crate::limits::INTERRUPTED_NS;
 use crate::opening::Share;
 use crate::wire::{Answer, Wire};
 
-/// One of a run's connections: up to a depth, requests are outstanding on it.
+/// One connection of a run, on which up to `depth` requests are outstanding.
 ///
-/// The engine appends a request to [`Carrier::in_flight_mut`] and then calls [`Carrier::send`] with
-/// its bytes.
+/// To send requests, the engine appends them to [`Carrier::in_flight_mut`] and then calls
+/// [`Carrier::send`] with their bytes.
 pub(crate) trait Carrier: Sized {
     /// The protocol.
     type Wire: Wire;
     /// Maximum number of requests in one send.
     const BATCH_MAX: usize;
-    /// A request without an answer fails after the time-out.
+    /// Whether a request without an answer fails after [`Config::timeout_ns`].
     const TIMES_OUT: bool;
-    /// Duration above which a send counts as interrupted.
+    /// The duration above which the thread counts as interrupted during a send.
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_NS;
 
-    /// Opens a share of the run's connections, each registered with `poll` for reading as soon as
-    /// it has a socket; the token of a connection is its index.
+    /// Opens a share of the run's connections. Each connection is registered with `poll` for
+    /// reading as soon as it has a socket. Its poll token is its index in the result.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -56,71 +56,78 @@ pub(crate) trait Carrier: Sized {
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error>;
 
-    /// The requests outstanding, in the order in which they were sent.
+    /// The outstanding requests, in the order in which they were sent.
     fn in_flight(&self) -> &VecDeque<InFlight>;
+    /// The same requests, for changes.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
-    /// Whether unsent bytes wait for space in the socket. They have to be sent before any others.
+    /// Whether the socket was full, so that bytes were kept. They must be sent before any other.
     fn is_blocked(&self) -> bool;
 
-    /// Sends the requests that were added last, and keeps the bytes that the socket did not accept.
-    /// Returns the number of bytes sent.
+    /// Sends a batch, whose requests are the last of [`Carrier::in_flight`]. Keeps the bytes that
+    /// the socket did not accept. Returns the number of bytes sent. A carrier that opens a socket
+    /// for the request registers it with `poll` under `token`.
     fn send(&mut self, batch: &Batch, poll: &Poll, token: u64) -> Result<usize, CarrierError>;
 
-    /// Sends kept bytes. Returns the number of bytes sent.
+    /// Sends bytes that were kept. Returns the number of bytes sent.
     fn send_unsent(&mut self) -> Result<usize, CarrierError>;
 
-    /// Changes what `poll` reports of the socket.
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()>;
+    /// Changes the events that `poll` reports for the socket.
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()>;
 
-    /// Receives once. Returns the length and, if the kernel has stamped it, the Unix time of
-    /// arrival. Length 0: there was nothing to receive.
+    /// Receives once. Returns the number of bytes, which is 0 if there was nothing to receive. Also
+    /// returns the Unix time of arrival in nanoseconds, if the kernel gave a time stamp.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<u64>), CarrierError>;
 
-    /// Parses the next answer in received bytes and removes it from `input`. None: the input holds
-    /// no complete answer.
+    /// Parses the next answer, removes its bytes from `input`, and returns it with its request.
+    /// None: `input` has no further complete answer.
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError>;
 
-    /// Removes an outstanding request whose time-out has passed. None: it was answered.
+    /// Removes and returns the request with this token, whose time-out has passed. None: the
+    /// request is no longer outstanding.
     fn give_up(&mut self, opaque: u64) -> Option<InFlight>;
 
-    /// Recovers from an error: removes and returns the requests that fail with it. None: the
-    /// connection is lost.
+    /// Recovers from an error if possible. Removes and returns the requests that fail because of
+    /// the error, and how they fail. None: the carrier cannot recover, so the connection is lost.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)>;
 
-    /// Adds this connection's counts to those of its thread.
-    fn count(&self, counts: &mut CarrierCounts);
+    /// Adds the counts of this connection to `counts`.
+    fn add_counts_to(&self, counts: &mut CarrierCounts);
 }
 
-/// A request that was sent and not yet answered.
+/// A request that was sent and not yet answered. Times are on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight {
+    /// The time at which the schedule intends the send. In a closed loop, the same as `sent_ns`.
     pub(crate) intended_ns: u64,
+    /// The time just before the send.
     pub(crate) sent_ns: u64,
+    /// The token that identifies the request.
     pub(crate) opaque: u64,
     pub(crate) request: Request,
-    /// Its lateness: how long it waited only for the generator.
+    /// The lateness of the send: how long the request waited only for the generator's thread.
     pub(crate) late_ns: u32,
-    /// Its length in bytes.
+    /// The length of the request in bytes.
     pub(crate) sent_len: u32,
-    /// Number of replies still to come, and of hits in those that came.
+    /// The number of replies that have not come yet. A multiget may have several replies.
     pub(crate) replies: u16,
+    /// The number of items found in the replies that have come.
     pub(crate) hits: u16,
-    /// The request number of its datagram.
+    /// The request number in the header of its datagram. Used only over UDP.
     pub(crate) datagram: u16,
-    /// Its intended time lies in the measured interval.
+    /// Whether the intended time lies in the measured interval.
     pub(crate) measured: bool,
-    /// As [`crate::metrics::Recorded::interrupted`].
+    /// Whether the machine delayed the request ([`crate::metrics::Recorded::interrupted`]).
     pub(crate) interrupted: bool,
-    /// One of its replies was an error.
+    /// Whether one of the replies was an error.
     pub(crate) has_error: bool,
 }
 
-// A connection may have a thousand of them.
+// A connection may have a thousand outstanding requests, so they must be small.
 const _: () = assert!(size_of::<InFlight>() <= 64);
 
 impl InFlight {
-    /// A request whose times are not recorded.
+    /// Makes a request whose times are not recorded.
     pub(crate) fn unmeasured<W: Wire>(request: Request, opaque: u64) -> Self {
         Self {
             intended_ns: 0,
@@ -139,14 +146,14 @@ impl InFlight {
     }
 }
 
-/// An answered request.
+/// An answer and the request to which it belongs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {
     pub(crate) request: InFlight,
     pub(crate) answer: Answer,
-    /// Bytes of the answer.
+    /// The length of the answer in bytes.
     pub(crate) len: u32,
-    /// The CAS of the value; 0: it had none.
+    /// The CAS number of the value in the answer. 0: the answer has none.
     pub(crate) cas: u64,
 }
 
@@ -156,29 +163,31 @@ pub(crate) struct Answered {
 pub(crate) enum Failure {
     /// No answer came within the time-out.
     TimedOut = 0,
-    /// The server's host refused it: nothing listens there, or the backlog is full.
+    /// The server's host refused the connection or the datagram, because no process listens at the
+    /// port or the listen queue is full.
     Refused = 1,
     /// The connection ended before the answer, or the answer was malformed.
     Closed = 2,
-    /// The generator had no local port or descriptor for it.
+    /// The generator had no local port or file descriptor for the request.
     NoPort = 3,
 }
 
 impl Failure {
-    /// Number of kinds.
+    /// The number of variants.
     pub(crate) const COUNT: usize = 4;
 }
 
-/// The counts of carriers that no latency shows.
+/// Counts of events at the carriers that the latencies do not show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CarrierCounts {
     /// Connections opened for single requests.
     pub(crate) opened: u64,
-    /// Connections that ended in a reset, to bound the sockets in TIME_WAIT.
+    /// Connections for single requests that the generator reset instead of closing, to bound the
+    /// number of sockets in TIME_WAIT.
     pub(crate) resets: u64,
-    /// Answers that came after the time-out of their request, or again.
+    /// Answers that came after the time-out of their request, and datagrams that came twice.
     pub(crate) late_or_duplicate: u64,
-    /// Datagrams that are no part of an answer.
+    /// Datagrams that cannot be a part of an answer.
     pub(crate) malformed: u64,
 }
 
@@ -191,7 +200,7 @@ impl CarrierCounts {
     }
 }
 
-/// Why a connection was lost, or why one request failed.
+/// Why a connection was lost, or why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarrierError {
     #[error("the server closed the connection")]
@@ -205,10 +214,12 @@ pub(crate) enum CarrierError {
 }
 
 impl CarrierError {
-    /// The failure of the request that met this error.
+    /// How a request fails because of this error.
     fn failure(&self) -> Failure {
         match self {
             Self::Io(error) => match error.kind() {
+                // `WouldBlock` comes from connecting to a Unix socket whose listen queue is full.
+                // Sends and receives that would block are not errors ([`zero_if_blocked`]).
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Failure::Refused,
                 io::ErrorKind::AddrNotAvailable => Failure::NoPort,
                 io::ErrorKind::TimedOut => Failure::TimedOut,
@@ -220,7 +231,8 @@ impl CarrierError {
     }
 }
 
-/// The length of a send or receive; 0 if the socket had no space or no bytes.
+/// Returns the length of a send or receive. Returns 0 if the socket was full (send) or empty
+/// (receive).
 #[inline]
 fn zero_if_blocked(outcome: io::Result<usize>) -> Result<usize, CarrierError> {
     match outcome {

@@ -1,4 +1,4 @@
-//! The settings of a run.
+//! The settings of a run: which servers, how much load, for how long, and how it is measured.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,12 +14,12 @@ use crate::limits::{
 };
 use crate::units;
 
-/// A server's address: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
+/// A server's address. As text: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    /// Over TCP.
+    /// An IP address and a port, for TCP or UDP.
     Tcp(SocketAddr),
-    /// Over a Unix socket.
+    /// The path of a Unix stream socket.
     Unix(PathBuf),
 }
 
@@ -28,111 +28,117 @@ pub enum Target {
 pub enum Rate {
     /// Open loop: requests per second, over all connections.
     PerSecond(f64),
-    /// Closed loop: each answer is immediately followed by the next request.
+    /// Closed loop: each connection sends its next request as soon as it has received an answer.
     Max,
 }
 
 /// The protocol of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
-    /// `get` and `set`; answers match requests by order.
+    /// The text commands (`get`, `set`, …). Replies have no token: the next answer on a connection
+    /// belongs to its oldest outstanding request.
     #[default]
     Text,
-    /// `mg` and `ms`; answers match requests by opaque token.
+    /// The meta commands (`mg`, `ms`, …). Each reply repeats the opaque token of its request.
     Meta,
 }
 
-/// How requests are carried to the servers and answers back.
+/// The transport of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CarrierKind {
-    /// Over persistent connections.
+    /// Persistent connections.
     #[default]
     Stream,
-    /// Over UDP, one datagram a request. Requests and answers may be lost.
+    /// UDP, with one datagram for each request. Requests and answers may be lost.
     Udp,
-    /// Over a connection for each request.
+    /// A new connection for each request.
     OneShot,
 }
 
 /// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
-/// set from text (`FromStr`, or [`units`]). The serialised form is what agents receive
-/// ([`crate::agents`]): both ends are of one version, and an unknown field is an error.
+/// set from text (`FromStr`, or [`units`]). The coordinator of a run sends the serialised form to
+/// its agents ([`crate::agents`]). The coordinator and the agents must be the same version of the
+/// program, so an unknown field is an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The servers. Connections are assigned round-robin; every server holds every record.
+    /// The servers. Connections are assigned to them round-robin. Every server holds every record.
     pub targets: Vec<Target>,
     /// The offered rate.
     pub rate: Rate,
-    /// Measured connections, over all threads and targets.
+    /// The number of measured connections, over all threads and targets.
     pub connections: u32,
-    /// Requests one connection may have outstanding.
+    /// The maximum number of outstanding requests of each measured connection.
     pub depth: u32,
-    /// Saturating connections, in addition to the measured ones. Each keeps its full depth
-    /// outstanding, whatever the rate. Their answers are counted, but no latency is recorded. The
-    /// first thread serves all of them.
+    /// The number of saturating connections, in addition to the measured ones. Each keeps
+    /// [`Config::saturating_depth`] requests outstanding, whatever the rate. Their answers are
+    /// counted, but no latency is recorded. The first thread serves all of them.
     pub saturating_connections: u32,
-    /// Requests each saturating connection keeps outstanding.
+    /// The number of requests that each saturating connection keeps outstanding.
     pub saturating_depth: u32,
-    /// Threads; the connections are divided evenly among them.
+    /// The number of generator threads. The connections are divided evenly among them.
     pub threads: u32,
-    /// Thread `i` is pinned to processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
+    /// Thread `i` is pinned to processor `cpus[i % cpus.len()]`. If the list is empty, threads are
+    /// not pinned.
     pub cpus: Vec<usize>,
-    /// The measured interval.
+    /// The length of the measured interval.
     pub duration_ns: u64,
-    /// Load offered before the measured interval and not recorded.
+    /// The length of the warm-up: load is offered before the measured interval but not recorded.
     pub warmup_ns: u64,
-    /// How long to wait after the interval for outstanding answers. A request answered in this time
-    /// counts with its true latency; the others are censored.
+    /// The length of the grace period: how long to wait after the interval for outstanding answers.
+    /// A request answered in the grace period is recorded with its true latency. A request still
+    /// unanswered at its end is censored.
     pub grace_ns: u64,
-    /// The seed of the records, the order of requests and their times.
+    /// The seed of all random draws: records, the order of requests and their times.
     pub seed: u64,
-    /// Which of the seed's schedules: repeats have the same records, of the same popularity, and
-    /// other requests at other times.
+    /// The number of this repeat. Repeats with the same seed have the same records with the same
+    /// popularity, but different requests at different times.
     pub repeat: u64,
     /// Distribution of key lengths.
     pub keys: Distribution,
     /// Distribution of value lengths.
     pub values: Distribution,
-    /// Longest value; longer samples of the distribution are cut to it.
+    /// Maximum length of a value in bytes. Longer samples of the distribution are cut to it.
     pub value_len_max: u32,
-    /// Distribution of times between requests; scaled to the rate.
+    /// Distribution of the times between requests, scaled so that the mean gives the rate.
     pub arrivals: Distribution,
-    /// Whether each connection follows the arrival distribution separately, or all of them
+    /// Whether the arrival distribution is that of each connection, or that of all connections
     /// together.
     pub superposition: Superposition,
-    /// Distribution of popularity.
+    /// Distribution of requests over the records.
     pub popularity: Popularity,
-    /// Share of sets, 0 to 1; the rest are gets. `mix` replaces it.
+    /// Share of sets among the requests, 0 to 1; the rest are gets. Ignored if `mix` is given.
     pub update: f64,
-    /// The shares of the operations. None: gets and sets, by `update`.
+    /// The share of each operation. None: gets and sets, in the shares that `update` gives.
     pub mix: Option<Mix>,
-    /// Distribution of TTLs in seconds ([`Demand::ttl`]); `fixed:0`: no item expires.
+    /// Distribution of TTLs in seconds ([`Demand::ttl`]). With `fixed:0` no item expires.
     pub ttl: Distribution,
     /// Distribution of the number of keys of a multiget.
     pub multiget: Distribution,
     /// Number of records.
     pub records: u64,
-    /// A file with one operation a line, in place of a load drawn from the seed; `-` is standard
-    /// input. Lines without a time are paced by `rate` and `arrivals`.
+    /// A file with one operation on each line, which replaces the load drawn from the seed. `-` is
+    /// standard input. Lines without a time are paced by `rate` and `arrivals`.
     pub script: Option<PathBuf>,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
-    /// How requests are carried.
+    /// The transport of requests and answers.
     pub carrier: CarrierKind,
-    /// Time after which a request without an answer has failed. A request on a persistent
-    /// connection has no time-out.
+    /// The time after which a request without an answer has failed. Persistent connections have no
+    /// such time-out.
     pub timeout_ns: u64,
-    /// The process whose processor time, memory and context switches during the interval are
-    /// reported.
+    /// The number of the process whose processor time, memory and context switches during the
+    /// interval are reported, usually the server's.
     pub watch_pid: Option<u32>,
-    /// Read `stats` of the first server at both ends of the interval, for the number of ready
-    /// connections per wake-up.
+    /// Whether to read `stats` of the first server at both ends of the interval, to report the
+    /// number of ready connections per wake-up.
     pub watch_bursts: bool,
-    /// The processor on which a real-time thread measures the stalls of the machine.
+    /// The processor on which a real-time thread measures the stalls of the machine. None: stalls
+    /// are not measured.
     pub stall_detector_cpu: Option<usize>,
-    /// Threads poll instead of sleeping while requests are outstanding or the next one is due soon.
-    /// This avoids the wake-up latency and occupies a whole processor for each thread.
+    /// Whether threads poll instead of sleeping while requests are outstanding or the next one is
+    /// due soon. Polling avoids the wake-up latency, but each thread then occupies a complete
+    /// processor.
     pub spin: bool,
     /// The percentiles of the summary, ascending.
     pub percentiles: Vec<f64>,
@@ -167,8 +173,8 @@ impl ConfigError {
 }
 
 impl Config {
-    /// The defaults, for one server: 20 000 requests per second over 16
-    /// connections of depth 1 for 5 s, keys and values of Facebook's ETC pool.
+    /// The default settings for one server: 20 000 requests per second over 16 connections of depth
+    /// 1 for 5 s. Key and value lengths are distributed as in Facebook's ETC pool.
     #[must_use]
     pub fn new(target: Target) -> Self {
         Self {
@@ -211,7 +217,7 @@ impl Config {
     /// Checks every setting against its bounds.
     ///
     /// # Errors
-    /// The first setting out of its bounds, with the bounds.
+    /// The first setting that is out of its bounds, with these bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("targets", self.targets.len() as u64, 1, TARGETS_MAX as u64)?;
         let least = self.targets.len().max(self.threads as usize) as u64;
@@ -271,7 +277,7 @@ impl Config {
     }
 
     fn validate_carrier(&self) -> Result<(), ConfigError> {
-        let fault = |setting, fault: &str| {
+        let invalid = |setting, fault: &str| {
             Err(ConfigError {
                 setting,
                 fault: fault.to_owned(),
@@ -283,21 +289,21 @@ impl Config {
         let (least, most) = (*TIMEOUT_NS.start(), *TIMEOUT_NS.end());
         within("time-out in ns", self.timeout_ns, least, most)?;
         if self.saturating_connections > 0 {
-            return fault(
+            return invalid(
                 "saturating connections",
-                "they are persistent; use carrier stream, or none of them",
+                "they are persistent; give carrier stream, or 0 saturating connections",
             );
         }
         match self.carrier {
             CarrierKind::Stream => Ok(()),
-            CarrierKind::OneShot if self.depth > 1 => fault(
+            CarrierKind::OneShot if self.depth > 1 => invalid(
                 "depth",
-                "with a connection for each request there is one request on each; give 1, and \
-                 more connections",
+                "carrier one-shot opens a connection for each request; give depth 1, and more \
+                 connections",
             ),
             CarrierKind::OneShot => Ok(()),
             CarrierKind::Udp if self.targets.iter().any(|it| matches!(it, Target::Unix(_))) => {
-                fault("target", "UDP has no Unix sockets; give HOST:PORT")
+                invalid("target", "a Unix socket has no UDP; give HOST:PORT")
             }
             CarrierKind::Udp => within(
                 "longest value",
@@ -308,35 +314,37 @@ impl Config {
         }
     }
 
-    /// Checks that there is no script, which one process reads and sends: it has no parts, and its
-    /// records are not those of another load.
+    /// Checks that no script is given. One process reads a script and sends its requests, so a
+    /// script cannot be divided into parts. Its keys are those of its lines, so another load cannot
+    /// use the same records. `flag` is the option that excludes `--script`.
     pub(crate) fn validate_without_script(&self, flag: &str) -> Result<(), ConfigError> {
         match self.script {
             None => Ok(()),
             Some(_) => {
-                let fault = format!("one process reads a script and sends it; leave out {flag}");
+                let fault = format!("a script is sent by a single process; leave out {flag}");
                 Err(ConfigError::new("--script", fault))
             }
         }
     }
 
-    /// The shares of the operations.
+    /// The share of each operation: `mix` if it is given, otherwise gets and sets by `update`.
     #[must_use]
     pub fn mix(&self) -> Mix {
         let mix = self.mix.clone();
         mix.unwrap_or_else(|| Mix::sets(self.update))
     }
 
-    /// The operations that the load may have, those that follow answers included.
+    /// The operations that the load may have. Includes those that are sent because of an answer,
+    /// such as the cas after a gets.
     pub(crate) fn operations(&self) -> Vec<Op> {
         let mix = self.mix();
-        let planned = mix.operations();
-        planned
+        let scheduled = mix.operations();
+        scheduled
             .flat_map(|op| std::iter::once(op).chain(op.follow_up()))
             .collect()
     }
 
-    /// The records.
+    /// The records: their keys and the lengths of their values.
     ///
     /// # Errors
     /// The number of records is 0 or too large.
@@ -354,7 +362,7 @@ impl Config {
         })
     }
 
-    /// The demand: requests and their times.
+    /// The description from which requests and their intended times are generated.
     #[must_use]
     pub fn demand(&self) -> Demand {
         Demand {
@@ -389,7 +397,7 @@ impl FromStr for Target {
         }
         let looked_up = match text.to_socket_addrs() {
             Ok(addresses) => Ok(addresses),
-            // No port given: memcached's default.
+            // No port is given, so memcached's default is used.
             Err(_) => (text.trim_matches(['[', ']']), 11211).to_socket_addrs(),
         };
         let fault = |why: String| ConfigError {
@@ -470,12 +478,12 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_valid() {
+    fn default_settings_are_valid() {
         config().validate().unwrap();
     }
 
     #[test]
-    fn a_setting_out_of_bounds_is_named_with_its_bounds() {
+    fn error_of_a_setting_out_of_bounds_names_the_setting_and_its_bounds() {
         type Change = fn(&mut Config);
         let cases: [(Change, &str); 6] = [
             (
@@ -511,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_rates_and_protocols_parse() {
+    fn targets_rates_and_protocols_are_parsed_from_text() {
         let parse = |text: &str| text.parse::<Target>().unwrap().to_string();
         assert_eq!(parse("127.0.0.1:7"), "127.0.0.1:7");
         assert_eq!(parse("127.0.0.1"), "127.0.0.1:11211");

@@ -7,12 +7,17 @@
 //!   └────── connections ◄──────────── connection ┘
 //! ```
 //!
-//! An iteration sends a bounded number of requests and receives one burst, so neither sending nor
-//! receiving delays the other for long. The delay that the thread itself adds is its *lateness*.
-//! For a request it lasts from the time it could have left (its intended time has come, its
-//! connection is below its depth, the socket has space) until just before the send. For an answer
-//! it lasts from the wait that reported it until just after the recv that took it. Between send and
-//! recv the thread takes no lock and allocates no memory.
+//! An iteration sends a bounded number of requests, then receives once from each connection that
+//! the wait reported. Sending and receiving therefore never delay each other for long.
+//!
+//! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
+//!
+//! - A request can be sent once its intended time has come, its connection is below its depth, and
+//!   the socket has space. The lateness lasts from that moment until just before the send.
+//! - An answer can be received once a wait has reported it. The lateness lasts from the return of
+//!   that wait until just after the recv.
+//!
+//! Between send and recv the thread takes no lock and allocates no memory.
 
 mod complete;
 mod saturating;
@@ -43,17 +48,18 @@ use crate::metrics::{Recorded, Totals, Window};
 use crate::timeline::Timeline;
 use crate::waiting::{Queue, Waiting};
 
-/// A measured connection and its waiting requests.
+/// A measured connection and its queue of due requests.
 struct ConnectionSlot<C> {
     /// None: the connection was lost.
     connection: Option<C>,
-    /// Requests that are due and have not left.
+    /// Requests whose intended time has come and that have not been sent.
     queue: Queue,
-    /// The time at which the connection could last send again, after it was at its depth or its
-    /// socket was full. Requests that wait longer wait for this thread, which is its lateness.
+    /// When the connection last became able to send, after it had been at its depth or its socket
+    /// had been full. If a due request is sent later than this, it waited for this thread, and the
+    /// difference is part of the thread's lateness.
     unblocked_ns: u64,
-    /// The slot is in the flush queue.
-    is_scheduled: bool,
+    /// Whether the connection is in the flush queue.
+    in_flush_queue: bool,
 }
 
 /// The state of one generator thread.
@@ -64,47 +70,62 @@ pub(crate) struct Engine<C: Carrier> {
     slots: Vec<ConnectionSlot<C>>,
     saturating: Option<Saturating<C>>,
     source: RequestSource,
-    /// The loop is open: requests have intended times.
-    open: bool,
+    /// Whether the load is an open loop, in which requests have intended times.
+    open_loop: bool,
     options: EngineOptions,
     timeline: Timeline,
     channels: Channels,
+    /// The buffer in which the requests of the next send are encoded.
     batch: Batch,
+    /// The memory of all connections' queues.
     waiting: Waiting,
+    /// The slot numbers of the connections on which to send next.
     flush_queue: VecDeque<u32>,
-    /// The time-outs of the requests sent, in order. Those of answered requests stay until they
-    /// pass: there are as many as requests are sent within a time-out.
+    /// The time-outs of the requests sent, in the order of the sends. The entry of an answered
+    /// request stays until its time-out passes, so the length is the number of requests sent within
+    /// the last time-out.
     deadlines: VecDeque<Deadline>,
+    /// The measurements since the last window boundary.
     window: Window,
     window_number: usize,
+    /// The counts of the complete run.
     totals: Totals,
     recorded: Vec<Recorded>,
+    /// The error with which the most recent connection was lost.
     last_loss: Option<String>,
+    /// The opaque token of the next request.
     next_opaque: u64,
+    /// Number of requests that were sent and are neither answered nor failed yet, on all measured
+    /// connections.
     in_flight: u64,
-    /// Number of measured requests that are neither answered nor censored yet.
+    /// Number of measured requests that are neither answered, failed nor censored yet.
     unanswered: u64,
+    /// Number of this thread's measured connections that are not lost.
     alive: usize,
     /// When the last wait returned.
     wait_end_ns: u64,
     /// When the last wait began.
     wait_start_ns: u64,
-    /// Lower bound of the time at which the bytes that the last wait reported arrived.
+    /// Lower bound of the arrival time of the bytes that the last wait reported.
     earliest_arrival_ns: u64,
-    /// Bytes that had arrived before the last wait may still be unread.
+    /// Whether bytes that had arrived before the last wait may still be unread.
     has_unread: bool,
     /// The time span of the last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
+    /// A request that became due within it counts as interrupted.
     interruption_ns: RangeInclusive<u64>,
-    /// Unix time − monotonic time: converts the kernel's receive time stamps.
+    /// Unix time − monotonic time, to convert the kernel's receive time stamps.
     unix_offset_ns: u64,
+    /// The thread's processor time at each end of the measured interval.
     cpu_at_start_ns: Option<u64>,
     cpu_at_end_ns: Option<u64>,
 }
 
-/// The time-out of a request.
+/// The time at which a request that was sent fails if it is not answered.
 struct Deadline {
     at_ns: u64,
+    /// The opaque token of the request.
     opaque: u64,
+    /// The slot number of its connection.
     connection: u32,
 }
 
@@ -122,19 +143,19 @@ impl<C: Carrier> Engine<C> {
             connection: Some(connection),
             queue: Queue::EMPTY,
             unblocked_ns: 0,
-            is_scheduled: false,
+            in_flush_queue: false,
         };
         let alive = connections.len();
         let waiting_max = match source {
             RequestSource::Open(_) | RequestSource::Script(_) => WAITING_MAX,
-            // Each request in flight can cause one that follows it.
+            // The answer to each request in flight can cause one follow-up request.
             RequestSource::Closed(_) => alive * options.depth,
         };
         Self {
             poll,
             slots: connections.into_iter().map(slot).collect(),
             saturating,
-            open: source.is_open(),
+            open_loop: source.is_open_loop(),
             source,
             timeline: Timeline::default(),
             channels,
@@ -163,12 +184,13 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Runs until every measured request is answered, the grace period is over, or all connections
-    /// are lost.
+    /// Runs the loop. It ends when the measured interval is over and every measured request is
+    /// answered, when the grace period is over, when all connections of the run are lost, when a
+    /// script has ended, or when the run is stopped.
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
-        if !self.open {
+        if !self.open_loop {
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();
@@ -183,13 +205,14 @@ impl<C: Carrier> Engine<C> {
             let sends_max = SENDS_PER_ITERATION_MAX;
             let sent = self.dispatch(now_ns, sends_max) | self.flush(now_ns, sends_max);
             let timeout_ns = self.timeout_ns(now_ns);
-            // After a send with a zero timeout `now_ns` is recent enough: save a clock reading.
-            let is_known = sent && timeout_ns == 0;
-            let waits_from_ns = if is_known { now_ns } else { monotonic_ns() };
+            // After a send that is followed by a wait with a zero timeout, `now_ns` is recent
+            // enough to serve as the start of the wait. This saves a clock reading.
+            let is_recent = sent && timeout_ns == 0;
+            let waits_from_ns = if is_recent { now_ns } else { monotonic_ns() };
             self.poll
                 .wait(&mut events, Some(timeout_ns))
                 .map_err(Error::system("wait for answers"))?;
-            let before_ns = now_ns;
+            let previous_ns = now_ns;
             now_ns = monotonic_ns();
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
@@ -201,7 +224,7 @@ impl<C: Carrier> Engine<C> {
             }
             if events.is_empty() {
                 if !sent {
-                    self.totals.idle_ns += self.timeline.overlap_ns(before_ns, now_ns);
+                    self.totals.idle_ns += self.timeline.overlap_ns(previous_ns, now_ns);
                     self.generate_while_idle(now_ns);
                 }
                 continue;
@@ -212,15 +235,15 @@ impl<C: Carrier> Engine<C> {
                     now_ns = self.serve_saturating(number, event.writable, &mut buffer);
                 } else {
                     if event.writable {
-                        self.unblock(slot);
+                        self.send_unsent(slot);
                     }
                     if !event.readable {
                         continue;
                     }
                     now_ns = self.receive(slot, &mut buffer, now_ns);
                 }
-                // Requests that became due during the receive are sent before the remaining answers
-                // are read.
+                // If a request became due during this receive, it is sent before the next
+                // connection is received from.
                 let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
@@ -228,9 +251,13 @@ impl<C: Carrier> Engine<C> {
         Ok(self.finish())
     }
 
-    /// Computes a lower bound of the arrival time of the bytes that a wait reported at `now_ns`.
-    /// The previous wait did not report them, so they arrived after it began. If this wait slept,
-    /// they arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
+    /// Records when a wait began and ended, and computes a lower bound of the arrival time of the
+    /// bytes that it reported. There are three cases:
+    ///
+    /// 1. If the wait slept, the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
+    /// 2. If it did not sleep, and all bytes that the previous wait reported were read, the bytes
+    ///    arrived after the previous wait began, because that wait did not report them.
+    /// 3. If it did not sleep, and some of those bytes may still be unread, the old bound remains.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
         if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
             self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
@@ -240,8 +267,8 @@ impl<C: Carrier> Engine<C> {
         (self.wait_start_ns, self.wait_end_ns) = (waits_from_ns, now_ns);
     }
 
-    /// Ends the windows whose boundary has passed, and reads the thread's processor time at both
-    /// ends of the measured interval.
+    /// Ends the windows whose boundary has passed. Reads the thread's processor time at both ends
+    /// of the measured interval.
     fn tick(&mut self, now_ns: u64) {
         while self
             .timeline
@@ -258,6 +285,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
+    /// Sends the current window to the main thread and begins the next one.
     fn end_window(&mut self) {
         self.unix_offset_ns = unix_less_monotonic_ns();
         self.window.counts.outstanding = self.in_flight;
@@ -269,14 +297,16 @@ impl<C: Carrier> Engine<C> {
             number: self.window_number,
             window,
         };
-        // The send fails only when the main thread has stopped collecting: the run is aborting.
+        // The send fails only if the main thread has stopped receiving because the run is aborted.
         let _ = self.channels.windows.send(ended);
         self.window_number += 1;
     }
 
+    /// Whether the loop ends now; [`Engine::run`] lists the reasons.
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
-        // A thread that runs late may still have requests to dispatch that were due before the end.
+        // A thread that runs late may still have undispatched requests that were due before the
+        // end.
         let dispatched = match &self.source {
             RequestSource::Open(source) => source.next_ns().is_none(),
             RequestSource::Closed(_) | RequestSource::Script(_) => true,
@@ -293,7 +323,9 @@ impl<C: Carrier> Engine<C> {
         self.channels.stop.load(Ordering::Relaxed)
     }
 
-    /// The timeout of the next wait. 0: the thread polls.
+    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. With
+    /// [`EngineOptions::spin`] the thread polls while requests are in flight, and otherwise sleeps
+    /// only until [`SPIN_NS`] before the next event.
     fn timeout_ns(&self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
@@ -315,13 +347,13 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Generates more of the schedule while the thread is idle.
+    /// Generates one more batch of the schedule, if the next request is due late enough.
     fn generate_while_idle(&mut self, now_ns: u64) {
         if let RequestSource::Open(source) = &mut self.source {
             let next_ns = source
                 .next_ns()
                 .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
-            // A batch takes a few microseconds to generate, and must not delay the next request.
+            // A batch takes a few microseconds to generate. It must not delay the next request.
             if next_ns.saturating_sub(now_ns) > 10_000 {
                 source.generate_more();
             }
@@ -345,6 +377,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
+    /// Counts the requests without an answer as censored, sends the remaining windows, and returns
+    /// the thread's result.
     fn finish(mut self) -> Outcome {
         let now_ns = monotonic_ns();
         self.totals
@@ -353,7 +387,8 @@ impl<C: Carrier> Engine<C> {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
-        // Requests that were never dispatched count as intended and censored.
+        // Requests of the schedule or of a script that were never dispatched count as intended and
+        // censored.
         let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
         if let RequestSource::Open(source) = &mut self.source
             && !all_lost
@@ -388,9 +423,9 @@ impl<C: Carrier> Engine<C> {
             .slots
             .iter()
             .filter_map(|slot| slot.connection.as_ref());
-        connections.for_each(|connection| connection.count(&mut self.totals.carriers));
-        // If the run ends early, the remaining windows are sent too: the main thread expects every
-        // window of every thread.
+        connections.for_each(|connection| connection.add_counts_to(&mut self.totals.carriers));
+        // If the run ends early, the remaining windows are sent too, because the main thread
+        // expects every window of every thread.
         while self.window_number <= self.timeline.boundaries() && !self.is_stopped() {
             self.end_window();
         }
@@ -403,11 +438,12 @@ impl<C: Carrier> Engine<C> {
     }
 }
 
-/// An empty list with capacity for `len_max` records whose pages are already mapped: a page fault
-/// during the measurement would be measured too.
+/// Returns an empty list with capacity for `len_max` records, whose pages are already mapped. A
+/// page fault during the measurement would add to the measured latency.
 fn preallocated_records(len_max: usize) -> Vec<Recorded> {
     let mut records = vec![Recorded::default(); len_max];
-    // Zeroed memory may be unmapped pages; writing other values maps them.
+    // The allocator may return zeroed memory whose pages are not mapped yet. Writing other values
+    // maps them.
     records.fill(Recorded {
         opaque: 1,
         ..Recorded::default()

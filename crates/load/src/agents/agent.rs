@@ -1,4 +1,8 @@
-//! An agent: opens its part of a run's connections and offers its part of the load.
+//! An agent: a process that waits for coordinators. For each run of a coordinator it opens its part
+//! of the connections and offers its part of the load.
+//!
+//! Each connection from a coordinator is served by a session on its own thread. Only one session at
+//! a time may have a run; the thread of that run is in [`runner`].
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,49 +24,52 @@ mod runner;
 
 use runner::Runner;
 
-/// How often a session checks whether its run has ended.
+/// How long a session waits for a message before it checks whether its run has ended.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An agent that listens for coordinators and serves one at a time.
+/// An agent that listens for coordinators and performs one run at a time.
 #[derive(Debug)]
 pub struct Agent {
     listener: TcpListener,
-    host: Arc<Host>,
+    shared: Arc<SharedState>,
 }
 
-/// What happens at an agent.
+/// An event at an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// A coordinator's run begins to be prepared.
+    /// The agent begins to prepare the run of a coordinator.
     Prepares {
-        /// The agent's part.
+        /// The agent's part of the run.
         part: Part,
-        /// Connections of the whole run.
+        /// The number of connections of all parts of the run.
         connections: u32,
     },
     /// A run has ended with a summary.
     Done,
-    /// A run, or a connection that is no run, has ended otherwise.
+    /// A run has ended without a summary, or a session has ended without a run. The text is the
+    /// reason.
     Ended(String),
 }
 
-/// What the sessions of an agent share.
+/// The state that all sessions of an agent share.
 #[derive(Debug)]
-struct Host {
+struct SharedState {
     token: Token,
     cpus: Vec<usize>,
-    /// A session has a run, or may have one.
+    /// Whether a session holds the [`RunSlot`].
     is_busy: AtomicBool,
+    /// The number of sessions.
     sessions: AtomicUsize,
 }
 
 impl Agent {
-    /// Listens at `address`. The threads of its runs are pinned to `cpus`, if there are any.
+    /// Listens at `address`. The threads of the agent's runs are pinned to `cpus`, unless the list
+    /// is empty.
     ///
     /// # Errors
-    /// The address cannot be listened at.
+    /// The kernel cannot listen at the address.
     pub fn bind(address: SocketAddr, token: Token, cpus: Vec<usize>) -> io::Result<Self> {
-        let host = Host {
+        let shared = SharedState {
             token,
             cpus,
             is_busy: AtomicBool::new(false),
@@ -70,20 +77,20 @@ impl Agent {
         };
         Ok(Self {
             listener: TcpListener::bind(address)?,
-            host: Arc::new(host),
+            shared: Arc::new(shared),
         })
     }
 
-    /// The address at which it listens.
+    /// The address at which the agent listens.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel cannot tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves coordinators until the process ends. `on_event` is called with the coordinator's
-    /// address.
+    /// Serves coordinators until the process ends. Calls `on_event` for each event, with the
+    /// address of the coordinator.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -94,12 +101,13 @@ impl Agent {
         let on_event = Arc::new(on_event);
         loop {
             let Ok((stream, peer)) = self.listener.accept() else {
-                // The connection ended before it was accepted, or no descriptor is left.
+                // The connection ended before it was accepted, or the process has no file
+                // descriptor left.
                 thread::sleep(Duration::from_millis(50));
                 continue;
             };
-            let host = Arc::clone(&self.host);
-            let Some(slot) = SessionSlot::take(&host) else {
+            let shared = Arc::clone(&self.shared);
+            let Some(slot) = SessionSlot::take(&shared) else {
                 continue;
             };
             let on_event = Arc::clone(&on_event);
@@ -107,7 +115,7 @@ impl Agent {
                 .name("agent-session".to_owned())
                 .spawn(move || {
                     let _slot = slot;
-                    let ended = serve_one(&host, stream, &mut |event| on_event(peer, &event));
+                    let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
                     if let Err(reason) = ended {
                         on_event(peer, &AgentEvent::Ended(reason.to_string()));
                     }
@@ -116,13 +124,16 @@ impl Agent {
     }
 }
 
-/// One of the [`SESSIONS_MAX`] sessions.
-struct SessionSlot(Arc<Host>);
+/// The right to be one of at most [`SESSIONS_MAX`] sessions. Dropping it lets another session
+/// start.
+struct SessionSlot(Arc<SharedState>);
 
 impl SessionSlot {
-    fn take(host: &Arc<Host>) -> Option<Self> {
-        let before = host.sessions.fetch_add(1, Ordering::Relaxed);
-        let slot = Self(Arc::clone(host));
+    /// None: there are [`SESSIONS_MAX`] sessions already.
+    fn take(shared: &Arc<SharedState>) -> Option<Self> {
+        let before = shared.sessions.fetch_add(1, Ordering::Relaxed);
+        // If there are too many sessions, the slot is dropped here, which undoes the increment.
+        let slot = Self(Arc::clone(shared));
         (before < SESSIONS_MAX).then_some(slot)
     }
 }
@@ -133,21 +144,24 @@ impl Drop for SessionSlot {
     }
 }
 
-/// The right to run, which one session has at a time.
-struct RunSlot(Arc<Host>);
+/// The right to perform runs, which only one session has at a time. Dropping it lets another
+/// session take it.
+struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
-    /// None: another session has it, and has not ended within [`RUN_SLOT_TIMEOUT`]. A coordinator
-    /// whose predecessor has just ended so finds the agent free.
-    fn take(host: &Arc<Host>) -> Option<Self> {
+    /// Waits up to [`RUN_SLOT_TIMEOUT`] for the right. None: another session still has it.
+    ///
+    /// The wait is for two runs in quick succession: the next coordinator may connect before the
+    /// agent has noticed that the previous coordinator is gone.
+    fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
-        while host.is_busy.swap(true, Ordering::Relaxed) {
+        while shared.is_busy.swap(true, Ordering::Relaxed) {
             if Instant::now() > deadline {
                 return None;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Some(Self(Arc::clone(host)))
+        Some(Self(Arc::clone(shared)))
     }
 }
 
@@ -157,7 +171,7 @@ impl Drop for RunSlot {
     }
 }
 
-/// Why a session has ended without a run, or before its end.
+/// Why a session has ended without a run, or before the end of its run.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error("the coordinator: {0}")]
@@ -166,72 +180,75 @@ enum SessionError {
     Io(#[from] io::Error),
     #[error("a coordinator was refused: {0}")]
     Refused(Refusal),
-    #[error("the coordinator sent a message out of place")]
-    OutOfPlace,
-    #[error("the coordinator ended the run before its time")]
+    #[error("the coordinator sent an unexpected message")]
+    UnexpectedMessage,
+    #[error("the coordinator stopped the run")]
     Stopped,
 }
 
-/// The sending half of a session, shared with its run.
+/// The sending half of a session's connection, which the session and the thread of its run share.
 type SharedSender = Arc<Mutex<Sender>>;
 
 fn locked(sender: &SharedSender) -> MutexGuard<'_, Sender> {
-    // A message that a panic cut short is followed by the end of the connection.
+    // A poisoned lock is used nevertheless. If a thread panicked while it sent a message, the frame
+    // stays incomplete, so the coordinator receives no further message and gives this agent up.
     sender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Serves one connection from a coordinator until it ends.
 fn serve_one(
-    host: &Arc<Host>,
+    shared: &Arc<SharedState>,
     stream: TcpStream,
     on_event: &mut dyn FnMut(AgentEvent),
 ) -> Result<(), SessionError> {
     let (mut receiver, mut sender) = link::open(stream)?;
-    let run_slot = match handshake(host, &mut receiver, &mut sender) {
+    let run_slot = match handshake(shared, &mut receiver, &mut sender) {
         Ok(run_slot) => run_slot,
         Err(error) => {
             if let SessionError::Refused(refusal) = &error {
-                // The coordinator may be gone.
+                // The send fails if the coordinator is gone, which needs no handling.
                 let _ = sender.send(&Message::Refused(refusal.clone()));
-                link::end(&mut receiver, &sender);
+                link::close_gracefully(&mut receiver, &sender);
             }
             return Err(error);
         }
     };
-    receiver.accept_to(FRAME_LEN_MAX);
+    receiver.set_body_max(FRAME_LEN_MAX);
     let mut session = Session {
-        host,
+        shared,
         sender: Arc::new(Mutex::new(sender)),
         run: None,
         _run_slot: run_slot,
     };
-    let ended = session.follow(&mut receiver, on_event);
-    // A run that goes on is stopped, and the agent is free.
+    let ended = session.handle_messages(&mut receiver, on_event);
+    // Dropping the session stops a run that has not ended, and then frees the run slot.
     let sender = Arc::clone(&session.sender);
     drop(session);
     let mut sender = locked(&sender);
     if let Err(SessionError::Link(LinkError::Frame(_) | LinkError::Message(_)))
-    | Err(SessionError::OutOfPlace) = &ended
+    | Err(SessionError::UnexpectedMessage) = &ended
     {
-        let reason = "a message was malformed or out of place".to_owned();
+        let reason = "a message was malformed or unexpected".to_owned();
         let _ = sender.send(&Message::Failed { reason });
-        link::end(&mut receiver, &sender);
+        link::close_gracefully(&mut receiver, &sender);
     }
     sender.close();
     ended
 }
 
-/// Exchanges proofs of the token; returns once the coordinator has proved its token and may run.
+/// Exchanges proofs of the token with a coordinator. Returns the right to perform runs, once the
+/// coordinator's proof is verified.
 fn handshake(
-    host: &Arc<Host>,
+    shared: &Arc<SharedState>,
     receiver: &mut Receiver,
     sender: &mut Sender,
 ) -> Result<RunSlot, SessionError> {
-    let own = nonce()?;
-    sender.send(&Message::Challenge { nonce: own })?;
+    let agent_nonce = nonce()?;
+    sender.send(&Message::Challenge { nonce: agent_nonce })?;
     let (nonce, proof) = match receiver.receive(HANDSHAKE_TIMEOUT) {
         Ok(received) => match received.message {
             Message::Hello { nonce, proof } => (nonce, proof),
-            _ => return Err(SessionError::OutOfPlace),
+            _ => return Err(SessionError::UnexpectedMessage),
         },
         Err(LinkError::Frame(FrameError::Version { peer })) => {
             return Err(SessionError::Refused(Refusal::Version {
@@ -242,30 +259,32 @@ fn handshake(
         Err(error) => return Err(error.into()),
     };
     let nonces = Nonces {
-        agent: own,
+        agent: agent_nonce,
         coordinator: nonce,
     };
-    if !host.token.verify(Role::Coordinator, &nonces, &proof) {
+    if !shared.token.verify(Role::Coordinator, &nonces, &proof) {
         return Err(SessionError::Refused(Refusal::Token));
     }
-    let run_slot = RunSlot::take(host).ok_or(SessionError::Refused(Refusal::Busy))?;
-    let proof = host.token.prove(Role::Agent, &nonces);
+    let run_slot = RunSlot::take(shared).ok_or(SessionError::Refused(Refusal::Busy))?;
+    let proof = shared.token.prove(Role::Agent, &nonces);
     sender.send(&Message::Welcome { proof })?;
     Ok(run_slot)
 }
 
-/// A session with a coordinator that may run.
+/// A session with a coordinator that has proved its token.
 struct Session<'a> {
-    host: &'a Host,
+    shared: &'a SharedState,
     sender: SharedSender,
+    /// The run that is being prepared or performed, if any.
     run: Option<Runner>,
-    /// Given up after the run has ended: fields are dropped in their order.
+    /// The right to perform runs. Fields are dropped in the order of their declaration, so another
+    /// session can take the right only after `run` has stopped.
     _run_slot: RunSlot,
 }
 
 impl Session<'_> {
-    /// Acts on the coordinator's messages until it ends the connection.
-    fn follow(
+    /// Handles the coordinator's messages until the coordinator ends the session.
+    fn handle_messages(
         &mut self,
         receiver: &mut Receiver,
         on_event: &mut dyn FnMut(AgentEvent),
@@ -298,21 +317,22 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
-                    config.cpus.clone_from(&self.host.cpus);
+                    config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);
                 }
                 Message::Start { at_ns } => match &self.run {
-                    Some(run) => run.agree(at_ns),
-                    None => return Err(SessionError::OutOfPlace),
+                    Some(run) => run.set_start(at_ns),
+                    None => return Err(SessionError::UnexpectedMessage),
                 },
                 Message::Stop => return self.end(on_event),
-                _ => return Err(SessionError::OutOfPlace),
+                _ => return Err(SessionError::UnexpectedMessage),
             }
         }
     }
 
-    /// The coordinator has ended the session. Only after a run is that its usual end.
+    /// Ends the session after the coordinator stopped it or closed the connection. A run that has
+    /// not ended is stopped, which is an error unless it still returned a summary.
     fn end(&mut self, on_event: &mut dyn FnMut(AgentEvent)) -> Result<(), SessionError> {
         let Some(run) = self.run.take() else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The agents of a run while it runs: whose seconds have come, who is done, and who is missing.
-//! Pure: times and messages are arguments.
+//! The state of each agent during a run: how many seconds of measurements it has sent, and whether
+//! it is done or missing. This module does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,32 @@ use crate::metrics::Window;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// How early a second may come: the clocks' error, and that of the translation of the start.
+/// How long before the end of a second, by the coordinator's clock, an agent may send it. The
+/// agent's clock may be ahead by the error of the measured clock offset.
 const EARLY_MAX_NS: u64 = 1_000_000_000;
 
-/// The agents of a run.
+/// The states of all agents of a run, and the sums of the windows that they have sent.
 #[derive(Debug)]
 pub(super) struct AgentStates {
     timeline: Timeline,
     agents: Vec<State>,
-    /// The sums of the windows from `next` on.
+    /// For each window from `next` on, the sum of the measurements received so far.
     pending: VecDeque<Window>,
+    /// The number of the window that [`AgentStates::take_complete`] returns next.
     next: usize,
 }
 
-/// One agent.
+/// The state of one agent.
 #[derive(Debug)]
 enum State {
-    /// It has sent so many windows.
+    /// The agent runs.
     Running {
+        /// The number of windows that it has sent.
         windows: usize,
     },
+    /// The agent has sent its summary.
     Done(Box<Summary>),
+    /// The agent has failed or lagged, for this reason.
     Missing(String),
 }
 
@@ -42,11 +47,11 @@ impl AgentStates {
         }
     }
 
-    /// A window of an agent has come.
+    /// Adds a window that an agent has sent. Ignores it if the agent is done or missing.
     ///
     /// # Errors
-    /// It is not the agent's next one, or ends in the future.
-    pub(super) fn second(
+    /// The window is not the agent's next one, or its end is still in the future.
+    pub(super) fn add_second(
         &mut self,
         agent: usize,
         number: usize,
@@ -75,11 +80,15 @@ impl AgentStates {
         Ok(())
     }
 
-    /// An agent's run has ended.
+    /// Records that an agent's run has ended with a summary.
     ///
     /// # Errors
-    /// Seconds of it are missing.
-    pub(super) fn done(&mut self, agent: usize, summary: Box<Summary>) -> Result<(), &'static str> {
+    /// The agent has not sent all windows of the run.
+    pub(super) fn set_done(
+        &mut self,
+        agent: usize,
+        summary: Box<Summary>,
+    ) -> Result<(), &'static str> {
         match self.agents[agent] {
             State::Running { windows } if windows == self.timeline.boundaries() => {
                 self.agents[agent] = State::Done(summary);
@@ -90,9 +99,9 @@ impl AgentStates {
         }
     }
 
-    /// An agent has failed. Returns whether its share is missing for that: one that is done has
-    /// delivered it.
-    pub(super) fn fail(&mut self, agent: usize, reason: String) -> bool {
+    /// Records that an agent's share is missing, for `reason`. Returns false, and changes nothing,
+    /// if the agent is already done or missing.
+    pub(super) fn set_missing(&mut self, agent: usize, reason: String) -> bool {
         let is_running = matches!(self.agents[agent], State::Running { .. });
         if is_running {
             self.agents[agent] = State::Missing(reason);
@@ -100,18 +109,21 @@ impl AgentStates {
         is_running
     }
 
-    /// The agents that are to be given up at `now_ns`: their next message is overdue.
-    pub(super) fn lagging(&self, now_ns: u64) -> Vec<usize> {
+    /// The agents whose next message is overdue at `now_ns`.
+    pub(super) fn overdue(&self, now_ns: u64) -> Vec<usize> {
         let is_overdue = |agent: &usize| self.deadline_ns(*agent).is_some_and(|at| at <= now_ns);
         (0..self.agents.len()).filter(is_overdue).collect()
     }
 
-    /// The time at which the next agent is to be given up. None: none runs.
+    /// The earliest time at which the next message of an agent becomes overdue. None: no agent runs
+    /// any more.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         let deadlines = (0..self.agents.len()).filter_map(|agent| self.deadline_ns(agent));
         deadlines.min()
     }
 
+    /// The time at which the next message of an agent becomes overdue. None: the agent does not run
+    /// any more.
     fn deadline_ns(&self, agent: usize) -> Option<u64> {
         match self.agents[agent] {
             State::Running { windows } => Some(self.timeline.next_event_ns(windows) + LAG_MAX_NS),
@@ -119,7 +131,8 @@ impl AgentStates {
         }
     }
 
-    /// The next window that all agents have sent, but for the missing ones, with its number.
+    /// Removes and returns the next window, with its number, if all agents that are not missing
+    /// have sent it.
     pub(super) fn take_complete(&mut self) -> Option<(usize, Window)> {
         let has_sent = |agent: &State| match agent {
             State::Running { windows } => *windows > self.next,
@@ -133,7 +146,7 @@ impl AgentStates {
         Some((self.next - 1, window))
     }
 
-    /// The summary of each agent, or why its share is missing.
+    /// Returns for each agent its summary, or the reason why its share is missing.
     pub(super) fn into_results(self) -> Vec<Result<Box<Summary>, String>> {
         let result = |agent| match agent {
             State::Done(summary) => Ok(summary),
@@ -166,61 +179,64 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_complete_when_all_agents_have_sent_it() {
+    fn second_is_complete_when_all_agents_have_sent_it() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        states.second(2, 0, &window(4), now_ns).unwrap();
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        states.add_second(2, 0, &window(4), now_ns).unwrap();
         assert!(states.take_complete().is_none());
-        states.second(1, 0, &window(2), now_ns).unwrap();
+        states.add_second(1, 0, &window(2), now_ns).unwrap();
         let (number, window) = states.take_complete().unwrap();
         assert_eq!((number, window.counts.answered), (0, 7));
         assert!(states.take_complete().is_none());
     }
 
     #[test]
-    fn a_second_is_complete_without_a_missing_agent() {
+    fn second_is_complete_without_the_windows_of_a_missing_agent() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        states.second(1, 0, &window(2), now_ns).unwrap();
-        assert!(states.fail(2, "gone".to_owned()));
-        assert!(!states.fail(2, "twice".to_owned()));
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        states.add_second(1, 0, &window(2), now_ns).unwrap();
+        assert!(states.set_missing(2, "gone".to_owned()));
+        assert!(!states.set_missing(2, "twice".to_owned()));
         assert_eq!(states.take_complete().unwrap().1.counts.answered, 3);
-        // What it still sends is ignored.
-        states.second(2, 0, &window(9), now_ns).unwrap();
+        // A window that the missing agent still sends is ignored.
+        states.add_second(2, 0, &window(9), now_ns).unwrap();
         assert_eq!(states.into_results()[2].as_ref().unwrap_err(), "gone");
     }
 
     #[test]
-    fn an_agent_lags_three_seconds_after_the_end_of_a_second() {
+    fn message_is_overdue_three_seconds_after_the_end_of_its_second() {
         let mut states = states();
-        states.second(0, 0, &window(1), 11 * SECOND_NS).unwrap();
+        states.add_second(0, 0, &window(1), 11 * SECOND_NS).unwrap();
         assert_eq!(states.next_deadline_ns(), Some(14 * SECOND_NS));
-        assert!(states.lagging(14 * SECOND_NS - 1).is_empty());
-        assert_eq!(states.lagging(14 * SECOND_NS), [1, 2]);
-        // The last message of all is due at the end of the grace period.
-        states.second(0, 1, &window(1), 12 * SECOND_NS).unwrap();
-        states.fail(1, "lagged".to_owned());
-        states.fail(2, "lagged".to_owned());
+        assert!(states.overdue(14 * SECOND_NS - 1).is_empty());
+        assert_eq!(states.overdue(14 * SECOND_NS), [1, 2]);
+        // After the last second comes the summary, which is due at the end of the grace period.
+        states.add_second(0, 1, &window(1), 12 * SECOND_NS).unwrap();
+        states.set_missing(1, "lagged".to_owned());
+        states.set_missing(2, "lagged".to_owned());
         assert_eq!(states.next_deadline_ns(), Some(16 * SECOND_NS));
         assert!(states.next_deadline_ns().is_some());
-        states.fail(0, "lagged".to_owned());
+        states.set_missing(0, "lagged".to_owned());
         assert!(states.next_deadline_ns().is_none());
     }
 
     #[test]
-    fn seconds_come_in_order_and_not_before_their_end() {
+    fn second_out_of_order_or_before_its_end_is_an_error() {
         let mut states = states();
         let order = "it sent a second out of order";
         let now_ns = 11 * SECOND_NS;
-        assert_eq!(states.second(0, 1, &window(1), now_ns), Err(order));
-        states.second(0, 0, &window(1), now_ns).unwrap();
-        assert_eq!(states.second(0, 0, &window(1), now_ns), Err(order));
+        assert_eq!(states.add_second(0, 1, &window(1), now_ns), Err(order));
+        states.add_second(0, 0, &window(1), now_ns).unwrap();
+        assert_eq!(states.add_second(0, 0, &window(1), now_ns), Err(order));
         let early = "it sent a second before its end";
         let before_ns = 10 * SECOND_NS + SECOND_NS / 2;
-        assert_eq!(states.second(0, 1, &window(1), before_ns), Err(early));
-        states.second(0, 1, &window(1), now_ns).unwrap();
-        assert_eq!(states.second(0, 2, &window(1), 20 * SECOND_NS), Err(order));
+        assert_eq!(states.add_second(0, 1, &window(1), before_ns), Err(early));
+        states.add_second(0, 1, &window(1), now_ns).unwrap();
+        assert_eq!(
+            states.add_second(0, 2, &window(1), 20 * SECOND_NS),
+            Err(order)
+        );
     }
 }

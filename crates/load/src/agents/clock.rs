@@ -6,45 +6,51 @@
 //! ```
 //!
 //! As in NTP (RFC 5905, section 8), a probe gives the offset ((received − sent) + (echoed −
-//! returned)) / 2. Its error is at most half the round-trip delay, however that is divided between
-//! the two directions, so the probe with the least delay is the best one. Offsets serve to start a
-//! run on all hosts at once; a latency is aldelays the difference of two readings of one clock.
+//! returned)) / 2. The round-trip delay is the time from `sent` to `returned`, without the time
+//! that the agent held the probe. The error of the offset is at most half the round-trip delay,
+//! however the delay is divided between the two directions. Of several probes, the one with the
+//! shortest delay is therefore used.
+//!
+//! Offsets only serve to start a run on all hosts at the same time. A latency is always the
+//! difference of two readings of one clock.
 
 use serde::{Deserialize, Serialize};
 
-/// The four readings of one probe, in nanoseconds of Unix time, each by the clock of its host.
+/// The four clock readings of one probe, in nanoseconds of Unix time. Each is by the clock of the
+/// host that took it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// The coordinator sent the probe.
+    /// When the coordinator sent the probe.
     pub sent_ns: u64,
-    /// The agent received it.
+    /// When the agent received the probe.
     pub received_ns: u64,
-    /// The agent echoed it.
+    /// When the agent sent the echo.
     pub echoed_ns: u64,
-    /// The echo returned to the coordinator.
+    /// When the coordinator received the echo.
     pub returned_ns: u64,
 }
 
-/// An agent's clock less the coordinator's.
+/// The difference between an agent's clock and the coordinator's, or the change of that difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClockOffset {
-    /// The difference.
+    /// The agent's time − the coordinator's time.
     pub offset_ns: i64,
-    /// The true difference is at most so far from it.
+    /// The greatest possible distance of `offset_ns` from the true difference.
     pub error_ns: u64,
 }
 
 impl ClockOffset {
-    /// The offset of the probe with the least round-trip delay. None: no probe is plausible.
+    /// Returns the offset of the probe with the shortest round-trip delay. None: there is no probe,
+    /// or a clock was set back during every probe.
     #[must_use]
     pub fn estimate(probes: &[Probe]) -> Option<Self> {
-        let offsets = probes.iter().filter_map(Self::of);
+        let offsets = probes.iter().filter_map(Self::from_probe);
         offsets.min_by_key(|offset| offset.error_ns)
     }
 
-    /// None: a clock was set back during the probe.
-    fn of(probe: &Probe) -> Option<Self> {
+    /// Computes the offset from one probe. None: a clock was set back during the probe.
+    fn from_probe(probe: &Probe) -> Option<Self> {
         let ns = |time: u64| i128::from(time);
         let elapsed_ns = ns(probe.returned_ns) - ns(probe.sent_ns);
         let held_ns = ns(probe.echoed_ns) - ns(probe.received_ns);
@@ -57,15 +63,15 @@ impl ClockOffset {
         })
     }
 
-    /// A time of the coordinator's clock by the agent's clock.
+    /// Converts a time of the coordinator's clock to the agent's clock.
     #[must_use]
-    pub fn of_agent(&self, coordinator_ns: u64) -> u64 {
+    pub fn to_agent_clock(&self, coordinator_ns: u64) -> u64 {
         coordinator_ns.saturating_add_signed(self.offset_ns)
     }
 
-    /// How far the clocks have moved against each other since `earlier`, with the error of that.
+    /// The change of the offset since `earlier`. Its error is the sum of both errors.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub fn drift_since(&self, earlier: &Self) -> Self {
         Self {
             offset_ns: self.offset_ns.saturating_sub(earlier.offset_ns),
             error_ns: self.error_ns.saturating_add(earlier.error_ns),
@@ -78,7 +84,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A probe sent at `at` to a clock that is `offset` ahead.
+    /// A probe sent at `at` to an agent whose clock is `offset` ahead. It takes `there` to reach
+    /// the agent, is held for `held`, and takes `back` to return.
     fn probe(at: u64, offset: i64, there: u64, held: u64, back: u64) -> Probe {
         let arrived = at + there;
         Probe {
@@ -91,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_true_offset_is_within_the_error(
+        fn true_offset_is_within_the_error_of_the_estimate(
             offset in -1_000_000_000_000_i64..1_000_000_000_000,
             delays in prop::collection::vec((0_u64..5_000_000, 0_u64..5_000_000), 1..20),
         ) {
@@ -101,26 +108,26 @@ mod tests {
                 .map(|&(there, back)| probe(AT, offset, there, 10_000, back))
                 .collect();
             let found = ClockOffset::estimate(&probes).unwrap();
-            // Half a nanosecond is lost in each of the two divisions.
+            // The division that computes the offset rounds by half a nanosecond.
             prop_assert!(found.offset_ns.abs_diff(offset) <= found.error_ns + 1);
             let shortest = delays.iter().map(|(there, back)| there + back).min().unwrap();
             prop_assert_eq!(found.error_ns, shortest.div_ceil(2));
         }
 
         #[test]
-        fn no_readings_overflow(
+        fn any_readings_are_converted_without_overflow(
             sent_ns in any::<u64>(), received_ns in any::<u64>(),
             echoed_ns in any::<u64>(), returned_ns in any::<u64>(),
         ) {
             let probe = Probe { sent_ns, received_ns, echoed_ns, returned_ns };
             if let Some(found) = ClockOffset::estimate(&[probe]) {
-                let _ = (found.of_agent(sent_ns), found.since(&found));
+                let _ = (found.to_agent_clock(sent_ns), found.drift_since(&found));
             }
         }
     }
 
     #[test]
-    fn times_are_translated_and_drift_is_a_difference() {
+    fn offset_converts_times_and_drift_is_the_difference_of_two_offsets() {
         let before = ClockOffset {
             offset_ns: -500,
             error_ns: 20,
@@ -129,13 +136,13 @@ mod tests {
             offset_ns: -450,
             error_ns: 30,
         };
-        assert_eq!(before.of_agent(10_000), 9_500);
-        let moved = after.since(&before);
+        assert_eq!(before.to_agent_clock(10_000), 9_500);
+        let moved = after.drift_since(&before);
         assert_eq!((moved.offset_ns, moved.error_ns), (50, 50));
     }
 
     #[test]
-    fn a_clock_that_was_set_back_gives_no_offset() {
+    fn probe_during_which_a_clock_was_set_back_gives_no_offset() {
         let mut back = probe(1_000, 0, 10, 10, 10);
         back.echoed_ns -= 100;
         assert_eq!(ClockOffset::estimate(&[back]), None);

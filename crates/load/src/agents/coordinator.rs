@@ -1,5 +1,5 @@
-//! The coordinator of a run: prepares the agents, agrees on the start, and merges what they
-//! measure.
+//! The coordinator of a run whose load is offered by agents. It sends each agent the settings and
+//! its part of the connections, sets a common start time, and merges the agents' summaries.
 
 use std::net::TcpStream;
 use std::sync::mpsc;
@@ -29,33 +29,34 @@ use crate::second::{Second, second};
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// A run whose load agents offer.
+/// The coordinator of a run whose load is offered by agents.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
-    /// The agents, in the order of their connections.
+    /// The agents. The first agent gets the connections with the lowest numbers, and so on.
     pub agents: Vec<AgentAddress>,
-    /// The token of all of them.
+    /// The token that all agents share with the coordinator.
     pub token: Token,
-    /// The measuring client in this process, if any.
+    /// The measuring client that runs in this process beside the agents' load, if any.
     pub client: Option<MeasuringClient>,
 }
 
-/// The progress of a run.
+/// An event during a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// All agents are ready, and their clocks are known.
+    /// All agents have opened their connections, and the offsets of their clocks are known.
     Ready(&'a [AgentReport]),
-    /// A second has ended, at all agents that are not missing.
+    /// A second has ended, and all agents that are not missing have sent their measurements of it.
     Second(&'a Second),
-    /// An agent has failed or lagged: its share is missing from now on.
+    /// An agent has failed or lagged. Its share is missing from now on.
     Missing(&'a AgentReport),
 }
 
 impl Coordinator {
-    /// Checks the settings.
+    /// Checks the settings and the list of agents.
     ///
     /// # Errors
-    /// A setting is invalid, or does not allow so many agents.
+    /// A setting or the number of agents is out of its bounds, an agent is given twice, or there
+    /// are fewer connections than threads of all agents.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate()?;
         config.validate_without_script("--agent")?;
@@ -66,8 +67,8 @@ impl Coordinator {
             return fault("agents", text);
         }
         for (at, agent) in self.agents.iter().enumerate() {
-            let before = &self.agents[..at];
-            if before.iter().any(|other| other.address == agent.address) {
+            let earlier = &self.agents[..at];
+            if earlier.iter().any(|other| other.address == agent.address) {
                 let text = format!("{agent} is given twice; an agent has one part of a run");
                 return fault("agents", text);
             }
@@ -86,7 +87,7 @@ impl Coordinator {
         }
     }
 
-    /// Makes one run. `on_progress` is called as it proceeds.
+    /// Performs one run and returns its summary. Calls `on_progress` for each event during the run.
     ///
     /// # Errors
     /// A setting is invalid, an agent fails before the start, or all agents fail after it.
@@ -110,8 +111,8 @@ impl Coordinator {
         for link in &mut links {
             match link.receive(PREPARE_TIMEOUT)?.message {
                 Message::Ready => {}
-                Message::Failed { reason } => return Err(link.fault(AgentError::Failed(reason))),
-                _ => return Err(link.fault(AgentError::OutOfPlace)),
+                Message::Failed { reason } => return Err(link.error(AgentError::Failed(reason))),
+                _ => return Err(link.error(AgentError::UnexpectedMessage)),
             }
         }
         for link in &mut links {
@@ -122,14 +123,15 @@ impl Coordinator {
         let timeline = start(config, &mut links)?;
         let client = client.map(|client| client.begin(&timeline)).transpose()?;
         let observers = Observers::start(config, &timeline)?;
-        let (links, results) = follow(config, &timeline, links, &mut on_progress)?;
+        let (links, results) = monitor_run(config, &timeline, links, &mut on_progress)?;
         let mut summary = merge(links, results)?;
         observers.join(config, &mut summary)?;
         summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
         Ok(summary)
     }
 
-    /// Connects to all agents; each knows that this coordinator has the token, and the reverse.
+    /// Connects to all agents. When this returns, this coordinator has proved to each agent that it
+    /// has the token, and each agent has proved the same to this coordinator.
     fn connect(&self, config: &Config) -> Result<Vec<Link>, Error> {
         let parts = Part::split(config.connections, self.agents.len() as u32);
         let connect = |(agent, part): (&AgentAddress, Part)| {
@@ -155,17 +157,18 @@ impl Coordinator {
     }
 }
 
+/// Connects to an agent, then exchanges proofs of the token.
 fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), AgentError> {
     let stream = TcpStream::connect_timeout(&agent.address, HANDSHAKE_TIMEOUT);
     let stream = stream.map_err(AgentError::Connect)?;
     let (mut receiver, mut sender) = link::open(stream).map_err(LinkError::from)?;
     let mut next = || receiver.receive(HANDSHAKE_TIMEOUT).map(|it| it.message);
-    let of_agent = match next()? {
+    let agent_nonce = match next()? {
         Message::Challenge { nonce } => nonce,
-        _ => return Err(AgentError::OutOfPlace),
+        _ => return Err(AgentError::UnexpectedMessage),
     };
     let nonces = Nonces {
-        agent: of_agent,
+        agent: agent_nonce,
         coordinator: nonce().map_err(LinkError::from)?,
     };
     sender.send(&Message::Hello {
@@ -174,16 +177,16 @@ fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), 
     })?;
     match next()? {
         Message::Welcome { proof } if token.verify(Role::Agent, &nonces, &proof) => {}
-        Message::Welcome { .. } => return Err(AgentError::Unproved),
+        Message::Welcome { .. } => return Err(AgentError::TokenNotProved),
         Message::Refused(refusal) => return Err(refusal.into()),
-        _ => return Err(AgentError::OutOfPlace),
+        _ => return Err(AgentError::UnexpectedMessage),
     }
-    receiver.accept_to(FRAME_LEN_MAX);
+    receiver.set_body_max(FRAME_LEN_MAX);
     Ok((receiver, sender))
 }
 
-/// The connection to an agent, and what is known of it. Dropping it ends the connection, and so the
-/// agent's run.
+/// The connection to an agent, and the report on that agent so far. Dropping the link closes the
+/// connection, which makes the agent stop its run.
 struct Link {
     receiver: Receiver,
     sender: Sender,
@@ -197,7 +200,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    fn fault(&self, source: AgentError) -> Error {
+    fn error(&self, source: AgentError) -> Error {
         Error::Agent {
             agent: self.report.agent.clone(),
             source,
@@ -206,15 +209,15 @@ impl Link {
 
     fn send(&mut self, message: &Message) -> Result<(), Error> {
         let sent = self.sender.send(message);
-        sent.map_err(|error| self.fault(error.into()))
+        sent.map_err(|error| self.error(error.into()))
     }
 
     fn receive(&mut self, timeout: Duration) -> Result<Received, Error> {
         let received = self.receiver.receive(timeout);
-        received.map_err(|error| self.fault(error.into()))
+        received.map_err(|error| self.error(error.into()))
     }
 
-    /// Probes the agent's clock.
+    /// Measures the offset of the agent's clock with [`PROBES`] probes.
     fn probe(&mut self) -> Result<ClockOffset, Error> {
         let mut probes = Vec::new();
         for number in 0..PROBES {
@@ -232,40 +235,45 @@ impl Link {
                     echoed_ns,
                     returned_ns: received.at_ns,
                 }),
-                Message::Failed { reason } => return Err(self.fault(AgentError::Failed(reason))),
-                _ => return Err(self.fault(AgentError::OutOfPlace)),
+                Message::Failed { reason } => return Err(self.error(AgentError::Failed(reason))),
+                _ => return Err(self.error(AgentError::UnexpectedMessage)),
             }
         }
-        ClockOffset::estimate(&probes).ok_or_else(|| self.fault(AgentError::Clock))
+        ClockOffset::estimate(&probes).ok_or_else(|| self.error(AgentError::Clock))
     }
 }
 
-/// Agrees on a start with all agents; returns the run's times on the clock of this host.
+/// Chooses the start of the run and sends it to all agents, each by its own clock. Returns the
+/// times of the run on the monotonic clock of this host.
 fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
     let clocks = || links.iter().filter_map(|link| link.report.clock);
-    // The error is half of the least round-trip delay; a message may take many times longer.
+    // An offset's error is half of the shortest round-trip delay of its probes. A message may take
+    // many times that delay, so 16 round-trip delays are added.
     let delay_ns = clocks().map(|clock| 2 * clock.error_ns).max();
     let ahead_ns = AGREED_START_AHEAD_NS + 16 * delay_ns.unwrap_or(0);
     let start_ns = monotonic_ns() + ahead_ns;
     let start_unix_ns = start_ns + unix_less_monotonic_ns();
     for link in links {
         let clock = link.report.clock;
-        let at_ns = clock.map_or(start_unix_ns, |clock| clock.of_agent(start_unix_ns));
+        let at_ns = clock.map_or(start_unix_ns, |clock| clock.to_agent_clock(start_unix_ns));
         link.send(&Message::Start { at_ns })?;
     }
     Ok(Timeline::new(config, start_ns))
 }
 
-/// A message of an agent, or the end of its connection.
+/// A message from an agent, or the error that ended the connection to it.
 struct FromAgent {
+    /// The agent's index.
     agent: usize,
     received: Result<Received, LinkError>,
 }
 
+/// For each agent its summary, or the reason why its share is missing.
 type Results = Vec<Result<Box<Summary>, String>>;
 
-/// Follows the run until each agent is done or missing. Returns the links of those that are done.
-fn follow(
+/// Receives the agents' messages until each agent is done or missing. Returns the links to all
+/// agents, and their results.
+fn monitor_run(
     config: &Config,
     timeline: &Timeline,
     links: Vec<Link>,
@@ -274,13 +282,14 @@ fn follow(
     let mut states = AgentStates::new(timeline.clone(), links.len());
     let (messages, from_agents) = mpsc::channel();
     let end_ns = timeline.grace_end_ns + LAG_MAX_NS;
+    // Longer than the monitor waits for any message, so the monitor is the first to give up.
     let longest = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()) + LAG_MAX_NS);
     let mut reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
     let links = thread::scope(|scope| {
         let closer = |link: &Link| {
             link.sender
-                .closer()
-                .map_err(|error| link.fault(error.into()))
+                .clone_for_close()
+                .map_err(|error| link.error(error.into()))
         };
         let closers = links.iter().map(closer).collect::<Result<Vec<_>, _>>()?;
         let mut readers = Vec::new();
@@ -291,22 +300,23 @@ fn follow(
             match builder.spawn_scoped(scope, read) {
                 Ok(reader) => readers.push(reader),
                 Err(error) => {
-                    // This ends the other readers, for which the scope waits.
+                    // The scope waits for the readers that were already started. Closing their
+                    // connections makes them end.
                     closers.iter().for_each(Sender::close);
                     return Err(Error::system("start a thread")(error));
                 }
             }
         }
         drop(messages);
-        let mut follower = Follower {
+        let mut monitor = RunMonitor {
             timeline,
-            open: config.rate != Rate::Max,
+            open_loop: config.rate != Rate::Max,
             states: &mut states,
             reports: &mut reports,
             closers: &closers,
             on_progress,
         };
-        follower.run(&from_agents);
+        monitor.run(&from_agents);
         let links = readers.into_iter().map(thread::ScopedJoinHandle::join);
         let links: Result<Vec<Link>, _> = links.collect();
         links.map_err(|_| Error::Panicked)
@@ -314,68 +324,74 @@ fn follow(
     Ok((links, states.into_results()))
 }
 
-/// The coordinator's side of a run that has started.
-struct Follower<'a, F> {
+/// The coordinator's view of a run that has started: which agents run, and which are missing.
+struct RunMonitor<'a, F> {
     timeline: &'a Timeline,
-    /// The load is an open loop.
-    open: bool,
+    /// Whether the load is an open loop.
+    open_loop: bool,
     states: &'a mut AgentStates,
     reports: &'a mut [AgentReport],
-    /// Handles that end an agent's connection.
+    /// For each agent, a handle that can close the connection to it.
     closers: &'a [Sender],
     on_progress: &'a mut F,
 }
 
-impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
-    /// Follows the agents until none runs any more.
+impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
+    /// Processes the messages of the agents until no agent runs any more.
+    ///
+    /// An agent whose next message is overdue is not given up immediately: this thread may itself
+    /// have been kept from running, in which case the message may already be in the channel. So the
+    /// loop receives for [`OVERDUE_GRACE_NS`] more, and gives up the agents that are still overdue.
     fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
-        // Agents that are found to be overdue are given up at this time, if they still are.
+        // When the agents that are still overdue are given up. None: no agent is known to be
+        // overdue.
         let mut give_up_ns = None;
         while let Some(deadline_ns) = self.states.next_deadline_ns() {
             let until_ns = give_up_ns.unwrap_or(deadline_ns);
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             let first = from_agents.recv_timeout(Duration::from_nanos(left_ns));
             for FromAgent { agent, received } in first.into_iter().chain(from_agents.try_iter()) {
-                if let Err(reason) = apply(self.states, agent, received, self.open) {
+                if let Err(reason) = apply(self.states, agent, received, self.open_loop) {
                     self.give_up(agent, &reason);
                 }
             }
-            self.show_seconds();
+            self.report_complete_seconds();
             let now_ns = monotonic_ns();
-            let lagging = self.states.lagging(now_ns);
+            let overdue = self.states.overdue(now_ns);
             match give_up_ns {
-                _ if lagging.is_empty() => give_up_ns = None,
+                _ if overdue.is_empty() => give_up_ns = None,
                 None => give_up_ns = Some(now_ns + OVERDUE_GRACE_NS),
                 Some(at_ns) if now_ns >= at_ns => {
                     let lag_s = LAG_MAX_NS / 1_000_000_000;
-                    for agent in lagging {
+                    for agent in overdue {
                         self.give_up(agent, &format!("it lagged by more than {lag_s} s"));
                     }
-                    self.show_seconds();
+                    self.report_complete_seconds();
                     give_up_ns = None;
                 }
                 Some(_) => {}
             }
         }
-        self.show_seconds();
+        self.report_complete_seconds();
     }
 
-    /// An agent has failed: its connection ends, and its share is missing.
+    /// Closes the connection to an agent that has failed or lagged. Unless the agent was done, its
+    /// share is missing from now on.
     fn give_up(&mut self, agent: usize, reason: &str) {
         self.closers[agent].close();
         let into_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
         let reason = format!("{reason}, {:.1} s into the run", into_ns as f64 / 1e9);
-        if self.states.fail(agent, reason.clone()) {
+        if self.states.set_missing(agent, reason.clone()) {
             let report = &mut self.reports[agent];
             report.missing = Some(reason);
             (self.on_progress)(Progress::Missing(report));
         }
     }
 
-    /// Shows the seconds that are complete.
-    fn show_seconds(&mut self) {
+    /// Passes to `on_progress` each further second that all agents which are not missing have sent.
+    fn report_complete_seconds(&mut self) {
         while let Some((number, window)) = self.states.take_complete() {
-            if let Some(mut second) = second(self.timeline, number, &window, self.open) {
+            if let Some(mut second) = second(self.timeline, number, &window, self.open_loop) {
                 let missing = self.reports.iter().filter(|it| it.missing.is_some());
                 second.missing_connections = missing.map(|it| it.part.count).sum();
                 (self.on_progress)(Progress::Second(&second));
@@ -384,7 +400,9 @@ impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
     }
 }
 
-/// Reads an agent's messages until its run or its connection ends; returns its link.
+/// The reader thread of an agent: passes the agent's messages on until its run or its connection
+/// ends. Returns the link, for the messages after the run. `longest` is the longest wait for one
+/// message.
 fn read(
     agent: usize,
     mut link: Link,
@@ -393,49 +411,54 @@ fn read(
 ) -> Link {
     loop {
         let received = link.receiver.receive(longest);
-        let goes_on = received
+        let more_follow = received
             .as_ref()
             .is_ok_and(|received| matches!(received.message, Message::Second(_)));
-        // The coordinator has stopped following when nobody receives.
-        if messages.send(FromAgent { agent, received }).is_err() || !goes_on {
+        // The send fails only if the monitor has already stopped receiving.
+        if messages.send(FromAgent { agent, received }).is_err() || !more_follow {
             return link;
         }
     }
 }
 
-/// Acts on a message of an agent. The error is the reason why its share is missing.
+/// Records a message from an agent in `states`. The error is the reason why the agent's share is
+/// missing.
 fn apply(
     states: &mut AgentStates,
     agent: usize,
     received: Result<Received, LinkError>,
-    open: bool,
+    open_loop: bool,
 ) -> Result<(), String> {
     let message = received.map_err(|error| error.to_string())?.message;
     let applied = match message {
         Message::Second(second) => {
-            let window = second.window(open).map_err(|error| error.to_string())?;
-            states.second(agent, second.number as usize, &window, monotonic_ns())
+            let window = second
+                .window(open_loop)
+                .map_err(|error| error.to_string())?;
+            states.add_second(agent, second.number as usize, &window, monotonic_ns())
         }
-        Message::Done(summary) => states.done(agent, summary),
+        Message::Done(summary) => states.set_done(agent, summary),
         Message::Failed { reason } => return Err(reason),
-        _ => return Err(AgentError::OutOfPlace.to_string()),
+        _ => return Err(AgentError::UnexpectedMessage.to_string()),
     };
     applied.map_err(str::to_owned)
 }
 
-/// The summary of the run, with a report of each agent.
+/// Merges the agents' summaries into the summary of the run, with a report on each agent. Probes
+/// the clocks of the agents that are done once more, to report their drift.
 fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
     let mut parts = Vec::new();
     for (link, result) in links.iter_mut().zip(results) {
         match result {
             Ok(summary) => {
                 link.report.limits = Some(AgentLimits::of(&summary));
-                // An agent that has gone since has delivered its part; only its drift is unknown.
+                // If the agent has ended since it sent its summary, this fails. The summary still
+                // counts, and only the drift of the agent's clock is unknown.
                 let after = link.probe().ok();
                 let before = link.report.clock;
                 link.report.clock_moved = after
                     .zip(before)
-                    .map(|(after, before)| after.since(&before));
+                    .map(|(after, before)| after.drift_since(&before));
                 let _ = link.sender.send(&Message::Stop);
                 parts.push(*summary);
             }

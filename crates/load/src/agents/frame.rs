@@ -1,29 +1,29 @@
-//! Frames: how messages between coordinator and agent follow each other in a byte stream.
+//! Frames: the format in which messages between coordinator and agent are sent over a byte stream.
 //!
 //! ```text
 //! "CAGT"  version  length   body
 //! 4 bytes 2 bytes  4 bytes  length bytes        numbers are big-endian
 //! ```
 //!
-//! The version is that of the messages. It stands in every frame, and the layout of its first ten
-//! bytes never changes, so that either end can say which version the other speaks.
+//! Every frame has the version of the messages. The layout of the first ten bytes is the same in
+//! all versions, so that each end can report which version the other end speaks.
 
 use crate::limits::FRAME_LEN_MAX;
 
 const MAGIC: [u8; 4] = *b"CAGT";
-/// The version of the messages. Any change to them, or to the settings of a run that they carry, is
-/// a new version.
+/// The version of the messages. It must be increased with any change to the messages, or to the
+/// settings of a run that they contain.
 pub const VERSION: u16 = 1;
-/// Bytes before the body.
+/// The number of bytes before the body.
 pub const HEAD_LEN: usize = 10;
 
-/// Why bytes are not a frame that this program reads.
+/// Why bytes cannot be parsed as a frame. In the messages, "it" is the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The bytes do not begin as a frame.
+    /// The bytes do not begin with the magic number of a frame.
     #[error("it does not speak the agents' protocol")]
     NotAFrame,
-    /// A frame of another version.
+    /// The frame has another version.
     #[error(
         "it speaks version {peer} of the agents' protocol, and this curtail version {VERSION}; run \
          the same curtail on both hosts"
@@ -32,38 +32,38 @@ pub enum FrameError {
         /// The version of the frame.
         peer: u16,
     },
-    /// The body is longer than is accepted here.
+    /// The body is longer than the receiver accepts.
     #[error("a message of {len} bytes; at most {most} are accepted here")]
     TooLong {
-        /// Its length.
+        /// The length of the body.
         len: usize,
-        /// The longest accepted.
+        /// The maximum length accepted.
         most: usize,
     },
 }
 
-/// The beginning of a byte stream, parsed.
+/// The result of parsing the beginning of a byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// No frame is complete yet. So many bytes are needed at least.
+    /// The first frame is not complete yet.
     Incomplete {
-        /// The length of the shortest input that can be a frame.
+        /// The minimum length of a complete frame that begins with these bytes.
         needed: usize,
     },
-    /// A frame.
+    /// The first frame is complete.
     Frame {
-        /// Its body.
+        /// The body of the frame.
         body: &'a [u8],
-        /// Its length with the head.
+        /// The length of the frame: head and body.
         len: usize,
     },
 }
 
-/// Parses the first frame of `input`, whose body may have `body_max` bytes. A fault is found as
-/// soon as the bytes that have it are there.
+/// Parses the first frame of `input`, whose body may have up to `body_max` bytes. An error is
+/// returned as soon as the bytes that show it have arrived, before the frame is complete.
 ///
 /// # Errors
-/// The input does not begin with such a frame.
+/// The input does not begin with a frame of this version and of an accepted length.
 pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
     let begun = input.len().min(MAGIC.len());
     if input[..begun] != MAGIC[..begun] {
@@ -96,7 +96,7 @@ pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
     }
 }
 
-/// Appends a frame with this body.
+/// Appends a frame with this body to `out`.
 ///
 /// # Errors
 /// The body is longer than [`FRAME_LEN_MAX`].
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed_again(
+        fn emitted_frames_are_parsed_unchanged(
             bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..5),
         ) {
             let stream: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
@@ -140,7 +140,7 @@ mod tests {
         }
 
         #[test]
-        fn a_part_of_a_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
+        fn beginning_of_a_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
             let whole = frame(&body);
             for part in 0..whole.len() {
                 let Ok(Parsed::Incomplete { needed }) = parse(&whole[..part], FRAME_LEN_MAX) else {
@@ -151,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn no_input_is_parsed_beyond_its_end_or_bound(
+        fn frame_parsed_from_any_input_is_within_the_input_and_the_bound(
             input in prop::collection::vec(any::<u8>(), 0..40),
             body_max in 0_usize..20,
         ) {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_found_as_soon_as_its_bytes_are_there() {
+    fn error_is_returned_before_the_frame_is_complete() {
         let fault = |input: &[u8]| parse(input, 100).unwrap_err();
         assert_eq!(fault(b"G"), FrameError::NotAFrame);
         assert_eq!(fault(b"CAGE"), FrameError::NotAFrame);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_beyond_the_bound_is_not_emitted() {
+    fn emitting_a_body_above_the_bound_is_an_error() {
         let mut out = Vec::new();
         assert!(emit(&vec![0; FRAME_LEN_MAX + 1], &mut out).is_err());
         assert!(out.is_empty());

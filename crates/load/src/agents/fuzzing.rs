@@ -1,16 +1,18 @@
-//! Properties of frames and messages that hold for any input bytes. The fuzz target checks them,
-//! and a test checks them on the committed corpus.
+//! Checks of properties of frames and messages that hold for any input bytes. The fuzz target
+//! `agent_frames` calls them with generated inputs, and a test with the committed corpus.
 
 use super::frame::{self, HEAD_LEN, Parsed};
 use super::message::Message;
 use crate::limits::FRAME_LEN_MAX;
 
-/// Maximum number of frames of one input that are checked.
+/// The maximum number of frames that are checked in one input.
 const FRAMES_MAX: usize = 64;
 
-/// Checks frames from arbitrary bytes, and the messages in them: the rest of the input does not
-/// change the first frame, no part of a frame is a frame, and what is parsed survives being emitted
-/// and parsed again.
+/// Parses the frames in arbitrary bytes, and the messages in these frames. Checks three properties:
+///
+/// - The bytes after a frame do not change how the frame is parsed.
+/// - An incomplete frame is not parsed as a frame.
+/// - A frame or message that was parsed is the same after it is emitted and parsed again.
 ///
 /// # Panics
 /// One of these properties does not hold.
@@ -42,19 +44,21 @@ pub fn check_frames(mut input: &[u8]) {
 
 fn check_message(message: &Message) {
     let mut out = Vec::new();
-    // The text of a message can be longer than it was: an escape, a digit more of a number.
+    // The emitted text can be longer than the parsed text, because of escapes or of further digits
+    // of a number. It may then exceed the bound of a frame.
     if message.emit(&mut out).is_err() {
         return;
     }
     let Ok(Parsed::Frame { body, .. }) = frame::parse(&out, FRAME_LEN_MAX) else {
-        panic!("{message:?} is emitted as no frame");
+        panic!("{message:?} was emitted as bytes that are not a frame");
     };
     match Message::parse(body) {
         Ok(again) => assert_eq!(again, *message),
-        Err(error) => panic!("{message:?} is not read again: {error}"),
+        Err(error) => panic!("{message:?} was emitted but cannot be parsed: {error}"),
     }
     if let Message::Second(second) = message {
-        // Histograms are text to the message; reading them must end in a value or an error.
+        // Histograms are only text in the message. Decoding them must end in a value or an error,
+        // not in a panic.
         let _ = second.window(true);
     }
 }

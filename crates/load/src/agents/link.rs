@@ -1,4 +1,4 @@
-//! A connection between coordinator and agent: frames over TCP, with bounds on every wait.
+//! A connection between coordinator and agent: messages in frames over TCP. Every wait has a bound.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,22 +11,22 @@ use super::frame::{self, FrameError, Parsed};
 use super::message::{Message, MessageError};
 use crate::limits::{HELLO_LEN_MAX, LINGER, SEND_TIMEOUT, SILENCE_MAX_NS};
 
-/// Why nothing more can be received or sent.
+/// Why a message could not be received or sent. In the messages, "it" is the other end.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The other end has closed the connection.
     #[error("it closed the connection")]
     Closed,
-    /// No message came in time.
+    /// No complete message came within this time, or a message could not be sent within it.
     #[error("it sent nothing for {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
-    /// Bytes that are not a frame.
+    /// The other end sent bytes that are not a frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A frame that is not a message.
+    /// The other end sent a frame whose body is not a message.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
@@ -35,7 +35,7 @@ pub enum LinkError {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) message: Message,
-    /// When its last bytes were read, in nanoseconds of Unix time.
+    /// When the last bytes of the message were read, in nanoseconds of Unix time.
     pub(crate) at_ns: u64,
 }
 
@@ -43,23 +43,25 @@ pub(crate) struct Received {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     stream: TcpStream,
+    /// Received bytes that are not parsed yet.
     buffer: Vec<u8>,
-    /// The longest body accepted.
+    /// Maximum length of a frame's body; a longer one is an error.
     body_max: usize,
-    /// When the last bytes were read.
+    /// When bytes were last read, in nanoseconds of Unix time.
     read_ns: u64,
 }
 
-/// The sending half of a connection. Dropping it does not end the connection; [`Sender::close`]
-/// does.
+/// The sending half of a connection. Dropping it does not close the connection, because other
+/// handles may still use it. [`Sender::close`] does.
 #[derive(Debug)]
 pub(crate) struct Sender {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// Both halves of a connection. Until the other end has proved its token, messages are at most
-/// [`HELLO_LEN_MAX`] long.
+/// Makes both halves of a connection. Frames longer than [`HELLO_LEN_MAX`] are errors until
+/// [`Receiver::set_body_max`] is called, which the caller does once the other end has proved its
+/// token.
 pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
@@ -78,12 +80,13 @@ pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
 }
 
 impl Receiver {
-    /// Accepts messages up to `body_max` from now on.
-    pub(crate) fn accept_to(&mut self, body_max: usize) {
+    /// Sets the maximum length of further frame bodies.
+    pub(crate) fn set_body_max(&mut self, body_max: usize) {
         self.body_max = body_max;
     }
 
-    /// Waits for the next message. After [`LinkError::TimedOut`] it may be called again.
+    /// Waits for the next message. After [`LinkError::TimedOut`] it may be called again, because
+    /// the bytes received so far are kept.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Received, LinkError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -118,11 +121,12 @@ impl Receiver {
     }
 }
 
-/// Ends a connection so that the other end reads the last message: a connection that is closed with
-/// unread bytes is reset, and a reset discards what was sent. What still comes is read for at most
-/// [`LINGER`] and not looked at.
-pub(crate) fn end(receiver: &mut Receiver, sender: &Sender) {
-    // All of this fails if the connection has ended.
+/// Ends a connection so that the other end can still read the last message. If a connection is
+/// closed while received bytes are unread, the kernel resets it, and the reset can discard the last
+/// message. Therefore this function first ends only the sending direction, and then reads and
+/// discards what still arrives, for at most [`LINGER`].
+pub(crate) fn close_gracefully(receiver: &mut Receiver, sender: &Sender) {
+    // These calls fail if the connection has already ended, which needs no handling.
     let _ = sender.stream.shutdown(Shutdown::Write);
     let deadline = Instant::now() + LINGER;
     let mut discarded = [0; 4096];
@@ -151,8 +155,9 @@ impl Sender {
         }
     }
 
-    /// Another handle on the connection, to end it while it is received from.
-    pub(crate) fn closer(&self) -> Result<Self, LinkError> {
+    /// Makes another handle on the connection. A thread can close the connection with it while
+    /// another thread waits in [`Receiver::receive`].
+    pub(crate) fn clone_for_close(&self) -> Result<Self, LinkError> {
         Ok(Self {
             stream: self.stream.try_clone()?,
             buffer: Vec::new(),
@@ -161,17 +166,19 @@ impl Sender {
 
     /// Ends the connection in both directions.
     pub(crate) fn close(&self) {
-        // It may have ended already.
+        // The call fails if the connection has already ended, which needs no handling.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// A read or write took too long. The kernel's own `TimedOut` is not meant: the peer is silent.
+/// Whether a read or write reached its timeout or was interrupted. The kernel's error `TimedOut`
+/// does not count, because it means that the other host is silent and the connection has ended.
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }
 
+/// Whether the other end has closed or reset the connection.
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(
@@ -185,9 +192,12 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    const SOON: Duration = Duration::from_millis(20);
+    /// A timeout that is expected to pass.
+    const SHORT: Duration = Duration::from_millis(20);
+    /// A timeout that is not expected to pass.
     const LONG: Duration = Duration::from_secs(20);
 
+    /// The receiving half of a connection, and the socket at its other end.
     fn pair() -> (Receiver, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -196,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_come_in_pieces_and_a_timeout_loses_none() {
+    fn message_that_comes_in_pieces_is_received_even_after_a_timeout() {
         let (mut receiver, mut peer) = pair();
         let mut bytes = Vec::new();
         Message::Probe { number: 3 }.emit(&mut bytes).unwrap();
         Message::Stop.emit(&mut bytes).unwrap();
         let (first, rest) = bytes.split_at(15);
         peer.write_all(first).unwrap();
-        let early = receiver.receive(SOON).unwrap_err();
+        let early = receiver.receive(SHORT).unwrap_err();
         assert!(matches!(early, LinkError::TimedOut(_)), "{early}");
         peer.write_all(rest).unwrap();
         let next = |receiver: &mut Receiver| receiver.receive(LONG).unwrap().message;
@@ -215,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_refused_before_the_token_is_proved() {
+    fn long_message_before_the_token_is_proved_is_an_error() {
         let (mut receiver, mut peer) = pair();
         let reason = "x".repeat(2 * HELLO_LEN_MAX);
         let mut bytes = Vec::new();
@@ -229,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_frame_are_a_fault() {
+    fn bytes_that_are_not_a_frame_are_an_error() {
         let (mut receiver, mut peer) = pair();
         peer.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         let fault = receiver.receive(LONG).unwrap_err();

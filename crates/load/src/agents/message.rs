@@ -6,17 +6,18 @@
 //!   Hello ──────────────────────────►       the coordinator's nonce and proof
 //!           ◄──── Welcome or Refused ──     the agent's proof
 //!   Prepare ────────────────────────►       settings and the agent's part of the connections
-//!           ◄─────── Ready or Failed ──     they are open and the schedule is generated
+//!           ◄─────── Ready or Failed ──     connections are open and the schedule is generated
 //!   Probe… ─────────────────────────►
-//!           ◄───────────────── Echo… ──     clocks
-//!   Start ──────────────────────────►       the agreed time
-//!           ◄─────────────── Second… ──     each as it ends
-//!           ◄──────── Done or Failed ──
+//!           ◄───────────────── Echo… ──     measures the offset of the clocks
+//!   Start ──────────────────────────►       the start time, by the agent's clock
+//!           ◄─────────────── Second… ──     the measurements of each second, as it ends
+//!           ◄──────── Done or Failed ──     the summary of the agent's part
 //!   Probe… ─────────────────────────►
-//!           ◄───────────────── Echo… ──     drift of the clocks
+//!           ◄───────────────── Echo… ──     measures the drift of the clocks during the run
 //! ```
 //!
-//! `Stop`, the end of the connection, or a message out of place ends the run at once.
+//! The agent stops the run immediately after a `Stop`, the end of the connection, or a message that
+//! is not allowed at that point.
 
 use measure::{Histogram, HistogramError};
 use serde::{Deserialize, Serialize};
@@ -29,54 +30,55 @@ use crate::metrics::{Counts, Window};
 use crate::part::Part;
 use crate::summary::Summary;
 
-/// A message of either end.
+/// A message from a coordinator or an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) enum Message {
-    /// The agent's first message.
+    /// The agent's first message, with its nonce.
     Challenge { nonce: Nonce },
-    /// The coordinator's first message.
+    /// The coordinator's first message, with its nonce and its proof of the token.
     Hello { nonce: Nonce, proof: Proof },
-    /// The agent serves the coordinator.
+    /// The agent accepts the coordinator, and proves that it has the token too.
     Welcome { proof: Proof },
-    /// The agent does not serve the coordinator.
+    /// The agent refuses the coordinator.
     Refused(Refusal),
-    /// To be echoed at once.
+    /// A probe of the agent's clock. The agent echoes it immediately.
     Probe { number: u32 },
-    /// The answer to a probe: when it was received and when it is echoed, in nanoseconds of Unix
-    /// time by the agent's clock.
+    /// The answer to a probe. The times at which the agent received the probe and sent this answer
+    /// are in nanoseconds of Unix time, by the agent's clock.
     Echo {
         number: u32,
         received_ns: u64,
         echoed_ns: u64,
     },
-    /// The agent is to open the connections of a part of a run.
+    /// Makes the agent prepare a run: open the connections of its part, and generate its schedule.
     Prepare { config: Box<Config>, part: Part },
-    /// They are open.
+    /// The agent has opened its connections and generated its schedule.
     Ready,
-    /// The run starts at this Unix time in nanoseconds, by the agent's clock.
+    /// Sets the start of the run, in nanoseconds of Unix time by the agent's clock.
     Start { at_ns: u64 },
-    /// A second of the run has ended.
+    /// The agent's measurements of one second of the run, which has ended.
     Second(Box<EndedSecond>),
-    /// The run has ended.
+    /// The agent's run has ended, with the summary of its part.
     Done(Box<Summary>),
-    /// The run cannot be prepared, or has failed.
+    /// The agent could not prepare the run, or the run failed.
     Failed { reason: String },
-    /// The run is to end at once.
+    /// Makes the agent end the run immediately.
     Stop,
 }
 
-/// Why an agent does not serve a coordinator.
+/// Why an agent refuses a coordinator. The messages are shown by the coordinator after the agent's
+/// address, so "it" is the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(deny_unknown_fields)]
 pub enum Refusal {
-    /// It serves another one.
-    #[error("it is busy with the run of another coordinator; wait until that has ended")]
+    /// The agent is serving another coordinator.
+    #[error("it is busy with the run of another coordinator; wait until that run has ended")]
     Busy,
-    /// The proof is not that of the agent's token.
+    /// The coordinator's proof is not valid for the agent's token.
     #[error("it has another token; give both ends the same file with --token-file")]
     Token,
-    /// The coordinator speaks another version.
+    /// The coordinator speaks another version of the agents' protocol.
     #[error(
         "it speaks version {agent} of the agents' protocol, and this curtail version {coordinator}; \
          run the same curtail on both hosts"
@@ -89,15 +91,16 @@ pub enum Refusal {
     },
 }
 
-/// A window of a run, as far as its figures need it: all operations together. Histograms are Base64
-/// of the HDR V2 serialisation.
+/// The measurements of one window of a run, as they are sent. All operations are merged, because
+/// the figures shown for each second do not distinguish operations. Histograms are serialised in
+/// the HDR V2 format and encoded in Base64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndedSecond {
-    /// The number of the window.
+    /// The number of the window in the run.
     pub(crate) number: u32,
     counts: Counts,
-    /// The response time; in closed loop the service time.
+    /// The histogram of response times, or of service times in a closed loop.
     latency: String,
     slip: String,
     censored: String,
@@ -109,24 +112,26 @@ pub(crate) struct EndedSecond {
 pub struct MessageError(#[from] serde_json::Error);
 
 impl Message {
-    /// Parses the body of a frame.
+    /// Parses a message from the body of a frame.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, MessageError> {
         Ok(serde_json::from_slice(body)?)
     }
 
-    /// Appends the message as a frame.
+    /// Appends a frame that contains the message.
     pub(crate) fn emit(&self, out: &mut Vec<u8>) -> Result<(), FrameError> {
-        // Only maps with keys that are not text, and failing writers, cannot be serialised.
+        // This cannot fail: serde_json fails only for maps whose keys are not text, which messages
+        // do not have, and for writers that fail, which a vector does not.
         let body = serde_json::to_vec(self).unwrap_or_default();
         frame::emit(&body, out)
     }
 }
 
 impl EndedSecond {
-    /// The message of a window of an open or closed loop.
-    pub(crate) fn of(number: usize, window: &Window, open: bool) -> Self {
+    /// Makes the message of window `number`. `open_loop` selects which latencies are sent: response
+    /// times in an open loop, service times in a closed one.
+    pub(crate) fn of(number: usize, window: &Window, open_loop: bool) -> Self {
         let latencies = window.latencies.all();
-        let latency = match open {
+        let latency = match open_loop {
             true => &latencies.response,
             false => &latencies.service,
         };
@@ -139,14 +144,15 @@ impl EndedSecond {
         }
     }
 
-    /// The window of the message, with its latencies under one operation.
-    pub(crate) fn window(&self, open: bool) -> Result<Window, HistogramError> {
+    /// Makes a window from the message. The message does not say which operations the latencies
+    /// belong to, so all are put under [`Op::Get`].
+    pub(crate) fn window(&self, open_loop: bool) -> Result<Window, HistogramError> {
         let mut window = Window {
             counts: self.counts.clone(),
             ..Window::default()
         };
         let latencies = window.latencies.of(Op::Get);
-        let latency = match open {
+        let latency = match open_loop {
             true => &mut latencies.response,
             false => &mut latencies.service,
         };
@@ -214,28 +220,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed_again(message in messages()) {
+        fn emitted_message_is_parsed_unchanged(message in messages()) {
             prop_assert_eq!(round_trip(&message), message);
         }
 
     }
 
     proptest! {
-        // A case serialises several histograms.
+        // Few cases, because each of them serialises several histograms.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         #[test]
-        fn a_window_is_the_same_at_the_other_end(
+        fn parsed_window_has_the_measurements_of_the_sent_window(
             values in prop::collection::vec(1_u64..200_000_000_000, 0..50),
             answered in any::<u64>(),
-            open in any::<bool>(),
+            open_loop in any::<bool>(),
         ) {
             let mut window = Window::default();
             window.counts.answered = answered;
             for &value in &values {
                 let op = if value % 2 == 0 { Op::Get } else { Op::Cas };
                 let latencies = window.latencies.of(op);
-                let answered = match open {
+                let answered = match open_loop {
                     true => &mut latencies.response,
                     false => &mut latencies.service,
                 };
@@ -243,10 +249,10 @@ mod tests {
                 latencies.censored.record(value / 3);
                 window.latencies.slip.record(value / 2);
             }
-            let second = Message::Second(Box::new(EndedSecond::of(7, &window, open)));
+            let second = Message::Second(Box::new(EndedSecond::of(7, &window, open_loop)));
             let Message::Second(parsed) = round_trip(&second) else { panic!() };
             prop_assert_eq!(parsed.number, 7);
-            let parsed = parsed.window(open).unwrap();
+            let parsed = parsed.window(open_loop).unwrap();
             prop_assert_eq!(parsed.counts.answered, answered);
             let (own, other) = (window.latencies.all(), parsed.latencies.all());
             prop_assert_eq!(&other.response, &own.response);
@@ -257,16 +263,17 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_below_its_bound() {
+    fn longest_message_of_the_handshake_is_below_its_bound() {
         let mut out = Vec::new();
         let (nonce, proof) = ([255; 32], [255; 32]);
         Message::Hello { nonce, proof }.emit(&mut out).unwrap();
         assert!(out.len() <= HELLO_LEN_MAX, "{}", out.len());
     }
 
-    /// Else the corpus of the fuzz target has to be recorded again.
+    /// If this fails because the messages have changed, the corpus of the fuzz target must be
+    /// recorded again.
     #[test]
-    fn messages_of_the_recorded_runs_are_understood() {
+    fn messages_of_the_recorded_runs_are_parsed() {
         let coordinator =
             include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-a-coordinator");
         let agent = include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-an-agent");
@@ -280,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_messages_and_settings_are_refused() {
+    fn unknown_or_malformed_messages_are_errors() {
         for body in [
             r#""Dance""#,
             r#"{"Probe":{"number":1,"more":2}}"#,

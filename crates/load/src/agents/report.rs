@@ -1,4 +1,4 @@
-//! What is reported of the agents of a run.
+//! The report on each agent of a run, and the lines that show it below the table of the run.
 
 use std::fmt::Write as _;
 
@@ -9,43 +9,43 @@ use crate::part::Part;
 use crate::summary::Summary;
 use crate::units::{show_duration, show_rate};
 
-/// One agent of a run.
+/// The report on one agent of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// Its address, as given.
+    /// The agent's address, as given by the user.
     pub agent: String,
-    /// Its connections.
+    /// The agent's connections.
     pub part: Part,
-    /// Why its share is missing: no other field of the summary includes its connections. None: it
-    /// is not.
+    /// Why the agent's share is missing from the summary. None: it is not missing.
     pub missing: Option<String>,
-    /// Its clock less the coordinator's, just before the start.
+    /// The offset of the agent's clock from the coordinator's, just before the start.
     pub clock: Option<ClockOffset>,
-    /// How far its clock has moved since, by the end of the run.
+    /// The change of that offset between the start and the end of the run.
     pub clock_moved: Option<ClockOffset>,
-    /// What limits its own share. None: it is missing.
+    /// The figures of the agent's own share. None: the share is missing.
     pub limits: Option<AgentLimits>,
 }
 
-/// The figures of one agent that its share of the run depends on.
+/// The figures of one agent that show whether the agent itself limited its share of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AgentLimits {
-    /// Answers per second on its connections.
+    /// Answers per second on the agent's connections.
     pub achieved_rps: f64,
-    /// Its own lateness at the 99th percentile. None in closed loop.
+    /// The 99th percentile of the agent's lateness. None in a closed loop.
     pub lateness_p99_ns: Option<u64>,
-    /// Processor time of its threads, as a share.
+    /// Processor time of the agent's threads ÷ (length of the interval × number of threads).
     pub generator_cpu: f64,
-    /// Share of the interval in which its threads had work.
+    /// Share of the interval, 0 to 1, in which the agent's threads had work.
     pub generator_busy: f64,
-    /// Its own part of the run says more of this agent than of the server.
+    /// Whether the agent was too slow, so that its measurements are not those of the server alone.
     pub generator_limited: bool,
-    /// Its time stamps agree with its count of outstanding requests.
+    /// Whether the time stamps of the agent's requests agree with its count of outstanding
+    /// requests.
     pub littles_law_holds: bool,
 }
 
 impl AgentLimits {
-    /// The figures of an agent's part.
+    /// Takes the figures from the summary of an agent's part.
     pub(crate) fn of(summary: &Summary) -> Self {
         let lateness = summary.lateness.as_ref();
         let lateness = lateness.and_then(|it| measure::Histogram::from_base64(&it.hdr).ok());
@@ -60,8 +60,8 @@ impl AgentLimits {
     }
 }
 
-/// The connections of a run, and how many of them its summary covers. None: no agents offered the
-/// load.
+/// The number of connections that the summary of a run covers, and the number of all connections
+/// of the run. None: the load was not offered by agents.
 #[must_use]
 pub fn covered(agents: &[AgentReport]) -> Option<(u32, u32)> {
     let all = agents.iter().map(|agent| agent.part.count).sum();
@@ -69,7 +69,7 @@ pub fn covered(agents: &[AgentReport]) -> Option<(u32, u32)> {
     (!agents.is_empty()).then(|| (present.map(|agent| agent.part.count).sum(), all))
 }
 
-/// The lines of the agents below the table of a run.
+/// The lines about the agents that are shown below the table of a run.
 pub(crate) fn lines(agents: &[AgentReport]) -> Vec<String> {
     let mut lines: Vec<String> = agents.iter().map(line).collect();
     if let Some((present, all)) = covered(agents)
@@ -83,6 +83,7 @@ pub(crate) fn lines(agents: &[AgentReport]) -> Vec<String> {
     lines
 }
 
+/// The line about one agent.
 fn line(agent: &AgentReport) -> String {
     let Part { first, count, .. } = agent.part;
     let last = first.saturating_add(count.saturating_sub(1));
@@ -114,7 +115,7 @@ fn line(agent: &AgentReport) -> String {
     line
 }
 
-/// What is known of an agent's clock.
+/// The offset of an agent's clock and its change, as text. None: the clock was not probed.
 #[must_use]
 pub fn clock_text(agent: &AgentReport) -> Option<String> {
     let clock = agent.clock?;
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_a_line() {
+    fn line_of_an_agent_shows_its_rate_lateness_and_clock() {
         assert_eq!(
             lines(&[present()]),
             [
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_share_is_named_and_never_zero() {
+    fn missing_agent_is_shown_as_missing_and_not_as_zero() {
         assert_eq!(
             lines(&[present(), missing()])[1..],
             [

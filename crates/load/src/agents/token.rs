@@ -1,11 +1,14 @@
-//! The shared token, and the proofs that both ends have it.
+//! The token that a coordinator and its agents share, and the proofs that both ends of a connection
+//! have it.
 //!
-//! The token itself is never sent. Each end draws a nonce and sends it; each proves with
-//! HMAC-SHA256 (RFC 2104) over both nonces and its own role that it has the token. A proof can
-//! neither be replayed on another connection, whose nonces differ, nor be returned to its sender,
-//! whose role differs. What follows on the connection is neither encrypted nor authenticated: the
-//! token keeps strangers from starting a load, and is no protection against those who can change
-//! packets.
+//! The token itself is never sent. Each end draws a random nonce and sends it. Each end also sends
+//! a proof: the HMAC-SHA256 (RFC 2104), with the token as its key, of both nonces and the sender's
+//! role. A proof cannot be replayed on another connection, because the nonces differ there. It
+//! cannot be sent back to its sender either, because the roles differ.
+//!
+//! The messages after the proofs are neither encrypted nor authenticated. The token prevents
+//! strangers from starting a load at an agent. It gives no protection from an attacker that can
+//! change packets.
 
 use std::fmt;
 use std::fs::File;
@@ -18,10 +21,11 @@ use crate::limits::{TOKEN_LEN_MAX, TOKEN_LEN_MIN};
 
 /// A random number that is used once.
 pub(crate) type Nonce = [u8; 32];
-/// A proof of the token.
+/// A proof that one end of a connection has the token.
 pub(crate) type Proof = [u8; 32];
 
-/// A shared secret. The default is the empty one, which protects nothing.
+/// The shared secret of a coordinator and its agents. The default is the empty token, which gives
+/// no protection.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(Vec<u8>);
 
@@ -39,7 +43,7 @@ pub enum TokenError {
     Length(usize),
 }
 
-/// The two ends of a connection.
+/// The role of one end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Coordinator,
@@ -54,7 +58,7 @@ pub(crate) struct Nonces {
 }
 
 impl Token {
-    /// Reads the token from a file, without the white space around it.
+    /// Reads the token from a file. White space before and after it is ignored.
     ///
     /// # Errors
     /// The file cannot be read, or the token's length is out of bounds.
@@ -65,10 +69,10 @@ impl Token {
         Self::new(bytes.trim_ascii())
     }
 
-    /// A token of these bytes.
+    /// Makes a token of these bytes.
     ///
     /// # Errors
-    /// Their number is out of bounds.
+    /// The number of bytes is below [`TOKEN_LEN_MIN`] or above [`TOKEN_LEN_MAX`].
     pub fn new(bytes: &[u8]) -> Result<Self, TokenError> {
         match bytes.len() {
             TOKEN_LEN_MIN..=TOKEN_LEN_MAX => Ok(Self(bytes.to_vec())),
@@ -76,27 +80,28 @@ impl Token {
         }
     }
 
-    /// Whether there is no secret.
+    /// Whether this is the empty token, which is no secret.
     #[must_use]
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The proof of one end.
+    /// Makes the proof that the end with this role sends.
     pub(crate) fn prove(&self, role: Role, nonces: &Nonces) -> Proof {
-        HMAC::mac(statement(role, nonces), &self.0)
+        HMAC::mac(proof_input(role, nonces), &self.0)
     }
 
-    /// Whether the proof is that of this end, in a time that does not depend on the bytes.
+    /// Whether `proof` is the proof of the end with this role. The time that the comparison takes
+    /// does not depend on the bytes, so it reveals nothing about the expected proof.
     pub(crate) fn verify(&self, role: Role, nonces: &Nonces, proof: &Proof) -> bool {
-        HMAC::verify(statement(role, nonces), &self.0, proof)
+        HMAC::verify(proof_input(role, nonces), &self.0, proof)
     }
 }
 
 impl fmt::Debug for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A secret does not belong into a log.
-        out.write_str(if self.is_none() {
+        // The secret must not appear in a log.
+        out.write_str(if self.is_empty() {
             "no token"
         } else {
             "a token"
@@ -104,8 +109,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What is proved.
-fn statement(role: Role, nonces: &Nonces) -> Vec<u8> {
+/// The bytes whose HMAC is the proof.
+fn proof_input(role: Role, nonces: &Nonces) -> Vec<u8> {
     let role: &[u8] = match role {
         Role::Coordinator => b"curtail coordinator",
         Role::Agent => b"curtail agent",
@@ -129,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_its_token_its_nonces_and_its_role() {
+    fn proof_is_valid_only_for_its_token_its_nonces_and_its_role() {
         let own = token("correct horse battery");
         let nonces = Nonces {
             agent: [1; 32],
@@ -148,11 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_without_its_line_end_and_never_shown() {
-        let folder = std::env::temp_dir().join(format!("curtail-token-{}", std::process::id()));
-        std::fs::write(&folder, "  0123456789abcdef\n").unwrap();
-        let read = Token::read(&folder);
-        std::fs::remove_file(&folder).unwrap();
+    fn token_is_read_without_white_space_and_not_shown_by_debug() {
+        let path = std::env::temp_dir().join(format!("curtail-token-{}", std::process::id()));
+        std::fs::write(&path, "  0123456789abcdef\n").unwrap();
+        let read = Token::read(&path);
+        std::fs::remove_file(&path).unwrap();
         let read = read.unwrap();
         assert_eq!(read, token("0123456789abcdef"));
         assert_eq!(format!("{read:?}"), "a token");

@@ -1,8 +1,9 @@
-//! A connection for each request: connect, send, receive, close.
+//! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
-//! The time of connecting is part of the service time. The generator closes first, so its sockets
-//! stay in TIME_WAIT. Their number is bounded ([`TIME_WAIT_MAX`]): beyond it, a connection ends in
-//! a reset, which is counted.
+//! The time of connecting is part of the service time. The generator closes its end of a connection
+//! first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local port. To bound the
+//! number of these sockets ([`TIME_WAIT_MAX`]), the generator resets a connection instead of
+//! closing it once the bound is reached. Resets are counted.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,17 +25,20 @@ use crate::limits::{INTERRUPTED_CONNECT_NS, TIME_WAIT_MAX, TIME_WAIT_S};
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
-/// One of a run's connections: it is opened for each of its requests and carries one at a time.
+/// One connection of a run, with at most one request in flight. A new socket is opened for each
+/// request.
 #[derive(Debug)]
 pub(crate) struct OneShot<W: Wire> {
     target: Target,
-    /// The connection of the request in flight.
+    /// The socket of the request in flight. None: no request is in flight.
     stream: Option<Stream>,
     replies: Replies<W>,
     unsent: Unsent,
-    /// Shared by the connections of a thread.
-    closed: Rc<RefCell<Closed>>,
+    /// All connections of a thread share this count.
+    time_wait: Rc<RefCell<TimeWaitSockets>>,
+    /// The number of sockets opened.
     opened: u64,
+    /// The number of sockets that were reset instead of closed.
     resets: u64,
 }
 
@@ -46,16 +50,17 @@ impl<W: Wire> OneShot<W> {
         }
     }
 
+    /// Closes the socket, or resets it if too many sockets are in TIME_WAIT.
     fn close(&mut self) {
         self.unsent.clear();
-        self.replies.restart();
+        self.replies.reset();
         let Some(stream) = self.stream.take() else {
             return;
         };
         // A Unix socket has no TIME_WAIT.
-        let waits = matches!(self.target, Target::Tcp(_));
-        if waits
-            && !self.closed.borrow_mut().has_space(monotonic_ns())
+        let has_time_wait = matches!(self.target, Target::Tcp(_));
+        if has_time_wait
+            && !self.time_wait.borrow_mut().try_add(monotonic_ns())
             && stream.reset_on_close().is_ok()
         {
             self.resets += 1;
@@ -69,7 +74,8 @@ impl<W: Wire> Carrier for OneShot<W> {
     const TIMES_OUT: bool = true;
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_CONNECT_NS;
 
-    /// Opens and closes one connection to each target, to see that it is there.
+    /// Opens and closes one connection to each target, to check that the server answers. The
+    /// connections of the run are opened when their requests are sent.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -84,13 +90,15 @@ impl<W: Wire> Carrier for OneShot<W> {
             ..share
         };
         drop(opening::open(&config.targets, poll, probes, stop)?);
-        let closed = Rc::new(RefCell::new(Closed::new(TIME_WAIT_MAX / config.threads)));
+        let time_wait = Rc::new(RefCell::new(TimeWaitSockets::new(
+            TIME_WAIT_MAX / config.threads,
+        )));
         let connection = |number: u32| Self {
             target: opening::target_of(&config.targets, share.first + number).clone(),
             stream: None,
             replies: Replies::new(1),
             unsent: Unsent::default(),
-            closed: Rc::clone(&closed),
+            time_wait: Rc::clone(&time_wait),
             opened: 0,
             resets: 0,
         };
@@ -113,10 +121,12 @@ impl<W: Wire> Carrier for OneShot<W> {
         let stream = self.connect()?;
         self.opened += 1;
         stream.set_nodelay();
-        // Where there are no time stamps (Unix sockets), the thread's clock is used.
+        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
+        // just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         poll.add(&stream, token, Interest::Read)?;
-        // While the connection is being established nothing is accepted: all bytes are kept.
+        // The socket accepts no bytes while the connection is being established. All bytes are then
+        // kept until the poll reports that the socket is writable.
         let sent = self.unsent.send_batch(batch, &stream);
         self.stream = Some(stream);
         sent
@@ -129,7 +139,7 @@ impl<W: Wire> Carrier for OneShot<W> {
         }
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         match &self.stream {
             Some(stream) => poll.change(stream, token, interest),
             None => Ok(()),
@@ -166,23 +176,27 @@ impl<W: Wire> Carrier for OneShot<W> {
         Some((failed, error.failure()))
     }
 
-    fn count(&self, counts: &mut CarrierCounts) {
+    fn add_counts_to(&self, counts: &mut CarrierCounts) {
         counts.opened += self.opened;
         counts.resets += self.resets;
     }
 }
 
-/// The connections closed in the last [`TIME_WAIT_S`] seconds, by the second.
+/// The number of sockets in TIME_WAIT: those closed in the last [`TIME_WAIT_S`] seconds.
 #[derive(Debug)]
-struct Closed {
+struct TimeWaitSockets {
+    /// The number of sockets closed in each of these seconds. Second `s` is at index
+    /// `s % TIME_WAIT_S`.
     by_second: [u32; TIME_WAIT_S],
-    /// The second of the last close.
+    /// The second of the last call.
     second: u64,
+    /// The sum of `by_second`.
     sum: u32,
+    /// The maximum of `sum`.
     max: u32,
 }
 
-impl Closed {
+impl TimeWaitSockets {
     fn new(max: u32) -> Self {
         Self {
             by_second: [0; TIME_WAIT_S],
@@ -192,12 +206,13 @@ impl Closed {
         }
     }
 
-    /// Whether one more socket may enter TIME_WAIT now; it is counted if so.
-    fn has_space(&mut self, now_ns: u64) -> bool {
+    /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
+    fn try_add(&mut self, now_ns: u64) -> bool {
         let second = now_ns / 1_000_000_000;
+        // The slots of the seconds since the last call still have counts of a minute before.
         let passed = second.saturating_sub(self.second).min(TIME_WAIT_S as u64);
-        for expired in 0..passed {
-            let slot = &mut self.by_second[((second - expired) % TIME_WAIT_S as u64) as usize];
+        for seconds_ago in 0..passed {
+            let slot = &mut self.by_second[((second - seconds_ago) % TIME_WAIT_S as u64) as usize];
             self.sum -= std::mem::take(slot);
         }
         self.second = second;
@@ -215,15 +230,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_in_time_wait_are_bounded_for_a_minute() {
+    fn sockets_closed_within_a_minute_are_bounded() {
         const S: u64 = 1_000_000_000;
-        let mut closed = Closed::new(3);
-        let at = |closed: &mut Closed, second: u64| closed.has_space(second * S);
-        assert!(at(&mut closed, 1000) && at(&mut closed, 1000) && at(&mut closed, 1030));
-        assert!(!at(&mut closed, 1030) && !at(&mut closed, 1059));
-        assert!(at(&mut closed, 1060) && at(&mut closed, 1060) && !at(&mut closed, 1060));
-        assert!(!at(&mut closed, 1089) && at(&mut closed, 1090));
-        assert!(at(&mut closed, 9999) && at(&mut closed, 9999) && at(&mut closed, 9999));
-        assert!(!at(&mut closed, 9999));
+        let mut sockets = TimeWaitSockets::new(3);
+        let at = |sockets: &mut TimeWaitSockets, second: u64| sockets.try_add(second * S);
+        assert!(at(&mut sockets, 1000) && at(&mut sockets, 1000) && at(&mut sockets, 1030));
+        assert!(!at(&mut sockets, 1030) && !at(&mut sockets, 1059));
+        assert!(at(&mut sockets, 1060) && at(&mut sockets, 1060) && !at(&mut sockets, 1060));
+        assert!(!at(&mut sockets, 1089) && at(&mut sockets, 1090));
+        assert!(at(&mut sockets, 9999) && at(&mut sockets, 9999) && at(&mut sockets, 9999));
+        assert!(!at(&mut sockets, 9999));
     }
 }

@@ -1,4 +1,5 @@
-//! A connection that carries many requests, one after the other or several at a time.
+//! The carrier that sends many requests on the same connection, several at a time if the depth
+//! allows it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +16,8 @@ use crate::error::Error;
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
-/// A connection to a server. Its end is the end of all its requests: it is not opened again.
+/// A persistent connection to a server. If it ends, it is not opened again, and its outstanding
+/// requests are never answered.
 #[derive(Debug)]
 pub(crate) struct Persistent<W: Wire> {
     pub(crate) stream: Stream,
@@ -23,12 +25,12 @@ pub(crate) struct Persistent<W: Wire> {
     unsent: Unsent,
 }
 
-/// Bytes that a full socket did not accept.
+/// Bytes that a full socket did not accept, kept until the socket has space.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: Vec<u8>,
-    /// Number of these bytes that were sent since.
-    from: usize,
+    /// The number of bytes, from the front, that were sent later.
+    sent: usize,
 }
 
 impl Unsent {
@@ -38,7 +40,7 @@ impl Unsent {
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.from = 0;
+        self.sent = 0;
     }
 
     /// Sends a batch and keeps the bytes that the socket did not accept. Returns the number of
@@ -57,11 +59,11 @@ impl Unsent {
         Ok(sent)
     }
 
-    /// Sends kept bytes. Returns the number of bytes sent.
+    /// Sends bytes that were kept. Returns the number of bytes sent.
     pub(super) fn send(&mut self, stream: &Stream) -> Result<usize, CarrierError> {
-        let sent = zero_if_blocked(stream.send(&self.bytes[self.from..]))?;
-        self.from += sent;
-        if self.from == self.bytes.len() {
+        let sent = zero_if_blocked(stream.send(&self.bytes[self.sent..]))?;
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
             self.clear();
         }
         Ok(sent)
@@ -70,7 +72,8 @@ impl Unsent {
 
 impl<W: Wire> Persistent<W> {
     pub(crate) fn new(stream: Stream, depth: u32) -> Self {
-        // Where there are no time stamps (Unix sockets), the thread's clock is used.
+        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
+        // just after the receive as the arrival time.
         let _ = stream.stamp_receives();
         Self {
             stream,
@@ -122,7 +125,7 @@ impl<W: Wire> Carrier for Persistent<W> {
         self.unsent.send(&self.stream)
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         poll.change(&self.stream, token, interest)
     }
 
@@ -144,10 +147,11 @@ impl<W: Wire> Carrier for Persistent<W> {
         None
     }
 
-    fn count(&self, _: &mut CarrierCounts) {}
+    fn add_counts_to(&self, _: &mut CarrierCounts) {}
 }
 
-/// Receives once from a stream; see [`Carrier::receive`].
+/// Receives once from a stream. Returns the same as [`Carrier::receive`]. The end of the stream is
+/// an error.
 #[inline]
 pub(super) fn receive(
     stream: &Stream,

@@ -1,16 +1,17 @@
-//! The outstanding requests of a byte stream, and the matching of replies to them.
+//! Parses the replies on a byte stream and matches them to the outstanding requests.
 
 use std::collections::VecDeque;
 
 use super::{Answered, CarrierError, InFlight};
 use crate::wire::{Answer, Outcome, Wire};
 
-/// The outstanding requests of one byte stream.
+/// The outstanding requests of one byte stream, and the state of parsing their replies.
 #[derive(Debug)]
 pub(super) struct Replies<W: Wire> {
+    /// The outstanding requests, in the order in which they were sent.
     pub(super) in_flight: VecDeque<InFlight>,
     reader: W::Reader,
-    /// Bytes of the answer that is being read.
+    /// The number of bytes read so far of the answer that is incomplete.
     len: u32,
 }
 
@@ -23,13 +24,13 @@ impl<W: Wire> Replies<W> {
         }
     }
 
-    /// Starts a new stream: nothing of a reply has been read.
-    pub(super) fn restart(&mut self) {
+    /// Discards the state of parsing, for use with a new byte stream.
+    pub(super) fn reset(&mut self) {
         (self.reader, self.len) = (W::Reader::default(), 0);
     }
 
-    /// Parses the next answer, removes it from `input`, and returns it with its request. None: the
-    /// input holds no complete answer.
+    /// Parses the next answer, removes its bytes from `input`, and returns it with its request.
+    /// None: `input` has no further complete answer.
     #[inline]
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError> {
         loop {
@@ -59,7 +60,7 @@ impl<W: Wire> Replies<W> {
                 W::answer(reply, request.request.op).ok_or(CarrierError::Unsolicited)?;
             if !W::ONE_REPLY && request.request.keys > 1 {
                 match request.add_reply(answer) {
-                    Some(whole) => answer = whole,
+                    Some(complete) => answer = complete,
                     None => continue,
                 }
             }
@@ -80,7 +81,8 @@ impl<W: Wire> Replies<W> {
 }
 
 impl InFlight {
-    /// Counts one of several replies. Returns the answer if it was the last.
+    /// Counts one of the several replies to a multiget. Returns the complete answer if this reply
+    /// was the last one.
     pub(super) fn add_reply(&mut self, answer: Answer) -> Option<Answer> {
         self.hits += answer.hits;
         self.has_error |= answer.outcome == Outcome::Error;

@@ -1,9 +1,11 @@
-//! UDP: one datagram a request, one or more an answer. Datagrams may be lost, late or repeated.
+//! The UDP carrier. A request is one datagram, and an answer one or more. Datagrams may be lost,
+//! late or duplicated.
 //!
 //! Each datagram begins with memcached's frame header of 8 bytes (doc/protocol.txt, "UDP
-//! protocol"). A socket's requests are numbered; an answer names its request. An answer that comes
-//! after its request's time-out, or again, is counted and ignored. Request numbers repeat after
-//! 65 536 requests of a socket: an answer as late as that could be taken for another's.
+//! protocol"). The requests of a socket are numbered, and the header of an answer has the number of
+//! its request. An answer that comes after the time-out of its request, or a second time, is
+//! counted and ignored. Request numbers have 16 bits, so they repeat after 65 536 requests. An
+//! answer that comes so late that its number is in use again could be matched to the wrong request.
 
 mod reassembly;
 
@@ -25,22 +27,27 @@ use crate::opening::{Share, target_of};
 use crate::wire::{Answer, Step, Wire};
 use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
 
-/// A socket to one server.
+/// A UDP socket that sends to one server.
 #[derive(Debug)]
 pub(crate) struct Udp<W: Wire> {
     socket: Datagram,
     answers: Answers<W>,
-    /// A datagram that a full socket did not accept; empty: there is none.
+    /// The datagram that the full socket did not accept. Empty: there is none.
     unsent: Vec<u8>,
+    /// The number of the next request.
     next_number: u16,
 }
 
-/// The outstanding requests of a socket, and the matching of datagrams to them. No I/O.
+/// The outstanding requests of a socket. Matches received datagrams to them, without I/O.
 #[derive(Debug)]
 struct Answers<W: Wire> {
+    /// The outstanding requests, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
+    /// The answers of which some datagrams are still missing.
     reassembly: Reassembly,
+    /// Datagrams of answers that came after the time-out of their request, or twice.
     late_or_duplicate: u64,
+    /// Datagrams that cannot be a part of an answer.
     malformed: u64,
     wire: PhantomData<W>,
 }
@@ -56,7 +63,7 @@ impl<W: Wire> Answers<W> {
         }
     }
 
-    /// The answer that a datagram completes.
+    /// Processes a received datagram. Returns the answer that it completes, if any.
     fn accept(&mut self, datagram: &[u8]) -> Option<Answered> {
         let Some((frame, payload)) = Frame::parse(datagram) else {
             self.malformed += 1;
@@ -82,15 +89,16 @@ impl<W: Wire> Answers<W> {
         }
     }
 
-    /// Completes a request with its whole answer. One that cannot be read is an error reply. None:
-    /// its token is that of another request.
+    /// Completes a request with the bytes of its complete answer. If they cannot be parsed, the
+    /// request counts as answered with an error. None: the answer has the token of another request,
+    /// so it is ignored.
     fn finish(&mut self, index: usize, input: &[u8]) -> Option<Answered> {
         let request = self.in_flight[index];
         let mut reader = W::Reader::default();
-        let answer = match read::<W>(&mut reader, request, input) {
-            Read::Answer(answer) => answer,
-            Read::Malformed => Answer::ERROR,
-            Read::OtherRequest => {
+        let answer = match parse::<W>(&mut reader, request, input) {
+            ParsedAnswer::Answer(answer) => answer,
+            ParsedAnswer::Malformed => Answer::ERROR,
+            ParsedAnswer::OtherRequest => {
                 self.malformed += 1;
                 return None;
             }
@@ -108,20 +116,23 @@ impl<W: Wire> Answers<W> {
         let has_token = |request: &InFlight| request.opaque == opaque;
         let index = self.in_flight.iter().position(has_token)?;
         let request = self.in_flight.remove(index)?;
-        self.reassembly.forget(request.datagram);
+        self.reassembly.discard(request.datagram);
         Some(request)
     }
 }
 
-/// What the bytes of a whole answer are.
-enum Read {
+/// The result of parsing the bytes of a complete answer.
+enum ParsedAnswer {
+    /// An answer to the request.
     Answer(Answer),
+    /// Bytes that are not an answer to the request, or bytes after the answer.
     Malformed,
+    /// An answer with the token of another request.
     OtherRequest,
 }
 
-/// Reads the whole answer to a request.
-fn read<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]) -> Read {
+/// Parses the bytes of a complete answer, which must all belong to it.
+fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]) -> ParsedAnswer {
     let op = request.request.op;
     loop {
         let Ok(Step {
@@ -129,24 +140,25 @@ fn read<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]
             reply: Some(reply),
         }) = W::read(reader, input, op)
         else {
-            return Read::Malformed;
+            return ParsedAnswer::Malformed;
         };
         input = &input[consumed..];
         if W::opaque(reply).is_some_and(|opaque| opaque != request.opaque) {
-            return Read::OtherRequest;
+            return ParsedAnswer::OtherRequest;
         }
         let Some(answer) = W::answer(reply, op) else {
-            return Read::Malformed;
+            return ParsedAnswer::Malformed;
         };
-        let whole = if request.replies > 1 {
+        let complete = if request.replies > 1 {
             request.add_reply(answer)
         } else {
             Some(answer)
         };
-        match whole {
+        match complete {
+            // Further replies to the request follow.
             None => {}
-            Some(answer) if input.is_empty() => return Read::Answer(answer),
-            Some(_) => return Read::Malformed,
+            Some(answer) if input.is_empty() => return ParsedAnswer::Answer(answer),
+            Some(_) => return ParsedAnswer::Malformed,
         }
     }
 }
@@ -156,7 +168,7 @@ impl<W: Wire> Carrier for Udp<W> {
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
 
-    /// Opens a socket for each connection. Each target has to answer `version` first.
+    /// Opens a socket for each connection, after each target has answered `version`.
     fn open(
         config: &Config,
         poll: &Poll,
@@ -173,8 +185,9 @@ impl<W: Wire> Carrier for Udp<W> {
         let mut connections = Vec::with_capacity(share.count as usize);
         for number in 0..share.count {
             let socket = connect(target_of(&config.targets, share.first + number))?;
-            // Without time stamps the thread's clock is used; with a smaller buffer, datagrams are
-            // lost earlier, which the run counts as time-outs.
+            // Both calls may fail. Without time stamps, the engine takes the time just after the
+            // receive as the arrival time. With a smaller buffer, more datagrams may be lost, and
+            // their requests time out.
             let _ = socket.stamp_receives();
             let _ = socket.set_receive_buffer(UDP_RECEIVE_BUFFER);
             poll.add(&socket, number.into(), Interest::Read)
@@ -225,7 +238,7 @@ impl<W: Wire> Carrier for Udp<W> {
         Ok(sent)
     }
 
-    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+    fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
         poll.change(&self.socket, token, interest)
     }
 
@@ -248,8 +261,8 @@ impl<W: Wire> Carrier for Udp<W> {
         self.answers.give_up(opaque)
     }
 
-    /// The kernel reports a refusal once for a datagram, and does not say which: the oldest request
-    /// fails. After another error of the socket, all fail.
+    /// The kernel reports the refusal of each datagram once, but not which datagram it was. The
+    /// oldest request fails. After any other error of the socket, all requests fail.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failure = error.failure();
         self.unsent.clear();
@@ -260,12 +273,12 @@ impl<W: Wire> Carrier for Udp<W> {
         };
         let failed: Vec<InFlight> = in_flight.drain(..count).collect();
         for request in &failed {
-            self.answers.reassembly.forget(request.datagram);
+            self.answers.reassembly.discard(request.datagram);
         }
         Some((failed, failure))
     }
 
-    fn count(&self, counts: &mut CarrierCounts) {
+    fn add_counts_to(&self, counts: &mut CarrierCounts) {
         counts.late_or_duplicate += self.answers.late_or_duplicate;
         counts.malformed += self.answers.malformed;
     }
@@ -283,7 +296,8 @@ fn connect(target: &Target) -> Result<Datagram, Error> {
     })
 }
 
-/// Sends `version` until it is answered. Each attempt waits twice as long as the one before.
+/// Sends `version` to a target until it is answered. Each attempt waits twice as long for the
+/// answer as the previous attempt.
 fn probe(target: &Target) -> Result<(), Error> {
     let socket = connect(target)?;
     let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;

@@ -1,4 +1,4 @@
-//! The receiving half of the loop: answers, failures and lost connections.
+//! The receiving half of the loop: records answers, failed requests and lost connections.
 
 use std::sync::atomic::Ordering;
 
@@ -12,20 +12,20 @@ use crate::wire::Outcome;
 use sys::poll::Interest;
 use workload::{Op, Request};
 
-/// The arrival of received bytes.
+/// When the bytes of one receive arrived at this host, and when the thread received them.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
-    /// Arrival time: the kernel's time stamp, or the thread's clock where there is none.
+    /// The kernel's time stamp of the arrival. Without a time stamp, the same as `received_ns`.
     at_ns: u64,
-    /// The kernel has stamped the arrival.
+    /// Whether there was a time stamp.
     stamped: bool,
-    /// When the thread received them.
+    /// The time just after the receive.
     received_ns: u64,
 }
 
 impl<C: Carrier> Engine<C> {
-    /// Receives once, counts the answers, and sends the requests that were waiting for them.
-    /// Returns the time by the thread's clock.
+    /// Receives once from a connection, counts the answers, and sends the requests for which they
+    /// made space. Returns the time just after the receive, or `before_ns` if nothing was received.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let Some(connection) = &mut self.slots[number].connection else {
             return before_ns;
@@ -34,7 +34,7 @@ impl<C: Carrier> Engine<C> {
             Ok((0, _)) => return before_ns,
             Ok(received) => received,
             Err(error) => {
-                self.lose(number, &error);
+                self.handle_error(number, &error);
                 return before_ns;
             }
         };
@@ -44,7 +44,8 @@ impl<C: Carrier> Engine<C> {
             .outstanding_count
             .advance(self.in_flight, now_ns);
         let arrival = Arrival {
-            // A stamp cannot be later than now; the clocks' offset may be slightly off.
+            // The bytes arrived before now. A converted time stamp may nevertheless be later than
+            // now, because the offset between the two clocks is slightly inexact.
             at_ns: stamp_ns.map_or(now_ns, |unix_ns| {
                 unix_ns.saturating_sub(self.unix_offset_ns).min(now_ns)
             }),
@@ -57,11 +58,11 @@ impl<C: Carrier> Engine<C> {
         let mut input = &buffer[..len];
         while let Some(connection) = &mut self.slots[number].connection {
             let is_at_depth = connection.in_flight().len() >= self.options.depth;
-            // Matched by reference: an answer is too large to be moved for nothing.
+            // Matched by reference, to avoid a copy of the answer, which is large.
             match &connection.next(&mut input) {
                 Ok(Some(answered)) => {
-                    // Only an answer at full depth unblocks the connection. Below its depth,
-                    // requests waited for this thread and not for the connection.
+                    // Only an answer at full depth unblocks the connection. Below its depth, the
+                    // connection could send all the time, so due requests waited for this thread.
                     if is_at_depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
@@ -72,24 +73,27 @@ impl<C: Carrier> Engine<C> {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    self.lose(number, error);
+                    self.handle_error(number, error);
                     return now_ns;
                 }
             }
         }
-        if !self.open || !self.slots[number].queue.is_empty() {
+        if !self.open_loop || !self.slots[number].queue.is_empty() {
             self.send(number, now_ns);
         }
         now_ns
     }
 
+    /// Counts an answer, queues the follow-up request that it may cause, and records the latency of
+    /// its request.
     fn complete(&mut self, number: usize, answered: &Answered, arrival: Arrival) {
         let Answered {
             request, answer, ..
         } = answered;
         let answered_ns = arrival.at_ns.max(request.sent_ns);
         if C::TIMES_OUT && answered_ns - request.sent_ns > self.options.timeout_ns {
-            // It came after the time-out, and is received before the thread has noticed that.
+            // The answer arrived after the time-out of its request, but was received before this
+            // thread gave the request up.
             self.totals.carriers.late_or_duplicate += 1;
             let given_up_ns = request.sent_ns + self.options.timeout_ns;
             self.fail(request, Failure::TimedOut, given_up_ns, arrival.received_ns);
@@ -116,8 +120,8 @@ impl<C: Carrier> Engine<C> {
             self.totals.achieved += 1;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
-        if !(op.has_follow_up() && self.follow_up(number, answered, answered_ns)) {
-            self.release(&request.request);
+        if !(op.has_follow_up() && self.queue_follow_up(number, answered, answered_ns)) {
+            self.remove_script_item(&request.request);
         }
         if request.measured {
             self.unanswered -= 1;
@@ -143,19 +147,21 @@ impl<C: Carrier> Engine<C> {
                 });
             }
         } else if arrival.received_ns >= self.timeline.measure_ns {
-            // A warm-up request that was answered after the warm-up is recorded in no window.
+            // This request is not measured (usually because it belongs to the warm-up), but its
+            // answer was received after the warm-up. The windows after the warm-up must not include
+            // its latency.
             return;
         }
-        let open = self.open;
+        let open_loop = self.open_loop;
         let latencies = &mut self.window.latencies;
         let of_operation = latencies.of(op);
         of_operation.service.record(answered_ns - request.sent_ns);
-        if open {
+        if open_loop {
             let response_ns = answered_ns - request.intended_ns;
             of_operation.response.record(response_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
-            // With a kernel time stamp, a late receive does not change this latency. It can only
-            // delay the connection's next request, and is part of that request's lateness.
+            // With a kernel time stamp, a late receive does not change the latency of this request.
+            // It can only delay the connection's next request, whose own lateness includes it.
             let receive_delay_ns = if arrival.stamped {
                 0
             } else {
@@ -167,10 +173,11 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Queues the request that an answer causes, if it does: a cas for a value that was found, a
-    /// set for one that was not. It is intended at the time of the answer. None follows after the
-    /// end of the interval. Returns whether one is queued.
-    fn follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
+    /// Queues the follow-up request of an answer, if there is one. A gets that found a value causes
+    /// a cas. A read-through get that found no value causes a set. The intended time of the
+    /// follow-up is the arrival of the answer. If the answer arrived after the end of the measured
+    /// interval, nothing is queued. Returns whether a request was queued.
+    fn queue_follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
         let Some(request) = answered.request.request.follow_up() else {
             return false;
         };
@@ -189,8 +196,8 @@ impl<C: Carrier> Engine<C> {
         let measured = u64::from(self.timeline.measures(answered_ns));
         self.totals.follow_ups += measured;
         let is_queued = self.waiting.push(&mut self.slots[number].queue, due);
-        // In a closed loop, requests count when they are sent.
-        if self.open {
+        // In a closed loop, requests are counted as intended when they are sent.
+        if self.open_loop {
             self.totals.intended += measured;
             if is_queued {
                 self.unanswered += measured;
@@ -201,8 +208,8 @@ impl<C: Carrier> Engine<C> {
         is_queued
     }
 
-    /// Counts a request that failed without an answer, and the lower bound of its latency: the time
-    /// at which it was given up.
+    /// Counts a request that failed without an answer. The time until `given_up_ns` is recorded as
+    /// a lower bound of its latency.
     fn fail(&mut self, request: &InFlight, failure: Failure, given_up_ns: u64, now_ns: u64) {
         self.totals
             .outstanding_count
@@ -212,7 +219,7 @@ impl<C: Carrier> Engine<C> {
             .outstanding
             .answered(self.timeline.clamped(now_ns));
         self.window.counts.failed += 1;
-        self.release(&request.request);
+        self.remove_script_item(&request.request);
         if !request.measured {
             return;
         }
@@ -223,8 +230,8 @@ impl<C: Carrier> Engine<C> {
         self.window.latencies.of(op).censored.record(lower_bound_ns);
     }
 
-    /// Gives up the requests whose time-out has passed. What their sockets have received is read
-    /// first: a late thread must not make an answer late.
+    /// Gives up the requests whose time-out has passed. Before that, it receives from their
+    /// connections: if only this thread is late, an answer may have arrived in time and must count.
     pub(super) fn expire(&mut self, now_ns: u64, buffer: &mut [u8]) {
         while self.deadlines.front().is_some_and(|it| it.at_ns <= now_ns) {
             let Some(deadline) = self.deadlines.pop_front() else {
@@ -253,23 +260,24 @@ impl<C: Carrier> Engine<C> {
     fn resume(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         slot.unblocked_ns = monotonic_ns();
-        if !self.open || !slot.queue.is_empty() {
+        if !self.open_loop || !slot.queue.is_empty() {
             self.schedule_flush(number);
         }
     }
 
-    /// Counts a measured request as censored: it is given up, and only a lower bound of its
-    /// response time is known.
+    /// Counts a request as censored, if its intended time lies in the measured interval. Such a
+    /// request got no answer, so only a lower bound of its response time is known.
     pub(super) fn censor(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
-        if self.open && self.timeline.measures(intended_ns) {
+        if self.open_loop && self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
             self.window.latencies.of(op).censored.record(lower_bound_ns);
         }
     }
 
-    /// Handles an error of a connection. If it recovers, requests fail. If it is lost, its
-    /// outstanding and queued requests are censored.
-    pub(super) fn lose(&mut self, number: usize, error: &CarrierError) {
+    /// Handles an error of a connection. If the carrier can continue, only the requests that it
+    /// returns fail. Otherwise the connection is lost, and its outstanding and queued requests are
+    /// censored.
+    pub(super) fn handle_error(&mut self, number: usize, error: &CarrierError) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
             return;
@@ -277,8 +285,9 @@ impl<C: Carrier> Engine<C> {
         let was_blocked = connection.is_blocked();
         if let Some((failed, failure)) = connection.recover(error) {
             if was_blocked {
-                // The registration of a socket that is still open; a closed one has none.
-                let _ = connection.watch(&self.poll, number as u64, Interest::Read);
+                // If the socket is still open, the poll no longer needs to report that it is
+                // writable. If the carrier closed the socket, this call has no effect.
+                let _ = connection.set_interest(&self.poll, number as u64, Interest::Read);
             }
             let now_ns = monotonic_ns();
             for request in &failed {
@@ -290,7 +299,7 @@ impl<C: Carrier> Engine<C> {
         let Some(connection) = slot.connection.take() else {
             return;
         };
-        connection.count(&mut self.totals.carriers);
+        connection.add_counts_to(&mut self.totals.carriers);
         let lost_ns = monotonic_ns();
         self.totals
             .outstanding_count
@@ -303,14 +312,14 @@ impl<C: Carrier> Engine<C> {
             self.totals.outstanding.answered(now_ns);
             given_up.push((request.request, request.intended_ns));
         }
-        let open = self.open;
+        let open_loop = self.open_loop;
         while let Some(due) = self.waiting.pop(&mut slot.queue) {
-            self.unanswered -= u64::from(open && self.timeline.measures(due.intended_ns));
+            self.unanswered -= u64::from(open_loop && self.timeline.measures(due.intended_ns));
             given_up.push((due.request, due.intended_ns));
         }
         for (request, intended_ns) in given_up {
             self.censor(request.op, intended_ns, lost_ns);
-            self.release(&request);
+            self.remove_script_item(&request);
         }
         self.alive -= 1;
         self.channels.alive.fetch_sub(1, Ordering::Relaxed);

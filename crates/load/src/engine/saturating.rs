@@ -1,5 +1,5 @@
-//! Saturating connections: each keeps its full depth outstanding, to load the server next to the
-//! measured connections.
+//! Saturating connections. Each keeps a fixed number of requests outstanding, to load the server
+//! beside the measured connections.
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -9,12 +9,14 @@ use super::Engine;
 use crate::carrier::{Carrier, CarrierError, InFlight};
 use crate::limits::SATURATING_RECEIVE_MAX;
 
-/// The saturating connections of a run. Each sends a new request for every answer; only their
-/// answers are counted, no latency is recorded.
+/// The saturating connections of a run. Each sends a new request for every answer. Their answers
+/// are counted, but no latency is recorded.
 pub(crate) struct Saturating<C> {
+    /// The connections. None: the connection was lost.
     connections: Vec<Option<C>>,
+    /// The source of their requests.
     requests: Requests,
-    /// Requests each connection keeps outstanding.
+    /// The number of requests that each connection keeps outstanding.
     depth: usize,
 }
 
@@ -42,9 +44,9 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Receives from a saturating connection once, then refills it to its depth.
-    /// The receive is bounded, because measured requests wait for it. Returns the time by the
-    /// thread's clock.
+    /// Receives from a saturating connection once, then sends requests until it is at its depth
+    /// again. At most [`SATURATING_RECEIVE_MAX`] bytes are received, because measured requests wait
+    /// meanwhile. Returns the time just after the receive.
     pub(super) fn serve_saturating(
         &mut self,
         number: usize,
@@ -58,6 +60,8 @@ impl<C: Carrier> Engine<C> {
         now_ns
     }
 
+    /// Sends bytes that a full socket did not accept before, then receives once. Returns the number
+    /// of answers.
     fn receive_saturating(
         &mut self,
         number: usize,
@@ -75,7 +79,7 @@ impl<C: Carrier> Engine<C> {
             connection.send_unsent()?;
             if !connection.is_blocked() {
                 let token = (self.slots.len() + number) as u64;
-                connection.watch(&self.poll, token, Interest::Read)?;
+                connection.set_interest(&self.poll, token, Interest::Read)?;
             }
         }
         let most = buffer.len().min(SATURATING_RECEIVE_MAX);
@@ -88,7 +92,7 @@ impl<C: Carrier> Engine<C> {
         Ok(answered)
     }
 
-    /// Refills a saturating connection to its depth, by at most one batch.
+    /// Sends requests on a saturating connection until it is at its depth, or one batch is full.
     fn refill(&mut self, number: usize, now_ns: u64) -> Result<(), CarrierError> {
         let Some(saturating) = &mut self.saturating else {
             return Ok(());
@@ -116,11 +120,12 @@ impl<C: Carrier> Engine<C> {
         }
         if connection.is_blocked() {
             let token = (self.slots.len() + number) as u64;
-            connection.watch(&self.poll, token, Interest::ReadWrite)?;
+            connection.set_interest(&self.poll, token, Interest::ReadWrite)?;
         }
         Ok(())
     }
 
+    /// Counts the answers of a saturating connection, or drops the connection after an error.
     fn count_saturating(&mut self, number: usize, outcome: Result<u64, CarrierError>, now_ns: u64) {
         match outcome {
             Ok(answered) if self.timeline.measures(now_ns) => {

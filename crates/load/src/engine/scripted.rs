@@ -1,4 +1,4 @@
-//! The requests of a script, as the engine takes them.
+//! The engine's side of a script: which request is due next, and when the script is done.
 
 use workload::Request;
 
@@ -7,8 +7,9 @@ use crate::carrier::Carrier;
 use crate::limits::{SCRIPT_AHEAD, SCRIPT_POLL_NS};
 
 impl<C: Carrier> Engine<C> {
-    /// The next request that is due, with its intended time and the number of its connection. In
-    /// closed loop, a request is due while the queues are short.
+    /// Returns the script's next request if it is due, with its intended time and the number of its
+    /// connection. In a closed loop, a request is due while fewer than `ahead_max` requests are in
+    /// the queues.
     #[cold]
     pub(super) fn next_scripted(&mut self, now_ns: u64) -> Option<(u64, u32, Request)> {
         let ahead_max = SCRIPT_AHEAD * self.slots.len() * self.options.depth;
@@ -32,15 +33,16 @@ impl<C: Carrier> Engine<C> {
         Some((intended_ns, scripted.connection, request))
     }
 
-    /// Forgets what a request of a script was about.
+    /// Removes the keys and the value length of a script's request that is over. Does nothing for
+    /// other requests, whose keys follow from their record numbers.
     #[inline]
-    pub(super) fn release(&mut self, request: &Request) {
+    pub(super) fn remove_script_item(&mut self, request: &Request) {
         if let Some(items) = self.batch.script_items() {
             items.remove(request);
         }
     }
 
-    /// Whether the script has no further requests. True: there is no script.
+    /// Whether no further requests will come from a script. Also true if there is no script.
     pub(super) fn is_script_exhausted(&self) -> bool {
         match &self.source {
             RequestSource::Script(source) => source.is_exhausted(),
@@ -48,7 +50,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Whether a script has ended and all its requests are over.
+    /// Whether there is a script, and all its requests are answered or failed.
     pub(super) fn is_script_done(&self) -> bool {
         matches!(self.source, RequestSource::Script(_))
             && self.is_script_exhausted()
@@ -56,7 +58,7 @@ impl<C: Carrier> Engine<C> {
             && self.in_flight == 0
     }
 
-    /// The longest sleep while a script may have further requests.
+    /// The longest time that the thread may sleep before it looks for further requests of a script.
     pub(super) fn script_poll_ns(&self) -> u64 {
         if self.is_script_exhausted() {
             u64::MAX

@@ -1,4 +1,5 @@
-//! The sending half of the loop: requests that are due, one send a connection.
+//! The sending half of the loop: moves due requests to the queues of their connections
+//! ([`Engine::dispatch`]), and sends each connection's requests with one call ([`Engine::flush`]).
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -9,10 +10,10 @@ use crate::waiting::Due;
 use crate::wire::Wire;
 
 impl<C: Carrier> Engine<C> {
-    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it
-    /// moved one.
+    /// Moves up to `sends_max` due requests from the source to the queues of their connections.
+    /// Returns whether any request was due.
     pub(super) fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
-        let open = self.open;
+        let open_loop = self.open_loop;
         let mut dispatched = 0;
         while dispatched < sends_max {
             let (intended_ns, connection, request) = match &mut self.source {
@@ -34,8 +35,8 @@ impl<C: Carrier> Engine<C> {
                 },
             };
             dispatched += 1;
-            // In a closed loop, requests count when they are sent.
-            let measured = open && intended_ns >= self.timeline.measure_ns;
+            // In a closed loop, requests are counted as intended when they are sent.
+            let measured = open_loop && intended_ns >= self.timeline.measure_ns;
             self.totals.intended += u64::from(measured);
             let number = connection - self.options.first;
             let slot = &mut self.slots[number as usize];
@@ -44,51 +45,53 @@ impl<C: Carrier> Engine<C> {
                 request,
                 cas: 0,
             };
-            // Requests for a lost connection, and those beyond the bound of the queues, are never
-            // sent: they count as censored.
+            // A request is never sent if its connection is lost or the memory of the queues is
+            // full. It then counts as censored.
             if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
                 self.unanswered += u64::from(measured);
-                if !slot.is_scheduled {
-                    slot.is_scheduled = true;
+                if !slot.in_flush_queue {
+                    slot.in_flush_queue = true;
                     self.flush_queue.push_back(number);
                 }
             } else {
-                self.release(&request);
+                self.remove_script_item(&request);
                 self.censor(request.op, intended_ns, now_ns);
             }
         }
         dispatched > 0
     }
 
-    /// Sends on up to `sends_max` connections of the flush queue. Returns whether the queue had
-    /// one.
+    /// Sends on the first `sends_max` connections of the flush queue. Returns whether the queue had
+    /// any connection.
     pub(super) fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let mut flushed = 0;
         while flushed < sends_max {
             let Some(number) = self.flush_queue.pop_front() else {
                 break;
             };
-            self.slots[number as usize].is_scheduled = false;
+            self.slots[number as usize].in_flush_queue = false;
             self.send(number as usize, now_ns);
             flushed += 1;
         }
         flushed > 0
     }
 
+    /// Appends a connection to the flush queue, unless it is already there.
     pub(super) fn schedule_flush(&mut self, number: usize) {
         let slot = &mut self.slots[number];
-        if !slot.is_scheduled {
-            slot.is_scheduled = true;
+        if !slot.in_flush_queue {
+            slot.in_flush_queue = true;
             self.flush_queue.push_back(number as u32);
         }
     }
 
-    /// Sends as many requests as the connection's depth allows, in one send.
+    /// Sends as many requests as the connection's depth and the batch allow, in one send. If more
+    /// could be sent, the connection is appended to the flush queue again.
     pub(super) fn send(&mut self, number: usize, now_ns: u64) {
         let Some(connection) = &self.slots[number].connection else {
             return;
         };
-        if connection.is_blocked() || (!self.open && now_ns >= self.timeline.end_ns) {
+        if connection.is_blocked() || (!self.open_loop && now_ns >= self.timeline.end_ns) {
             return;
         }
         let first_new = connection.in_flight().len();
@@ -109,16 +112,18 @@ impl<C: Carrier> Engine<C> {
         let blocked = connection.is_blocked();
         let is_limited = count == C::BATCH_MAX || self.batch.is_full();
         let more = first_new + count < self.options.depth
-            && (!slot.queue.is_empty() || (!self.open && is_limited));
+            && (!slot.queue.is_empty() || (!self.open_loop && is_limited));
         self.count_sent(number, outcome, sent_ns);
         if blocked {
-            self.watch(number, Interest::ReadWrite);
+            self.set_interest(number, Interest::ReadWrite);
         } else if more {
             self.schedule_flush(number);
         }
     }
 
-    /// Takes the connection's next requests and encodes them. Returns their number.
+    /// Encodes the connection's next requests into the batch and records them as in flight.
+    /// `first_new` is the number of requests that are already in flight. Returns the number of
+    /// requests added.
     #[inline]
     fn fill_batch(&mut self, number: usize, first_new: usize) -> usize {
         let slot = &mut self.slots[number];
@@ -132,7 +137,8 @@ impl<C: Carrier> Engine<C> {
             && !self.batch.is_full()
         {
             let due = match &mut self.source {
-                // In a closed loop, only requests that follow an answer are queued.
+                // In a closed loop, only follow-up requests are queued. All others are taken from
+                // the source when they can be sent.
                 RequestSource::Closed(requests) if slot.queue.is_empty() => {
                     requests.next().map(|request| Due {
                         intended_ns: 0,
@@ -173,7 +179,8 @@ impl<C: Carrier> Engine<C> {
         count
     }
 
-    /// Stamps and counts the requests of the batch, just before the send. Returns the time.
+    /// Records the send time and the lateness of the requests in the batch, and counts them. Called
+    /// just before the send. Returns the send time.
     #[inline]
     fn stamp(&mut self, number: usize, first_new: usize) -> u64 {
         let sent_ns = monotonic_ns();
@@ -186,7 +193,7 @@ impl<C: Carrier> Engine<C> {
         };
         for request in connection.in_flight_mut().range_mut(first_new..) {
             request.sent_ns = sent_ns;
-            if !self.open {
+            if !self.open_loop {
                 request.intended_ns = sent_ns;
             }
             request.measured = self.timeline.measures(request.intended_ns);
@@ -194,7 +201,7 @@ impl<C: Carrier> Engine<C> {
             request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
             let measured = u64::from(request.measured);
             self.totals.sent += measured;
-            if !self.open {
+            if !self.open_loop {
                 self.totals.intended += measured;
                 self.unanswered += measured;
             }
@@ -211,8 +218,9 @@ impl<C: Carrier> Engine<C> {
         sent_ns
     }
 
-    /// Sends the bytes that a full socket had not accepted, then the queued requests.
-    pub(super) fn unblock(&mut self, number: usize) {
+    /// Sends the bytes that a full socket did not accept before. If the socket accepts all of them,
+    /// also sends the connection's queued requests.
+    pub(super) fn send_unsent(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
             return;
@@ -226,25 +234,27 @@ impl<C: Carrier> Engine<C> {
         self.count_sent(number, outcome, now_ns);
         if is_unblocked {
             self.slots[number].unblocked_ns = now_ns;
-            self.watch(number, Interest::Read);
+            self.set_interest(number, Interest::Read);
             self.send(number, now_ns);
         }
     }
 
+    /// Adds the length of a send to the bytes sent, or handles the error of the send.
     fn count_sent(&mut self, number: usize, outcome: Result<usize, CarrierError>, now_ns: u64) {
         match outcome {
             Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
             Ok(_) => {}
-            Err(error) => self.lose(number, &error),
+            Err(error) => self.handle_error(number, &error),
         }
     }
 
-    pub(super) fn watch(&mut self, number: usize, interest: Interest) {
+    /// Changes the events that the poll reports for a connection.
+    pub(super) fn set_interest(&mut self, number: usize, interest: Interest) {
         let Some(connection) = &self.slots[number].connection else {
             return;
         };
-        if let Err(error) = connection.watch(&self.poll, number as u64, interest) {
-            self.lose(number, &error.into());
+        if let Err(error) = connection.set_interest(&self.poll, number as u64, interest) {
+            self.handle_error(number, &error.into());
         }
     }
 }

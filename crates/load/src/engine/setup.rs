@@ -1,4 +1,5 @@
-//! The inputs and the result of a generator thread.
+//! The inputs of a generator thread ([`RequestSource`], [`EngineOptions`], [`Channels`]) and its
+//! result ([`Outcome`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -10,20 +11,20 @@ use crate::metrics::{Recorded, Totals, Window};
 use crate::schedule_source::ScheduleSource;
 use crate::script::ScriptSource;
 
-/// Where a thread's requests come from.
+/// The source of a thread's requests.
 pub(crate) enum RequestSource {
-    /// Open loop: the schedule.
+    /// Open loop: requests with intended times, from the schedule.
     Open(ScheduleSource),
-    /// Closed loop: the next request replaces the last one answered.
+    /// Closed loop: requests without times. Each is sent when an answer makes space for it.
     Closed(Requests),
-    /// Either: a script.
+    /// Requests from a script, in an open or a closed loop.
     Script(ScriptSource),
 }
 
 impl RequestSource {
-    /// Whether requests have intended times of their own.
+    /// Whether the load is an open loop, in which requests have intended times.
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_open_loop(&self) -> bool {
         match self {
             Self::Open(_) => true,
             Self::Closed(_) => false,
@@ -34,15 +35,16 @@ impl RequestSource {
 
 /// The settings of one thread.
 pub(crate) struct EngineOptions {
-    /// Requests a measured connection may have outstanding.
+    /// The maximum number of outstanding requests of each measured connection.
     pub(crate) depth: usize,
-    /// Time after which a request without an answer has failed, of carriers that lose requests.
+    /// The time after which a request without an answer has failed. Used only by carriers that have
+    /// time-outs ([`crate::carrier::Carrier::TIMES_OUT`]).
     pub(crate) timeout_ns: u64,
-    /// The operations that are expected.
+    /// The operations whose histograms are allocated before the run.
     pub(crate) operations: Vec<Op>,
-    /// The thread polls instead of sleeping ([`crate::Config::spin`]).
+    /// Whether the thread polls instead of sleeping ([`crate::Config::spin`]).
     pub(crate) spin: bool,
-    /// The number of the thread's first connection.
+    /// The number, in the run, of the thread's first connection.
     pub(crate) first: u32,
     /// The opaque token of the thread's first request.
     pub(crate) opaque: u64,
@@ -50,7 +52,7 @@ pub(crate) struct EngineOptions {
     pub(crate) recorded_max: usize,
 }
 
-/// A completed window of one thread.
+/// A window of one thread that has ended.
 pub(crate) struct EndedWindow {
     pub(crate) thread: usize,
     pub(crate) number: usize,
@@ -61,13 +63,13 @@ pub(crate) struct EndedWindow {
 pub(crate) struct Channels {
     /// The thread's number.
     pub(crate) thread: usize,
-    /// Completed windows, to the main thread.
+    /// Sends ended windows to the main thread.
     pub(crate) windows: Sender<EndedWindow>,
-    /// Cleared windows for reuse, from the main thread.
+    /// Receives cleared windows for reuse from the main thread.
     pub(crate) spare: Receiver<Window>,
     /// Number of measured connections that are not lost, over all threads.
     pub(crate) alive: Arc<AtomicU32>,
-    /// The run is to end at once, without a result.
+    /// Set when the run must end immediately, without a result.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -75,14 +77,14 @@ pub(crate) struct Channels {
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
     pub(crate) recorded: Vec<Recorded>,
-    /// The error of the connection that was lost last.
+    /// The error with which the most recent connection was lost.
     pub(crate) last_loss: Option<String>,
-    /// When the thread ended.
+    /// When the thread's loop ended, on the monotonic clock.
     pub(crate) ended_ns: u64,
 }
 
 impl Outcome {
-    /// The result of a thread that was not started.
+    /// The result of a thread whose run did not start.
     pub(crate) fn empty() -> Self {
         Self {
             totals: Totals::new(0, 0),

@@ -1,4 +1,5 @@
-//! The loop of one thread against a small server, at start times that the tests choose.
+//! Tests of one generator thread against a small server. The tests choose the start time of the
+//! run, so they can simulate a thread that wakes too late.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -20,20 +21,21 @@ use crate::wire::Text;
 
 type TextEngine = Engine<Persistent<Text>>;
 
-/// An engine of one connection to a server that answers every get with a miss; not started yet.
+/// Returns an engine that is not started, with one connection to a server that answers every get
+/// with a miss.
 fn engine(config: &mut Config) -> (TextEngine, Receiver<EndedWindow>) {
-    engine_to(config, Duration::ZERO)
+    engine_with_delay(config, Duration::ZERO)
 }
 
-/// As [`engine`]; the server answers each request after `service`.
-fn engine_to(config: &mut Config, service: Duration) -> (TextEngine, Receiver<EndedWindow>) {
+/// Returns an engine like [`engine`], whose server waits for `delay` before each answer.
+fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Receiver<EndedWindow>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         for line in BufReader::new(stream.try_clone().unwrap()).lines() {
             assert!(line.unwrap().starts_with("get "));
-            thread::sleep(service);
+            thread::sleep(delay);
             stream.write_all(b"END\r\n").unwrap();
         }
     });
@@ -82,7 +84,7 @@ fn rate_rps(config: &Config) -> f64 {
     }
 }
 
-/// One request a millisecond, for a tenth of a second.
+/// Settings with a rate of one request a millisecond, for a tenth of a second.
 fn config() -> Config {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.duration_ns = 100_000_000;
@@ -91,7 +93,8 @@ fn config() -> Config {
     config
 }
 
-fn planned(config: &Config) -> u64 {
+/// The number of requests that the schedule has in the measured interval.
+fn scheduled_count(config: &Config) -> u64 {
     let schedule = config.demand().schedule(rate_rps(config)).unwrap();
     schedule
         .take_while(|planned| planned.intended_ns < config.duration_ns)
@@ -99,13 +102,13 @@ fn planned(config: &Config) -> u64 {
 }
 
 #[test]
-fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
+fn thread_that_wakes_in_the_grace_period_sends_and_counts_all_requests() {
     let mut config = config();
     let (engine, ended) = engine(&mut config);
     // The measured interval ended 500 ms ago, and the grace period of 1 s has not ended yet.
     let timeline = Timeline::new(&config, monotonic_ns() - 600_000_000);
     let outcome = engine.run(timeline).unwrap();
-    let expected = planned(&config);
+    let expected = scheduled_count(&config);
     assert!(expected > 50, "{expected}");
     assert_eq!(outcome.totals.intended, expected);
     assert_eq!(outcome.totals.of(|_| true).answered, expected);
@@ -116,29 +119,32 @@ fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
 }
 
 #[test]
-fn requests_never_dispatched_count_as_intended() {
+fn requests_not_dispatched_before_the_grace_period_ends_count_as_intended_but_not_sent() {
     let mut config = config();
     let (engine, _ended) = engine(&mut config);
-    // The grace period has ended too.
+    // The measured interval and the grace period have already ended.
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
     let outcome = engine.run(timeline).unwrap();
-    assert_eq!(outcome.totals.intended, planned(&config));
+    assert_eq!(outcome.totals.intended, scheduled_count(&config));
     assert_eq!(
         (outcome.totals.sent, outcome.totals.of(|_| true).answered),
         (0, 0)
     );
 }
 
-/// Sends a first request. Stalls until 3 ms after its answer has arrived, which is at least 5 ms
-/// after the second request was due. Then sends the second request. Returns its lateness and its
-/// slip.
-fn second_after_a_stall(depth: u32) -> (u64, u64) {
+/// Sends two requests on a connection of the given depth, and stalls the thread before the second.
+/// Returns the lateness and the slip of the second request.
+///
+/// The second request is due 1 ms after the first. The answer to the first comes after 3 ms. The
+/// thread then stalls for 3 ms more before it sends the second request, which is then at least 5 ms
+/// late.
+fn lateness_and_slip_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
     config.arrivals = workload::Distribution::Fixed(1.0);
     config.superposition = workload::Superposition::Single;
     config.depth = depth;
-    let (mut engine, _ended) = engine_to(&mut config, Duration::from_millis(3));
+    let (mut engine, _ended) = engine_with_delay(&mut config, Duration::from_millis(3));
     let start_ns = monotonic_ns();
     engine.timeline = Timeline::new(&config, start_ns);
     while !engine.dispatch(monotonic_ns(), 1) {}
@@ -161,17 +167,18 @@ fn second_after_a_stall(depth: u32) -> (u64, u64) {
 }
 
 #[test]
-fn below_the_depth_all_slip_is_lateness() {
-    let (late_ns, slip_ns) = second_after_a_stall(2);
+fn slip_on_a_connection_below_its_depth_is_all_lateness() {
+    let (late_ns, slip_ns) = lateness_and_slip_after_a_stall(2);
     assert_eq!(late_ns, slip_ns);
 }
 
 #[test]
-fn waiting_for_a_connection_at_its_depth_is_not_lateness() {
-    let (late_ns, slip_ns) = second_after_a_stall(1);
+fn time_waited_for_a_connection_at_its_depth_is_not_lateness() {
+    let (late_ns, slip_ns) = lateness_and_slip_after_a_stall(1);
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
 
+/// Compares the mean number of outstanding requests by the count with that by time stamps.
 fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     measure::LittlesLaw::check(
         totals.outstanding_count.mean(),
@@ -181,30 +188,30 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     )
 }
 
-/// The thread polls (`spin`). Each poll that reports no answer is a lower bound of the next
-/// answer's arrival time, so the check has exact bounds even on a busy machine.
+/// The thread polls (`spin`). When a poll reports no answer, the next answer cannot have arrived
+/// before that poll began. These lower bounds make the check exact even on a busy machine.
 #[test]
-fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
+fn count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
     config.arrivals = workload::Distribution::Fixed(1.0);
     config.superposition = workload::Superposition::Single;
     config.rate = Rate::PerSecond(100.0);
     config.spin = true;
-    let (engine, _ended) = engine_to(&mut config, Duration::from_millis(5));
+    let (engine, _ended) = engine_with_delay(&mut config, Duration::from_millis(5));
     let timeline = Timeline::new(&config, monotonic_ns());
     let end_ns = timeline.end_ns;
     let check = littles_law(&engine.run(timeline).unwrap().totals, end_ns);
     assert!(check.holds && check.counted > 0.1, "{check:?}");
 }
 
-/// Little's law over one request to a server that answers after 5 ms; `distort` changes the engine
-/// before the answer is received. The earliest arrival time is computed from the server's known
-/// delay and not from polling, so other programs cannot make it inexact.
-fn one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
-    const SERVICE: Duration = Duration::from_millis(5);
+/// Checks Little's law over one request to a server that answers after 5 ms. `distort` may change
+/// the engine before it receives the answer. The lower bound of the arrival time is computed from
+/// the server's known delay. A bound from polling would depend on what else the machine runs.
+fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
+    const DELAY: Duration = Duration::from_millis(5);
     let mut config = config();
     config.duration_ns = 60_000_000_000;
-    let (mut engine, _ended) = engine_to(&mut config, SERVICE);
+    let (mut engine, _ended) = engine_with_delay(&mut config, DELAY);
     engine.timeline = Timeline::new(&config, monotonic_ns());
     let (measure_ns, end_ns) = (engine.timeline.measure_ns, engine.timeline.end_ns);
     engine.totals = Totals::new(measure_ns, end_ns);
@@ -213,7 +220,7 @@ fn one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
     let sent_ns = engine.slots[0].connection.as_ref().unwrap().in_flight()[0].sent_ns;
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
-    engine.earliest_arrival_ns = sent_ns + SERVICE.as_nanos() as u64;
+    engine.earliest_arrival_ns = sent_ns + DELAY.as_nanos() as u64;
     engine.wait_end_ns = monotonic_ns();
     distort(&mut engine);
     engine.receive(0, &mut [0; 64], monotonic_ns());
@@ -221,12 +228,12 @@ fn one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
     littles_law(&engine.totals, end_ns)
 }
 
-/// With a wrong offset of the kernel's clock, answers seem to arrive too early and latencies are
-/// under-reported: the check must fail.
+/// A wrong offset between the two clocks makes answers seem to arrive too early, so that reported
+/// latencies are too short. The check must then fail.
 #[test]
-fn shifted_time_stamps_fail_the_check() {
-    let right = one_request(|_| ());
+fn wrong_clock_offset_fails_the_check_of_littles_law() {
+    let right = littles_law_of_one_request(|_| ());
     assert!(right.holds, "{right:?}");
-    let wrong = one_request(|engine| engine.unix_offset_ns += 1_000_000_000);
+    let wrong = littles_law_of_one_request(|engine| engine.unix_offset_ns += 1_000_000_000);
     assert!(!wrong.holds && wrong.stamped < wrong.counted, "{wrong:?}");
 }

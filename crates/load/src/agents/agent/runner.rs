@@ -1,5 +1,5 @@
-//! The run of an agent, on a thread of its own: the session's thread keeps listening to the
-//! coordinator.
+//! The run of an agent. It has its own thread, so that the session's thread can continue to receive
+//! messages from the coordinator, such as a stop.
 
 use std::io;
 use std::sync::Arc;
@@ -21,21 +21,25 @@ use crate::run::{GeneratorThreads, START_AHEAD_NS};
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// How often a run that waits for its start checks whether it was stopped.
+/// How long a run that waits for its start sleeps before it checks whether it was stopped.
 const POLL_INTERVAL_NS: u64 = 20_000_000;
 
-/// A run. Dropping it stops it and waits until its connections are closed.
+/// A handle on the thread of a run. Dropping it stops the run and waits until its connections are
+/// closed.
 pub(super) struct Runner {
+    /// Set when the run must end.
     stop: Arc<AtomicBool>,
+    /// Sends the start of the run to its thread, on the monotonic clock.
     start: SyncSender<u64>,
-    /// None: joined.
+    /// None: the thread was joined.
     thread: Option<JoinHandle<AgentEvent>>,
 }
 
 impl Runner {
-    /// Starts the thread, which prepares the run and sends its messages.
+    /// Starts the thread. It prepares the run, performs it, and sends the run's messages to the
+    /// coordinator.
     pub(super) fn new(mut config: Config, part: Part, sender: SharedSender) -> io::Result<Self> {
-        // The coordinator observes the server and its machine.
+        // Only the coordinator observes the server and its machine.
         config.watch_pid = None;
         config.watch_bursts = false;
         config.stall_detector_cpu = None;
@@ -43,11 +47,11 @@ impl Runner {
         let stop: Arc<AtomicBool> = Arc::default();
         let stopped = Arc::clone(&stop);
         let run = move || match run(&config, part, &stopped, &start_receiver, &sender) {
-            Ok(summary) => conclude(&sender, &Message::Done(Box::new(summary)), AgentEvent::Done),
+            Ok(summary) => send_last(&sender, &Message::Done(Box::new(summary)), AgentEvent::Done),
             Err(error) => {
                 let reason = format!("failed to {error}");
                 let event = AgentEvent::Ended(reason.clone());
-                conclude(&sender, &Message::Failed { reason }, event)
+                send_last(&sender, &Message::Failed { reason }, event)
             }
         };
         let builder = thread::Builder::new().name("agent-run".to_owned());
@@ -58,25 +62,26 @@ impl Runner {
         })
     }
 
-    /// Tells the run the Unix time of its start. Only the first time counts.
-    pub(super) fn agree(&self, at_ns: u64) {
-        // Converted at once, so that a later correction of the Unix clock does not move the start.
+    /// Sets the start of the run, in nanoseconds of Unix time. Later calls have no effect.
+    pub(super) fn set_start(&self, at_ns: u64) {
+        // Converted to the monotonic clock now, so that a later correction of the Unix clock does
+        // not move the start.
         let at_ns = at_ns.saturating_sub(unix_less_monotonic_ns());
-        // It fails if the run has ended, or has a start.
+        // The send fails if the run has ended or already has a start.
         let _ = self.start.try_send(at_ns);
     }
 
-    /// Whether [`Runner::join`] returns at once.
+    /// Whether the thread has ended, so that [`Runner::join`] returns immediately.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends the run within a second, if it has not ended.
+    /// Makes the run end within a second.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the end of the run.
+    /// Waits for the end of the run and returns how it ended.
     pub(super) fn join(mut self) -> AgentEvent {
         let joined = self.thread.take().map(JoinHandle::join);
         let panicked = || AgentEvent::Ended("the run panicked; this is a defect of curtail".into());
@@ -93,14 +98,16 @@ impl Drop for Runner {
     }
 }
 
-/// Sends the last message of a run.
-fn conclude(sender: &SharedSender, message: &Message, event: AgentEvent) -> AgentEvent {
+/// Sends the last message of a run. Returns `event`, or the error of the send as an event.
+fn send_last(sender: &SharedSender, message: &Message, event: AgentEvent) -> AgentEvent {
     match locked(sender).send(message) {
         Ok(()) => event,
         Err(error) => AgentEvent::Ended(format!("the result could not be sent: {error}")),
     }
 }
 
+/// Prepares and performs the run: opens the connections, waits for the start, offers the load and
+/// sends the measurements of each second.
 fn run(
     config: &Config,
     part: Part,
@@ -112,7 +119,7 @@ fn run(
     config.validate_without_script("--agent")?;
     if !part.fits(config) {
         let fault = format!(
-            "{} from {} on are not a part of {} with a connection for each of {} threads",
+            "{} connections from number {} on are not a part of {} with one for each of {} threads",
             part.count, part.first, config.connections, config.threads
         );
         return Err(ConfigError::new("connections", fault).into());
@@ -136,10 +143,10 @@ fn run(
     let timeline = Timeline::new(config, start_ns);
     threads.begin(&timeline);
     let last = timeline.boundaries();
-    let open = config.rate != Rate::Max;
+    let open_loop = config.rate != Rate::Max;
     let on_window = &mut |number, window: &crate::metrics::Window| {
         if number < last {
-            let second = EndedSecond::of(number, window, open);
+            let second = EndedSecond::of(number, window, open_loop);
             send(sender, stop, &Message::Second(Box::new(second)));
         }
     };
@@ -150,7 +157,7 @@ fn run(
     }
 }
 
-/// Waits until the coordinator has told the start, on the monotonic clock.
+/// Waits until the coordinator has sent the start. Returns it on the monotonic clock.
 fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64, Error> {
     let deadline_ns = monotonic_ns() + PREPARE_TIMEOUT.as_nanos() as u64;
     loop {
@@ -166,7 +173,7 @@ fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64,
     }
 }
 
-/// Sends a message of the run. A coordinator that does not take it is gone, so the run is stopped.
+/// Sends a message of the run. If the send fails, the coordinator is gone, so the run is stopped.
 fn send(sender: &SharedSender, stop: &AtomicBool, message: &Message) {
     if locked(sender).send(message).is_err() {
         stop.store(true, Ordering::Relaxed);

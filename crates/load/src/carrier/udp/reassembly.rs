@@ -1,30 +1,31 @@
-//! Memcached's datagram frames, and answers of several datagrams put together. No I/O.
+//! Parses memcached's UDP frame headers, and joins answers that consist of several datagrams. This
+//! module does no I/O.
 
 use crate::limits::ANSWER_DATAGRAMS_MAX;
 
-/// Bytes of a frame header: request number, datagram number, number of datagrams, reserved; each
-/// two bytes, big-endian.
+/// The length of a frame header in bytes. The header has four fields of two bytes each, big-endian:
+/// request number, datagram number, number of datagrams, and a reserved field.
 pub(super) const HEADER_LEN: usize = 8;
 
-/// The header of one datagram.
+/// The frame header of one datagram of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// The request that it answers.
+    /// The number of the request that is answered.
     pub(super) request: u16,
-    /// Its number in the answer, from 0.
+    /// The number of this datagram in the answer, from 0.
     pub(super) number: u16,
-    /// Number of datagrams of the answer.
+    /// The number of datagrams of the answer.
     pub(super) total: u16,
 }
 
 impl Frame {
-    /// The header of a request, which is a single datagram.
+    /// Returns the header of a request, which is always a single datagram.
     pub(super) fn of_request(request: u16) -> [u8; HEADER_LEN] {
         let [high, low] = request.to_be_bytes();
         [high, low, 0, 0, 0, 1, 0, 0]
     }
 
-    /// The header and the payload of a datagram. None: it has no valid header.
+    /// Splits a datagram into its header and its payload. None: the header is not valid.
     pub(super) fn parse(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (header, payload) = datagram.split_first_chunk::<HEADER_LEN>()?;
         let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -37,40 +38,48 @@ impl Frame {
     }
 }
 
-/// What a datagram is to the answers in progress.
+/// The result of adding a datagram to the incomplete answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Accepted {
-    /// The whole answer.
+    /// The datagram is a complete answer.
     Single,
-    /// The last missing part of this answer.
+    /// The datagram was the last missing one of its answer. These are the bytes of the answer.
     Complete(Vec<u8>),
-    /// A part of an answer that lacks others.
+    /// The answer still lacks other datagrams.
     Partial,
-    /// A part that came before.
+    /// A datagram with the same number had already come for this answer.
     Duplicate,
-    /// A part that contradicts the others, or of an answer beyond the bounds.
+    /// The number of datagrams differs from that in an earlier datagram of the answer, or is too
+    /// large.
     Malformed,
 }
 
-/// The answers of which some datagrams have come; at most one for each outstanding request.
+/// The incomplete answers, of which some datagrams have come. Each outstanding request has at most
+/// one.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     partial: Vec<PartialAnswer>,
 }
 
+/// An incomplete answer.
 #[derive(Debug)]
 struct PartialAnswer {
+    /// The number of the request.
     request: u16,
+    /// The number of datagrams that have not come.
     missing: u16,
+    /// The payload of each datagram. None: it has not come.
     parts: Vec<Option<Vec<u8>>>,
 }
 
 impl Reassembly {
-    /// Adds a datagram of an answer to an outstanding request.
+    /// Adds a datagram that belongs to the answer to an outstanding request.
     pub(super) fn accept(&mut self, frame: Frame, payload: &[u8]) -> Accepted {
         if frame.total == 1 {
-            // Parts of an answer of several datagrams cannot precede an answer of one.
-            self.forget(frame.request);
+            // This datagram is a complete answer. Earlier datagrams with its request number may
+            // have been parts of a longer answer. They cannot belong to this one, so they are
+            // discarded.
+            self.discard(frame.request);
             return Accepted::Single;
         }
         if frame.total > ANSWER_DATAGRAMS_MAX {
@@ -105,8 +114,8 @@ impl Reassembly {
         Accepted::Complete(answer.parts.into_iter().flatten().flatten().collect())
     }
 
-    /// Discards the parts of an answer.
-    pub(super) fn forget(&mut self, request: u16) {
+    /// Discards what has come of the answer to a request.
+    pub(super) fn discard(&mut self, request: u16) {
         if !self.partial.is_empty() {
             self.partial.retain(|it| it.request != request);
         }

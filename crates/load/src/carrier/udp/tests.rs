@@ -1,4 +1,5 @@
-//! Datagrams in any order, lost and repeated.
+//! Tests of matching datagrams to requests, when datagrams come in any order, are lost or are
+//! duplicated.
 
 use proptest::prelude::*;
 use workload::{Op, Request};
@@ -6,7 +7,7 @@ use workload::{Op, Request};
 use super::*;
 use crate::wire::{Meta, Outcome, Text};
 
-/// Outstanding gets with the opaque tokens 100, 101, … and as many datagram numbers from 0.
+/// `count` outstanding gets, with the opaque tokens 100, 101, … and the request numbers 0, 1, ….
 fn outstanding<W: Wire>(count: u16) -> Answers<W> {
     let mut answers = Answers::new(usize::from(count));
     for number in 0..count {
@@ -18,25 +19,28 @@ fn outstanding<W: Wire>(count: u16) -> Answers<W> {
     answers
 }
 
+/// A datagram with a frame header of these fields.
 fn datagram(request: u16, number: u16, total: u16, payload: &[u8]) -> Vec<u8> {
     let words = [request, number, total, 0];
     let header = words.into_iter().flat_map(u16::to_be_bytes);
     header.chain(payload.iter().copied()).collect()
 }
 
-/// The datagrams of a hit whose answer is cut in `total` pieces.
+/// The datagrams of an answer with a value, cut into at most `total` pieces.
 fn hit(request: u16, total: u16) -> Vec<Vec<u8>> {
     let value = vec![b'x'; 40 + usize::from(request)];
     let head = format!("VALUE key 0 {}\r\n", value.len());
-    let whole = [head.as_bytes(), &value, b"\r\nEND\r\n"].concat();
-    let piece_len = whole.len().div_ceil(usize::from(total));
-    let pieces: Vec<&[u8]> = whole.chunks(piece_len).collect();
+    let answer = [head.as_bytes(), &value, b"\r\nEND\r\n"].concat();
+    let piece_len = answer.len().div_ceil(usize::from(total));
+    let pieces: Vec<&[u8]> = answer.chunks(piece_len).collect();
     let total = pieces.len() as u16;
     let frame = |(number, piece): (u16, &&[u8])| datagram(request, number, total, piece);
     (0..).zip(&pieces).map(frame).collect()
 }
 
-/// Some datagrams with their requests, in some order; any may be missing or repeated.
+/// For each of several requests, the number of datagrams of its answer. Then a sequence of received
+/// datagrams, each with the number of its request. The sequence has any order; any datagram may be
+/// missing or duplicated.
 fn arrivals() -> impl Strategy<Value = (Vec<usize>, Vec<(u16, Vec<u8>)>)> {
     proptest::collection::vec(1_u16..6, 1..8).prop_flat_map(|totals| {
         let answers: Vec<Vec<Vec<u8>>> = (0..)
@@ -57,7 +61,7 @@ fn arrivals() -> impl Strategy<Value = (Vec<usize>, Vec<(u16, Vec<u8>)>)> {
 
 proptest! {
     #[test]
-    fn every_request_has_at_most_one_answer((lens, arrived) in arrivals()) {
+    fn only_the_last_missing_datagram_completes_an_answer((lens, arrived) in arrivals()) {
         let mut answers = outstanding::<Text>(lens.len() as u16);
         let mut seen: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lens.len()];
         let mut answered = vec![0; lens.len()];
@@ -84,30 +88,31 @@ proptest! {
             prop_assert_eq!(answers.late_or_duplicate - before, u64::from(!is_new));
         }
         prop_assert!(answered.iter().all(|&count| count <= 1));
-        let open = answered.iter().filter(|&&count| count == 0).count();
-        prop_assert_eq!(answers.in_flight.len(), open);
+        let unanswered = answered.iter().filter(|&&count| count == 0).count();
+        prop_assert_eq!(answers.in_flight.len(), unanswered);
         prop_assert_eq!(answers.late_or_duplicate, ignored);
         prop_assert_eq!(answers.malformed, 0);
     }
 
     #[test]
-    fn any_bytes_are_ignored_or_answer_one_request(
+    fn any_datagram_is_ignored_or_answers_one_request(
         datagrams in proptest::collection::vec(
             (0_u16..4, 0_u16..4, 0_u16..4, proptest::collection::vec(any::<u8>(), 0..40)),
             0..40,
         )
     ) {
         let mut answers = outstanding::<Text>(4);
-        let mut open = 4;
+        let mut unanswered = 4;
         for (request, number, total, payload) in datagrams {
-            open -= usize::from(answers.accept(&datagram(request, number, total, &payload)).is_some());
-            prop_assert_eq!(answers.in_flight.len(), open);
+            let answer = answers.accept(&datagram(request, number, total, &payload));
+            unanswered -= usize::from(answer.is_some());
+            prop_assert_eq!(answers.in_flight.len(), unanswered);
         }
     }
 }
 
 #[test]
-fn an_answer_after_the_time_out_is_ignored_and_counted() {
+fn answer_after_the_time_out_is_ignored_and_counted() {
     let mut answers = outstanding::<Text>(2);
     let parts = hit(0, 3);
     assert!(answers.accept(&parts[0]).is_none());
@@ -121,7 +126,7 @@ fn an_answer_after_the_time_out_is_ignored_and_counted() {
 }
 
 #[test]
-fn an_answer_with_the_token_of_another_request_is_none() {
+fn answer_with_the_token_of_another_request_is_ignored_and_counted() {
     let mut answers = outstanding::<Meta>(2);
     assert!(answers.accept(&datagram(0, 0, 1, b"EN O101\r\n")).is_none());
     assert_eq!(answers.malformed, 1);
@@ -130,7 +135,7 @@ fn an_answer_with_the_token_of_another_request_is_none() {
 }
 
 #[test]
-fn datagrams_that_are_no_frames_are_counted() {
+fn datagrams_without_a_valid_header_are_ignored_and_counted() {
     let mut answers = outstanding::<Text>(1);
     for junk in [
         b"END\r\n".to_vec(),
@@ -143,10 +148,10 @@ fn datagrams_that_are_no_frames_are_counted() {
     assert_eq!((answers.malformed, answers.in_flight.len()), (4, 1));
 }
 
-/// As memcached 1.6.18 sends the answer to a multiget: several datagrams that each claim to be the
-/// only one.
+/// memcached 1.6.18 sends such answers to a multiget: several datagrams, each with a header that
+/// says it is the only one.
 #[test]
-fn an_answer_that_cannot_be_read_is_an_error() {
+fn answer_that_cannot_be_parsed_counts_as_an_error() {
     for payload in [
         b"VALUE a 0 1\r\nx\r\n".as_slice(),
         b"END\r\nEND\r\n",
