@@ -1,7 +1,8 @@
-//! Merges the summaries of the parts of a run, without loss.
+//! Merges the summaries of the parts of a run into the summary of the run.
 //!
-//! Counts, rates and mean numbers outstanding add up, because the parts have the same interval. So
-//! do histograms, bucket by bucket: percentiles are read from the merged histogram, never averaged.
+//! All parts measure the same interval. Therefore the run's counts, rates and mean numbers of
+//! outstanding requests are the sums of those of the parts. Histograms are added bucket by bucket.
+//! Percentiles are read from the merged histogram, never averaged.
 
 use measure::{Histogram, HistogramError};
 
@@ -11,13 +12,13 @@ use crate::summary::{
     CarrierSummary, Failures, LatencyDistribution, OperationSummary, SCHEMA, Summary,
 };
 
-/// Why summaries are not parts of one run.
+/// The reason why summaries cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// There are none.
+    /// There is no summary to merge.
     #[error("there is no part")]
     Empty,
-    /// Parts of different runs.
+    /// The summaries belong to different runs.
     #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
     Different,
     /// A part of a script.
@@ -32,11 +33,12 @@ pub enum MergeError {
 }
 
 impl Summary {
-    /// The summary of a run from those of its parts. What was observed of the server and the
-    /// machine, agents and measuring clients are not merged.
+    /// Merges the summaries of the parts of a run into the summary of the run. The result has no
+    /// observations of the server or the machine, no agents and no measuring client: these fields
+    /// are empty.
     ///
     /// # Errors
-    /// The summaries are not those of parts of one run.
+    /// The summaries are not of parts of one run, or a histogram is damaged.
     pub fn merge(parts: &[Self]) -> Result<Self, MergeError> {
         let first = parts.first().ok_or(MergeError::Empty)?;
         let is_same = |part: &Self| {
@@ -55,7 +57,8 @@ impl Summary {
             let some: Vec<f64> = parts.iter().filter_map(of).collect();
             (!some.is_empty()).then(|| some.iter().sum())
         };
-        // Every part has the same number of threads.
+        // Every part has the same number of threads, so a mean over all threads of the run is the
+        // mean of the parts' means.
         let mean = |of: fn(&Self) -> f64| sum(of) / parts.len() as f64;
         let distributions = |of: fn(&Self) -> Option<&LatencyDistribution>| {
             let some: Vec<_> = parts.iter().filter_map(of).collect();
@@ -118,7 +121,8 @@ impl Failures {
 }
 
 impl OperationSummary {
-    /// The operations of all parts. Not every part has every one.
+    /// Merges the operations of all parts by their names. An operation that did not occur in a
+    /// part is absent from its summary.
     fn merge_all(parts: &[Summary]) -> Result<Vec<Self>, MergeError> {
         let all = parts.iter().flat_map(|part| &part.operations);
         let is_known = |it: &Self| Op::ALL.iter().any(|op| op.name() == it.operation);
@@ -155,7 +159,8 @@ impl OperationSummary {
 }
 
 impl CarrierSummary {
-    /// The carrier of all parts, which is the same.
+    /// Merges the carriers of all parts, which must have the same name and time-out. None: the
+    /// parts used persistent connections.
     fn merge(parts: &[Summary]) -> Result<Option<Self>, MergeError> {
         let mut carriers = parts.iter().map(|part| part.carrier.as_ref());
         let mut merged = carriers.next().flatten().cloned();
@@ -196,6 +201,8 @@ impl LatencyDistribution {
         if parts.iter().any(|part| percentiles(part) != wanted) {
             return Err(MergeError::Different);
         }
+        // A part's `hdr` contains its censored requests too, and `with_censored` takes them
+        // separately.
         match all.subtract(&censored) {
             true => Ok(Self::with_censored(&all, &censored, &wanted)),
             false => Err(MergeError::Censored),
@@ -211,7 +218,8 @@ mod tests {
 
     const PERCENTILES: [f64; 4] = [0.0, 50.0, 99.0, 100.0];
 
-    /// Samples of a part: answered response times, and lower bounds of censored ones.
+    /// The samples of a part: the response times of answered requests, and the lower bounds of
+    /// censored requests.
     type Samples = (Vec<u64>, Vec<u64>);
 
     fn histogram(values: &[u64]) -> Histogram {
@@ -220,7 +228,7 @@ mod tests {
         histogram
     }
 
-    /// An operation that has all samples.
+    /// Returns the summary of an operation to which all samples belong.
     fn operation(op: Op, (answered, censored): &Samples) -> OperationSummary {
         let (answers, bounds) = (histogram(answered), histogram(censored));
         let (answered, censored) = (answered.len() as u64, censored.len() as u64);
@@ -262,7 +270,7 @@ mod tests {
         let second = has_second.then(|| operation(Op::Cas, samples));
         let answered = answered.len() as u64;
         let censored = censored.len() as u64;
-        // Sums of eighths are exact, so that they do not depend on the order.
+        // Sums of eighths are exact in binary, so they do not depend on the order of addition.
         let eighths = answered as f64 / 8.0;
         Summary {
             schema: SCHEMA.to_owned(),
@@ -327,10 +335,11 @@ mod tests {
     }
 
     proptest! {
-        // A case serialises some twenty histograms.
+        // A case is slow because it serialises some twenty histograms.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The summary of all samples, however they are divided into parts.
+        /// However the samples are divided into parts, the merged summary is the summary of one
+        /// part that has all samples.
         #[test]
         fn a_merged_summary_is_that_of_all_samples(
             parts in prop::collection::vec(samples(), 1..6),

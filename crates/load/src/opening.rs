@@ -1,8 +1,9 @@
 //! Opens many connections without overflowing the server's listen queue.
 //!
-//! A connection counts as open when the server has answered `version` on it. Only then is it
-//! certain that the connection has left the listen queue. The number of connections in progress is
-//! bounded, so the queue does not overflow, however slowly the server accepts.
+//! A connection that is established may still be in the listen queue, because the kernel completes
+//! the handshake before the server accepts. Therefore a connection counts as open only when the
+//! server has answered `version` on it. The number of connections that are not yet open is bounded,
+//! so the queue does not overflow even if the server accepts slowly.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +22,7 @@ use crate::limits::{
     EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
-/// Raises the limit of open files, so that the process can open `connections` more.
+/// Raises the process's limit of open files so that `connections` can be opened.
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     let needed = u64::from(connections) + OPEN_FILES_RESERVE;
     let limit = raise_open_files(needed);
@@ -36,7 +37,7 @@ pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     }
 }
 
-/// The target of a connection.
+/// Returns the target of a connection: connections are assigned to the targets round-robin.
 pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
     &targets[connection as usize % targets.len()]
 }
@@ -46,17 +47,19 @@ pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
 pub(crate) struct Share {
     /// The number of the first connection.
     pub(crate) first: u32,
-    /// Number of connections.
+    /// The number of connections of the thread.
     pub(crate) count: u32,
-    /// Connections of the run, over all threads.
+    /// The number of connections of the run, over all threads.
     pub(crate) all: u32,
-    /// Maximum number of connections in progress at any time.
+    /// Maximum number of connections that the thread opens concurrently.
     pub(crate) concurrent_max: usize,
 }
 
 /// Opens a share of the connections and registers each with `poll` for reading. The token of a
-/// connection is its index in the share and in the result. Fails within a second once `stop` is
-/// set.
+/// connection is its index in the share and in the result.
+///
+/// # Errors
+/// A connection cannot be opened, or `stop` was set (noticed within a second).
 pub(crate) fn open(
     targets: &[Target],
     poll: &Poll,
@@ -107,7 +110,7 @@ pub(crate) fn open(
     Ok(streams.collect())
 }
 
-/// The opening of one connection.
+/// The progress of opening one connection.
 #[derive(Default)]
 struct Attempt {
     stage: Stage,
@@ -115,19 +118,19 @@ struct Attempt {
     count: u32,
 }
 
-/// The stage of an attempt. Times are those of the monotonic clock.
+/// The stage of opening a connection. Times are those of the monotonic clock.
 enum Stage {
-    /// The next attempt starts at `not_before_ns` or later.
+    /// The connection is in `to_start`. The next attempt starts at `not_before_ns` or later.
     ToStart { not_before_ns: u64 },
-    /// The connection is being established.
+    /// The connection is being established since `started_ns`.
     Connecting { stream: Stream, started_ns: u64 },
-    /// `version` was sent, and its answer is awaited.
+    /// The connection is established, `version` was sent, and its answer has not arrived.
     AwaitingVersion {
         stream: Stream,
         reader: ReplyReader,
         started_ns: u64,
     },
-    /// The server has answered.
+    /// The server has answered `version`.
     Open(Stream),
 }
 
@@ -141,11 +144,14 @@ struct Opening<'a> {
     targets: &'a [Target],
     poll: &'a Poll,
     first: u32,
+    /// The number of the share's first connection in the run.
     all: u32,
+    /// The number of connections of the run, for an error message.
     attempts: Vec<Attempt>,
     to_start: VecDeque<u32>,
     in_progress: usize,
     open: u32,
+    /// The number of connections in the stages `Connecting` and `AwaitingVersion`.
 }
 
 impl Opening<'_> {
@@ -192,7 +198,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Takes the next step of a connection whose socket is ready.
+    /// Takes the next step of a connection whose socket is ready: sends `version` when the
+    /// connection is established, and reads the answer when it arrives.
     fn advance(&mut self, connection: u32) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         match std::mem::take(&mut attempt.stage) {
@@ -226,7 +233,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Reads the answer to `version`.
+    /// Reads the answer to `version`. The connection is open once the answer is complete.
     fn read_version(
         &mut self,
         connection: u32,
@@ -287,8 +294,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Schedules another attempt after a backoff. Fails if another attempt cannot succeed, or if
-    /// this was the last one.
+    /// Schedules another attempt after a backoff that doubles with each attempt. Fails if another
+    /// attempt cannot succeed, or if this was the last of [`OPENING_ATTEMPTS_MAX`].
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();
@@ -319,6 +326,7 @@ impl Opening<'_> {
         let now_ns = monotonic_ns();
         for (connection, attempt) in (0..).zip(&self.attempts) {
             let is_overdue =
+    /// Fails if a connection has been in progress for longer than [`OPENING_TIMEOUT_NS`].
                 |started_ns: u64| now_ns.saturating_sub(started_ns) > OPENING_TIMEOUT_NS;
             let target = || self.target(connection);
             match attempt.stage {
@@ -344,8 +352,9 @@ impl Opening<'_> {
 
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
-        // Some spare connections, for monitoring during the run.
+        // The advice includes 64 spare connections, for clients that monitor the server meanwhile.
         Error::TooManyConnections {
+    /// Returns the error of a target that has reached its connection limit.
             target: self.target(connection),
             wanted,
             enough: wanted + 64,

@@ -1,8 +1,8 @@
-//! The part of a run's connections that one process opens.
+//! The division of a run's connections into parts. Each part is opened by one process.
 //!
-//! The parts of a run are ranges of connection numbers. A connection has the same requests, at the
-//! same intended times and to the same target, in whichever part it is
-//! ([`workload::Demand::schedule_of`]), so the parts together are exactly the run.
+//! A part is a range of connection numbers. The number of a connection determines its requests,
+//! their intended times ([`workload::Demand::schedule_of`]) and its target. They do not depend on
+//! the part, so all parts together offer exactly the load of the undivided run.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::limits::PARTS_MAX;
 
-/// One of the parts of a run.
+/// A part of a run: a range of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// The number of the part, below [`PARTS_MAX`].
     pub number: u32,
-    /// The number of its first connection.
+    /// The number of the part's first connection.
     pub first: u32,
-    /// Its connections.
+    /// The number of connections of the part.
     pub count: u32,
 }
 
 impl Part {
-    /// All connections of a run.
+    /// Returns the only part of an undivided run, which has all connections.
     #[must_use]
     pub fn whole(config: &Config) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Part {
         }
     }
 
-    /// `parts` parts of almost equal size that together have each of the connections once.
+    /// Divides `connections` into `parts` parts. Their sizes differ by at most one connection.
     #[must_use]
     pub fn split(connections: u32, parts: u32) -> Vec<Self> {
         let part = |number| {
@@ -48,29 +48,29 @@ impl Part {
         (0..parts).map(part).collect()
     }
 
-    /// The numbers of its connections.
+    /// Returns the numbers of the part's connections.
     #[must_use]
     pub fn range(&self) -> Range<u32> {
         self.first..self.first.saturating_add(self.count)
     }
 
-    /// The numbers of the connections of one of `threads` threads.
+    /// Returns the numbers of the connections that thread `thread` of `threads` opens.
     pub(crate) fn of_thread(&self, thread: u32, threads: u32) -> Range<u32> {
         let Range { start, end } = portion(self.count, threads, thread);
         self.first + start..self.first + end
     }
 
-    /// The rate of the part's connections in a run at `rate_rps`.
+    /// Returns the part's share of the run's rate `rate_rps`.
     pub(crate) fn rate_rps(&self, config: &Config, rate_rps: f64) -> f64 {
         rate_rps * (f64::from(self.count) / f64::from(config.connections))
     }
 
-    /// Whether the part has the run's saturating connections, which are all in the first part.
+    /// Whether the part opens saturating connections. The first part opens all those of the run.
     pub(crate) fn is_saturating(&self, config: &Config) -> bool {
         self.number == 0 && config.saturating_connections > 0
     }
 
-    /// The connections to open: with the saturating ones, if the part has them.
+    /// Returns the number of connections that the part opens, saturating ones included.
     pub(crate) fn all_connections(&self, config: &Config) -> u32 {
         match self.is_saturating(config) {
             true => self.count + config.saturating_connections,
@@ -78,7 +78,8 @@ impl Part {
         }
     }
 
-    /// Whether the numbers are those of a part of such a run with a connection for every thread.
+    /// Whether this can be a part of a run with these settings: its number and its connections are
+    /// within the bounds of the run, and it has at least one connection for each thread.
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let end = self.first.checked_add(self.count);
         self.number < PARTS_MAX
@@ -87,10 +88,11 @@ impl Part {
     }
 }
 
-/// Portion `number` of `all` divided into `portions`.
+/// Divides the numbers from 0 to `all` into `portions` consecutive ranges, and returns range
+/// `number`.
 fn portion(all: u32, portions: u32, number: u32) -> Range<u32> {
     let start = |number: u32| {
-        // At most `all`.
+        // The quotient is at most `all`, so it fits in 32 bits.
         (u64::from(number) * u64::from(all) / u64::from(portions)) as u32
     };
     start(number)..start(number + 1)

@@ -1,11 +1,11 @@
-//! Requests from a script: lines read by a thread of their own, with bounded memory.
+//! Requests from a script. A separate thread reads the lines.
 //!
 //! ```text
 //! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
 //! ```
 //!
-//! All requests of a key go over one connection, so they stay in order. The reader waits while a
-//! channel is full, so a script of any length takes the same memory.
+//! All requests for a key go over one connection, so they stay in the order of the script. The
+//! reader waits while a channel is full, so memory is bounded whatever the length of the script.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,31 +27,33 @@ use crate::summary::ScriptSummary;
 pub(crate) struct Scripted {
     /// From the beginning of the load. In closed loop 0.
     pub(crate) intended_ns: u64,
+    /// The number of the connection that sends it.
     pub(crate) connection: u32,
     pub(crate) op: Op,
     pub(crate) item: ScriptItem,
 }
 
-/// What a request of a script is about.
+/// The keys, the value length and the TTL of a request of a script.
 #[derive(Debug)]
 pub(crate) struct ScriptItem {
-    /// The key, or several with spaces between them.
+    /// The key, or the keys of a multiget with spaces between them.
     pub(crate) keys: Box<[u8]>,
     pub(crate) key_count: u16,
     pub(crate) value_len: u32,
     pub(crate) ttl_s: u32,
 }
 
-/// The items of requests that are in a queue or outstanding. A request's record is the number of
-/// its item.
+/// The items of all script requests of a thread that are queued or outstanding. The record number
+/// of such a request is the index of its item.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptItems {
     items: Vec<Option<ScriptItem>>,
+    /// The indices of `items` that are unused.
     free: Vec<u32>,
 }
 
 impl ScriptItems {
-    /// Adds an item; returns the request for it.
+    /// Stores an item and returns a request that refers to it.
     pub(crate) fn insert(&mut self, op: Op, item: ScriptItem) -> Request {
         let (ttl_s, keys) = (item.ttl_s, item.key_count);
         let index = match self.free.pop() {
@@ -70,7 +72,7 @@ impl ScriptItems {
         }
     }
 
-    /// The keys of a request, with spaces between them, and the length of its value.
+    /// Returns the keys of a request, with spaces between them, and the length of its value.
     pub(crate) fn keys_and_value_len(&self, request: &Request) -> (&[u8], usize) {
         let item = self.items.get(request.record as usize);
         match item.and_then(Option::as_ref) {
@@ -79,7 +81,7 @@ impl ScriptItems {
         }
     }
 
-    /// Removes the item of a request that is over.
+    /// Removes the item of a request that was answered, failed or given up.
     pub(crate) fn remove(&mut self, request: &Request) {
         let item = self.items.get_mut(request.record as usize);
         if item.and_then(Option::take).is_some() {
@@ -88,18 +90,18 @@ impl ScriptItems {
     }
 }
 
-/// The requests of a script for one thread.
+/// The script requests of one generator thread.
 pub(crate) struct ScriptSource {
     batches: Receiver<Vec<Scripted>>,
     received: VecDeque<Scripted>,
     /// The script has ended, and all its requests are received.
     ended: bool,
-    /// Requests have intended times.
+    /// The loop is open, so requests have intended times.
     pub(crate) open: bool,
 }
 
 impl ScriptSource {
-    /// Receives what the reader has ready, if everything before it is taken.
+    /// Receives the next batch without waiting, if all requests of the last one are taken.
     fn receive(&mut self) {
         if !self.received.is_empty() || self.ended {
             return;
@@ -111,8 +113,8 @@ impl ScriptSource {
         }
     }
 
-    /// The intended time of the next request, from the beginning of the load. None: the reader has
-    /// none ready.
+    /// Returns the intended time of the next request, from the beginning of the load. None: the
+    /// reader has sent no further request yet, or the script has ended.
     pub(crate) fn next_ns(&mut self) -> Option<u64> {
         self.receive();
         self.received.front().map(|it| it.intended_ns)
@@ -124,7 +126,7 @@ impl ScriptSource {
         self.received.pop_front()
     }
 
-    /// Whether all requests were taken.
+    /// Whether the reader has ended and all its requests were taken.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ended && self.received.is_empty()
     }
@@ -132,17 +134,18 @@ impl ScriptSource {
 
 /// A script that is being read.
 pub(crate) struct Script {
-    /// The source of each thread.
+    /// The source of each generator thread, by thread number.
     pub(crate) sources: Vec<ScriptSource>,
     pub(crate) report: ScriptReport,
 }
 
-/// The counts of a script, while it is read.
+/// The counts of a script. The reader updates them while it reads.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptReport(Arc<Mutex<ScriptSummary>>);
 
 impl ScriptReport {
     pub(crate) fn summary(&self) -> ScriptSummary {
+    /// Returns a copy of the counts so far.
         self.with(|summary| summary.clone())
     }
 
@@ -190,7 +193,8 @@ impl Script {
             end_ns: config.warmup_ns + config.duration_ns,
             report: report.clone(),
         };
-        // The thread is not joined: it may wait for input when the run is over.
+        // The thread is never joined, because it may still block in a read (from a pipe) when the
+        // run is over.
         thread::Builder::new()
             .name("load-script".to_owned())
             .spawn(move || reader.run(BufReader::new(input)))
@@ -199,9 +203,9 @@ impl Script {
     }
 }
 
-/// The intended times of a script's lines.
+/// Computes the intended times of a script's lines.
 struct Pace {
-    /// None: closed loop.
+    /// The intended times of lines without a time. None: closed loop.
     arrivals: Option<Arrivals>,
     /// The time of the first line that has one.
     zero_ns: Option<u64>,
@@ -231,8 +235,9 @@ impl Pace {
         })
     }
 
-    /// The intended time of a line: its own, from the first line's, or the next of the arrival
-    /// process; never before that of the line above.
+    /// Returns the intended time of the next line, from the beginning of the load. `at_ns` is the
+    /// time in the line itself. A line without a time gets the next time of the arrival process.
+    /// The result is never earlier than the intended time of the line before.
     fn next_ns(&mut self, at_ns: Option<u64>) -> u64 {
         let Some(arrivals) = &mut self.arrivals else {
             return 0;
@@ -246,7 +251,7 @@ impl Pace {
     }
 }
 
-/// Reads the lines and divides them among the threads.
+/// Reads the lines and distributes their requests to the generator threads.
 struct ScriptReader {
     connections: u32,
     value_len_max: u32,
@@ -255,7 +260,7 @@ struct ScriptReader {
     /// The requests of each thread that are not yet sent to it.
     pending: Vec<Vec<Scripted>>,
     pace: Pace,
-    /// Requests intended later are no part of the run.
+    /// The end of the load. The reader stops at the first request intended at this time or later.
     end_ns: u64,
     report: ScriptReport,
 }
@@ -282,7 +287,8 @@ impl ScriptReader {
                     break false;
                 }
             }
-            // A script that comes slowly from a pipe must not wait for a full batch.
+            // The next read may block, for example on a pipe. Lines already read must not wait for
+            // it until their batch is full.
             if input.buffer().is_empty() && !self.send_all() {
                 break false;
             }
@@ -291,7 +297,9 @@ impl ScriptReader {
         self.report.with(|report| report.ended = ended);
     }
 
-    /// Adds the request of a line. False: no further line is needed.
+    /// Adds the request of a line to its thread's batch, and sends the batch if it is full. Returns
+    /// false if the reader can stop: the request lies after the end of the load, or the thread has
+    /// ended. The error says what is wrong with the line.
     fn add(&mut self, line: &[u8]) -> Result<bool, String> {
         let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
         let Some(parsed) = parsed else {
@@ -313,6 +321,7 @@ impl ScriptReader {
         let connection = (product >> 32) as u32;
         let thread = self.first_of.partition_point(|&first| first <= connection) - 1;
         let pending = &mut self.pending[thread];
+        // Scales the hash, which is below 2³², to a connection number below `connections`.
         pending.push(Scripted {
             intended_ns,
             connection,
@@ -328,11 +337,11 @@ impl ScriptReader {
             return Ok(true);
         }
         let batch = std::mem::take(pending);
-        // The send fails when the thread has ended.
+        // The send waits while the channel is full, and fails when the thread has ended.
         Ok(self.senders[thread].send(batch).is_ok())
     }
 
-    /// Sends the incomplete batches. False: a thread has ended.
+    /// Sends the incomplete batches. Returns false if a thread has ended.
     fn send_all(&mut self) -> bool {
         let each = self.pending.iter_mut().zip(&self.senders);
         let mut full = each.filter(|(pending, _)| !pending.is_empty());
@@ -345,6 +354,7 @@ impl ScriptReader {
             if report.faults.len() < SCRIPT_FAULTS_MAX {
                 report.faults.push(format!("line {number}: {fault}"));
             }
+    /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
         });
     }
 }
@@ -355,10 +365,12 @@ enum Line {
     End,
 }
 
-/// Reads a line into `line`; of one that is too long, the rest is skipped.
+/// The result of reading a line.
+/// Reads a line into `line`. If the line is too long, its rest is read and dropped.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
     let most = SCRIPT_LINE_LEN_MAX as u64 + 1;
+    /// The input has ended.
     if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
         return Ok(Line::End);
     }
@@ -378,7 +390,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     }
 }
 
-/// FNV-1a (Fowler, Noll & Vo), with a final mix: its high bits choose the connection.
+/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), then a multiplication. The high bits of
+/// the hash choose the connection, and the multiplication mixes the low bits into them.
 fn hash(key: &[u8]) -> u32 {
     let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
     let hash = key.iter().fold(2_166_136_261, fnv);

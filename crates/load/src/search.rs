@@ -1,8 +1,8 @@
 //! The search for the sustained throughput: the highest offered rate that keeps latency objectives.
 //!
-//! Each trial is a [`run()`] at a rate that [`measure::Search`] names, with a schedule of its own
-//! and the same records. [`judge()`] turns its summary into a verdict. This module makes the trials
-//! and collects the result.
+//! [`measure::Search`] chooses the rate of each trial. A trial is a [`run()`] at this rate. All
+//! trials use the same records, but each has a different schedule. [`judge()`] turns the summary of
+//! the trial into a verdict. This module makes the trials and collects the result.
 
 mod judge;
 mod objective;
@@ -23,26 +23,28 @@ use crate::run::run;
 use crate::second::Second;
 use crate::summary::Summary;
 
-/// The version of the JSON schema of [`Searched`].
+/// The version of the JSON schema of [`SearchResult`].
 pub const SCHEMA: &str = "curtail.search/1";
 
-/// The settings of a search. Those of its trials are a [`Config`], whose rate is the first.
+/// The settings of a search. The settings of its trials are a [`Config`]; its rate is the rate of
+/// the first trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchConfig {
-    /// What a trial must keep.
+    /// The criteria that a trial must keep.
     pub criteria: Criteria,
-    /// Trials at most.
+    /// The maximum number of trials.
     pub trials_max: usize,
-    /// The wanted width of the interval, as a share of its lower end.
+    /// The width of the interval at which the search ends, as a share of the interval's lower end.
     pub resolution: f64,
     /// The confidence of the interval.
     pub confidence: f64,
 }
 
 impl SearchConfig {
-    /// The defaults: at most 0.1 % failures, 40 trials, an interval of 10 % at 95 % confidence. A
-    /// search of a quiet server takes some 25 trials; with 40, nearly all noisy ones end with an
-    /// interval too (simulations in `crates/measure/src/search/tests.rs`).
+    /// Returns the default settings for these objectives: at most 0.1 % failures, at most 40
+    /// trials, and an interval of 10 % at 95 % confidence. A search of a server with little noise
+    /// takes some 25 trials. In 40 trials, nearly all searches of noisy servers find an interval
+    /// too, as shown by the simulations in `crates/measure/src/search/tests.rs`.
     #[must_use]
     pub fn new(objectives: Vec<Objective>) -> Self {
         Self {
@@ -62,18 +64,18 @@ impl SearchConfig {
 pub struct Searched {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The objectives, such as `p99 ≤ 500 µs`.
+    /// The objectives as text, such as `p99 ≤ 500 µs`.
     pub objectives: Vec<String>,
-    /// The greatest share of failures.
+    /// The greatest share of requests that may fail.
     pub failures_max: f64,
     /// The settings of the search.
     pub options: SearchOptions,
-    /// The answer.
+    /// The sustained throughput.
     pub sustained: Sustained,
-    /// What breaks first: the criterion that is exceeded most in most of the broken trials near the
-    /// answer. None without a broken trial.
+    /// The criterion that limits the throughput. In most broken trials near the sustained
+    /// throughput, this criterion is exceeded by the greatest factor. None: no trial is broken.
     pub binding: Option<String>,
-    /// Share of the records resident after the prefill. None without a prefill.
+    /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
     /// Every trial, in order.
     pub trials: Vec<SearchedTrial>,
@@ -86,22 +88,22 @@ pub struct SearchedTrial {
     pub number: usize,
     /// The offered rate.
     pub rate_rps: f64,
-    /// How long it took, from opening connections to the end.
+    /// The duration of the trial, from the opening of its connections to its end.
     pub elapsed_ns: u64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Its reasons. None for a run that failed.
+    /// The reasons of the verdict. None: the run failed.
     pub judgement: Option<Judgement>,
-    /// Why the run failed.
+    /// Why the run failed. None: it did not fail.
     pub error: Option<String>,
-    /// What was measured.
+    /// The measurements. None: the run failed.
     pub summary: Option<Summary>,
 }
 
-/// What happens during a search.
+/// An event of a search in progress.
 #[derive(Debug, Clone, Copy)]
 pub enum SearchEvent<'a> {
-    /// A trial begins: its number and its rate.
+    /// A trial begins. The fields are its number and its rate in requests per second.
     Begin(usize, f64),
     /// A second of the trial has passed.
     Second(&'a Second),
@@ -112,8 +114,9 @@ pub enum SearchEvent<'a> {
 /// Searches for the sustained throughput.
 ///
 /// # Errors
-/// A setting is invalid, or the first trial fails for a reason that no rate changes. Later failures
-/// are results: they are recorded as trials.
+/// A setting is invalid, or the first run fails for another reason than the loss of all its
+/// connections. Such a reason does not depend on the rate. Later failures are not errors of the
+/// search: each is recorded as a failed trial.
 pub fn search(
     config: &Config,
     search_config: &SearchConfig,
@@ -130,6 +133,7 @@ pub fn search(
         let mut config = config.clone();
         config.rate = Rate::PerSecond(rate_rps);
         config.repeat = number as u64;
+        // The same seed with another repeat: the same records, but another schedule.
         let started_ns = monotonic_ns();
         let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
         let elapsed_ns = monotonic_ns() - started_ns;
@@ -175,6 +179,8 @@ fn time_left_ns(search: &Search, trials: &[SearchedTrial]) -> u64 {
 
 fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
     let objectives = &search_config.criteria.objectives;
+/// Returns the options of the search for the next rate. The lowest rate to try is the rate at which
+/// a trial has enough requests to judge every objective.
     if objectives.is_empty() || objectives.len() > OBJECTIVES_MAX {
         let count = objectives.len();
         let fault = format!("{count} latency objectives; give 1 to {OBJECTIVES_MAX}");
@@ -223,6 +229,7 @@ impl SearchedTrial {
     fn failed(number: usize, rate_rps: f64, elapsed_ns: u64, error: &Error) -> Self {
         Self {
             number,
+    /// Returns a trial whose run failed.
             rate_rps,
             elapsed_ns,
             verdict: Verdict::Failed,
@@ -262,7 +269,7 @@ impl Searched {
         self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()
     }
 
-    /// Whether the server's throughput may be higher than any rate that was tried.
+    /// Whether the server may sustain a higher rate than the search could show.
     #[must_use]
     pub fn is_lower_bound(&self) -> bool {
         let end = self.sustained.end;

@@ -1,4 +1,4 @@
-//! The text output of a run: a line per second and a table at the end.
+//! The text output of a run: a line for each second, and a table at the end.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::second::Second;
 use crate::summary::{LatencyDistribution, Loop, OperationSummary, Summary};
 use crate::units::{show_duration, show_rate};
 
-/// The column headers of [`second_line`].
+/// Returns the column headers of [`second_line`].
 #[must_use]
 pub fn second_header() -> String {
     format!(
@@ -20,7 +20,7 @@ pub fn second_header() -> String {
     )
 }
 
-/// The line of one second of a run. Notes on unusual events follow the columns.
+/// Returns the line of one second of a run. Notes on unusual events follow the columns.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
     let slip = second
@@ -63,7 +63,7 @@ pub fn second_line(second: &Second) -> String {
     line
 }
 
-/// The result of a prefill, on one line.
+/// Returns the result of a prefill, on one line.
 #[must_use]
 pub fn prefill_line(prefill: &Prefill) -> String {
     let mut line = format!(
@@ -75,16 +75,17 @@ pub fn prefill_line(prefill: &Prefill) -> String {
         prefill.sampled,
     );
     if prefill.counters > 0 {
+        // Writing into a String cannot fail.
         let _ = write!(line, "; {} counters", prefill.counters);
     }
     if prefill.refused > 0 {
-        // Writing into a String cannot fail.
         let _ = write!(line, "; {} refused", prefill.refused);
     }
     line
 }
 
-/// The final table: latencies at the summary's percentiles, then the counts and the checks.
+/// Returns the table at the end of a run: latencies at the summary's percentiles, then the
+/// operations, the counts and the checks. The table of a measuring client follows.
 #[must_use]
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
@@ -108,7 +109,7 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
-/// The title of the measuring client's table.
+/// Returns the title of the measuring client's table.
 fn client_line(load: &Summary, client: &MeasuringReport) -> String {
     format!(
         "measuring client: {} connections, depth {}, beside a load of {}/s",
@@ -155,7 +156,7 @@ fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     line
 }
 
-/// A latency, preceded by `≥` if it is a lower bound.
+/// Returns a latency as text, preceded by `≥` if it is a lower bound.
 fn show_bounded(latency: Bounded) -> String {
     let sign = if latency.is_lower_bound { "≥" } else { "" };
     format!("{sign}{}", show_duration(latency.value_ns))
@@ -287,7 +288,7 @@ fn failures_line(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// The table of operations, if there are others than get and set.
+/// Returns the table of operations. It is empty if get and set are the only operations.
 fn operation_lines(summary: &Summary) -> Vec<String> {
     let is_plain = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
     if summary.operations.iter().all(is_plain) {
@@ -334,7 +335,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows).collect()
 }
 
-/// A percentile of a distribution, if it has this one.
+/// Returns a percentile of a distribution as text, or `-` if the distribution does not list it.
 fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     let mut percentiles = distribution.percentiles.iter();
     let found = percentiles.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
@@ -350,7 +351,7 @@ fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     )
 }
 
-/// Warnings that limit the meaning of the figures.
+/// Returns the warnings: facts that limit what the figures mean, or that make them invalid.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = summary.response.as_ref().unwrap_or(&summary.service);
@@ -376,6 +377,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
 }
 
 fn watched_line(summary: &Summary) -> Option<String> {
+/// Returns what a request cost the process that `--watch-pid` names, over all answered requests.
     let watched = summary.watched?;
     let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
@@ -394,7 +396,8 @@ fn watched_line(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// The mean burst of the server, and the share of wake-ups with a single connection.
+/// Returns the mean number of ready connections per wake-up of the server, and the share of
+/// wake-ups with a single one.
 fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;
@@ -407,7 +410,7 @@ fn bursts_line(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// The wake-up latency of the stall detector.
+/// Returns the percentiles of the wake-up latency that the stall detector measured.
 fn stalls_line(summary: &Summary) -> Option<String> {
     let stalls = summary.stalls.as_ref()?;
     let mut shown = String::new();
@@ -422,5 +425,6 @@ fn stalls_line(summary: &Summary) -> Option<String> {
 }
 
 fn show_share(share: f64) -> String {
+/// Returns a share from 0 to 1 as a percentage.
     format!("{:.1}%", share * 100.0)
 }

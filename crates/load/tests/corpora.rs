@@ -1,4 +1,4 @@
-//! Replays the committed fuzz corpus.
+//! Runs the checks of the fuzz target `agent_frames` on the corpus that is in the repository.
 
 use std::fs;
 use std::path::Path;

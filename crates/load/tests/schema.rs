@@ -1,4 +1,5 @@
-//! Goldens of `curtail load --json` and of the table: a change here is visible to their readers.
+//! Golden tests of `curtail load --json` and of the table that `curtail load` prints. If an
+//! expected text here has to change, programs and people that read the output see the change too.
 
 use load::agents::clock::ClockOffset;
 use load::agents::{AgentLimits, AgentReport};
@@ -8,6 +9,7 @@ use load::summary::{
 };
 use load::{MeasuringReport, Part, text};
 
+/// A distribution without censored requests.
 fn distribution() -> LatencyDistribution {
     LatencyDistribution {
         count: 2,
@@ -102,8 +104,10 @@ fn operation(name: &str) -> OperationSummary {
 }
 
 const JSON: &str = r#"{"schema":"curtail.load/3","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"follow_ups":0,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"saturating_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"stalls":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"operations":[{"operation":"get","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}},{"operation":"set","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}],"carrier":null,"script":null}"#;
+/// The JSON of [`summary`].
 
 const TABLE: &str = "\
+/// The table of [`summary`].
 latency          mean       p50     p99.9       max
 response     ≥1.50 µs   1.00 µs  ≥2.00 µs  ≥2.00 µs
 service       1.50 µs   1.00 µs   2.00 µs   2.00 µs
@@ -128,7 +132,7 @@ fn a_summary_round_trips_through_json() {
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
 }
 
-/// The text without the fields of version 3.
+/// Removes the fields that version 3 added from the JSON text of a summary.
 fn without_version_3(json: &str) -> String {
     let failures = r#""failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"#;
     let json = json

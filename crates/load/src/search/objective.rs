@@ -1,4 +1,4 @@
-//! Latency objectives: `mean=1ms`, `p99=500us`.
+//! Latency objectives, and how they are written: `mean=1ms`, `p99=500us`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::limits::{BEYOND_PERCENTILE_MIN, MEAN_REQUESTS_MIN};
 use crate::units::{UnitError, duration_ns, show_duration};
 
-/// A figure of the response times of a trial.
+/// A figure of the response times of a trial: their mean or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
     /// The arithmetic mean.
@@ -15,22 +15,22 @@ pub enum Figure {
     Percentile(f64),
 }
 
-/// A figure of the response time and its greatest allowed value.
+/// An objective: a figure of the response times, and its greatest allowed value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Objective {
-    /// What is limited.
+    /// The figure.
     pub figure: Figure,
-    /// Its limit.
+    /// The greatest value that the figure may have.
     pub limit_ns: u64,
 }
 
-/// Text that is not a latency objective.
+/// The reason why a text is not a latency objective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
-    /// Not of the form `FIGURE=TIME`.
+    /// The text is not of the form `FIGURE=TIME`.
     #[error("`{0}` is not a latency objective; give mean=TIME or pN=TIME, such as p99=500us")]
     Form(String),
-    /// A percentile out of bounds.
+    /// The percentile is not a number above 0 and below 100.
     #[error("`{0}` is not a percentile; give p with a number above 0 and below 100, such as p99.9")]
     Percentile(String),
     /// The limit is not a duration.
@@ -42,7 +42,7 @@ pub enum ObjectiveError {
 }
 
 impl Objective {
-    /// Fewest requests of a trial that can judge it.
+    /// Returns the least number of requests with which a trial can judge this objective.
     pub(super) fn requests_min(&self) -> f64 {
         match self.figure {
             Figure::Mean => MEAN_REQUESTS_MIN,

@@ -1,4 +1,4 @@
-//! The text output of a search: a line per trial and the result.
+//! The text output of a search: a line for each trial, and the result at the end.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use measure::{SearchEnd, Verdict};
 use super::{JudgedLatency, Judgement, Searched, SearchedTrial};
 use crate::units::{show_duration, show_rate};
 
-/// The line of one trial.
+/// Returns the line of one trial of at most `trials_max`. `left_ns` is the longest time that the
+/// rest of the search can take; 0: the line does not show it.
 #[must_use]
 pub fn trial_line(trial: &SearchedTrial, trials_max: usize, left_ns: u64) -> String {
     let mut line = format!(
@@ -70,7 +71,8 @@ fn latency(latency: &JudgedLatency) -> String {
     format!("{figure} {sign}{value} {relation} {limit}")
 }
 
-/// The result.
+/// Returns the result of a search: a line each for the answer, the objective, the interval, what
+/// breaks first, the trials, and why the search ended.
 #[must_use]
 pub fn result(searched: &Searched) -> String {
     let sustained = &searched.sustained;
@@ -93,6 +95,8 @@ pub fn result(searched: &Searched) -> String {
         ),
         (Some(_), None) | (None, Some(_)) => {
             let one_sided = f64::midpoint(1.0, confidence);
+            // The two ends of an interval share the probability of error. A single end has half of
+            // it.
             line("confidence", show_percent(one_sided));
         }
         _ => {}
@@ -163,6 +167,7 @@ struct SearchEndText {
     why: String,
     remedy: &'static str,
 }
+    /// Empty: there is nothing to do.
 
 fn end_text(searched: &Searched) -> SearchEndText {
     let limit = searched.sustained.limit;
@@ -208,12 +213,12 @@ fn end_text(searched: &Searched) -> SearchEndText {
     SearchEndText { why, remedy }
 }
 
-/// A share as a percentage with the digits that it has: `95%`, `0.1%`, `97.53%`.
+/// Returns a share as a percentage with at most two decimals: `95%`, `0.1%`, `97.53%`.
 fn show_percent(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 100.0)
 }
 
-/// Minutes or seconds.
+/// Returns a duration in seconds or, above 90 s, in minutes, rounded up.
 fn show_time(ns: u64) -> String {
     match ns.div_ceil(1_000_000_000) {
         s @ 0..=90 => format!("{s} s"),
@@ -324,7 +329,7 @@ mod tests {
         );
     }
 
-    /// The guide shows this text.
+    /// `docs/guide/measure.md` shows this text.
     #[test]
     fn an_interval_is_shown_with_what_it_rests_on() {
         assert_eq!(

@@ -1,4 +1,5 @@
-//! UDP, a connection for each request, and scripts: the counts add up and the failures show.
+//! Runs over UDP, with a connection for each request, and from scripts. In every case the counts of
+//! the summary must be consistent, and failed requests must be counted by their kind.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -67,7 +68,7 @@ fn a_lost_datagram_is_a_failure_after_the_time_out() {
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.2).abs() < 0.05, "{share}");
     assert_eq!(summary.failures.total(), summary.failures.timed_out);
-    // A fifth of the latencies are known only to exceed the time-out.
+    // A fifth of the requests have failed. Their latencies are known only to exceed the time-out.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&90.0) && !lower_bounds.contains(&50.0));
@@ -111,7 +112,7 @@ fn each_request_has_its_own_connection() {
     assert_eq!((summary.failures.total(), summary.errors), (0, 0));
     assert_eq!(summary.hits, summary.gets);
     let opened = summary.carrier.unwrap().opened;
-    // Those of the warm-up are among them.
+    // `opened` includes the connections of the warm-up, `answered` does not.
     assert!(opened >= summary.answered, "{opened}");
     let requests = server.requests.load(Ordering::Relaxed);
     assert!(requests >= opened, "{requests}");
@@ -131,7 +132,8 @@ fn a_connection_that_is_closed_before_the_answer_is_a_failure() {
 fn connections_to_a_port_without_a_listener_are_refused() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // It answers `version` once and goes away.
+    // The server answers `version` on one connection, which opens the run, and then stops
+    // listening.
     let server = std::thread::spawn(move || {
         use std::io::{Read, Write};
         let (mut stream, _) = listener.accept().unwrap();
@@ -179,8 +181,9 @@ fn a_script_is_sent_line_by_line_and_ends_the_run() {
             let found = summary.operations.iter().find(|it| it.operation == name);
             found.map_or((0, 0), |it| (it.count, it.hits))
         };
-        // Requests of a key stay in order: each get finds what was set before it. Once set, `c` is
-        // there in the second run.
+        // Requests for a key stay in order, so each get finds the value that the line before it
+        // set. The gets of `b` and of `c` may miss: `b` is never set, and the fill of `c` is sent
+        // only after the answer of the read-through.
         assert_eq!(count("set"), (1001, 1001));
         let (gets, hits) = count("get");
         assert!(gets == 1003 && hits >= 1001, "{hits}");

@@ -1,4 +1,5 @@
-//! The engine against servers with faults: the counts add up in every case.
+//! Runs the load generator against test servers with faults. Whatever the fault, the counts of the
+//! summary must be consistent with each other.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@ use std::sync::atomic::Ordering;
 use load::{Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
+/// The settings of a short open-loop run of 350 ms.
 fn config(server: &Server) -> Config {
     let mut config = Config::new(server.address.parse().unwrap());
     config.rate = Rate::PerSecond(2000.0);
@@ -130,8 +132,10 @@ fn a_closed_loop_has_no_response_time_and_keeps_every_connection_busy() {
     assert!(summary.response.is_none() && summary.slip.is_none() && summary.lateness.is_none());
     assert_eq!(summary.censored, 0);
     assert!(summary.answered > 300, "{}", summary.answered);
-    // By count a request ends when its answer is received, so all eight connections have four
-    // requests outstanding all the time. By time stamp it ends when the answer arrives.
+    // The count of outstanding requests falls when the generator receives an answer, and rises
+    // again when it sends the next request immediately afterwards. So all eight connections have
+    // four requests outstanding nearly all the time. The mean by time stamps is lower, because it
+    // ends each request when its answer arrives at the socket.
     let outstanding = summary.outstanding_mean;
     assert!(outstanding > 30.0 && outstanding <= 32.0, "{outstanding}");
     assert!(summary.littles_law().holds, "{:?}", summary.littles_law());
@@ -147,7 +151,7 @@ fn without_answers_every_request_is_censored_and_the_depth_holds() {
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // Requests of the warm-up occupy part of the depth.
+    // `sent` does not include the requests of the warm-up, which occupy a part of the depth.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();
@@ -164,8 +168,8 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     assert_eq!(summary.lost_connections, 1);
     assert!(summary.censored > 10, "{}", summary.censored);
     assert!(summary.answered > summary.intended / 2);
-    // About an eighth of the requests are censored: their latencies are unknown, and so are the
-    // highest percentiles.
+    // About an eighth of the requests are censored. Their latencies are unknown and may be the
+    // highest of all, so the highest percentiles are only lower bounds.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(
@@ -178,6 +182,7 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     assert_eq!(row("response").matches('≥').count(), lower_bounds.len() + 2);
     assert!(!row("service").contains('≥'), "answered requests only");
 }
+    // The mean and the maximum are lower bounds too.
 
 #[test]
 fn losing_every_connection_ends_the_run_with_the_reason() {
@@ -227,7 +232,7 @@ fn a_full_server_is_recognised() {
 fn too_few_open_files_names_the_remedy() {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.connections = 1 << 20;
-    // Where the hard limit allows a million files, the run fails to connect instead.
+    // If the machine's hard limit allows a million files, the run fails to connect instead.
     if let Err(error) = load::run(&config, |_| ()) {
         let message = error.to_string();
         let is_expected =

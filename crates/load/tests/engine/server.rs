@@ -1,4 +1,4 @@
-//! A minimal text-protocol server with injectable faults.
+//! A minimal test server for the text protocol, with a fault of choice.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,36 +7,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The fault of the server.
+/// A fault of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It answers `version` and nothing else.
+    /// The server answers only `version`.
     Silent,
-    /// It closes the first connection after this many requests.
+    /// The server closes the first connection after this many requests.
     ClosesFirst(u64),
-    /// It closes every connection after this many requests.
+    /// The server closes every connection after this many requests.
     ClosesAll(u64),
-    /// Its connection limit is reached.
+    /// The server refuses every connection, because its connection limit is reached.
     Full,
-    /// It acknowledges every second set without storing it.
+    /// The server acknowledges all sets, but does not store about half of them.
     Forgetful,
-    /// It refuses every set.
+    /// The server answers every set with an error.
     RefusesSets,
 }
 
-/// A text-protocol server on a free port. Its threads end with the test's process.
+/// A running test server on a free port. Its threads end with the test's process.
 pub(crate) struct Server {
-    /// `HOST:PORT`
+    /// The server's address as `HOST:PORT`.
     pub(crate) address: String,
-    /// Requests received on all connections, without `version`.
+    /// The number of requests received on all connections, except `version`.
     pub(crate) requests: Arc<AtomicU64>,
-    /// Everything received on the last connection, in order.
+    /// All bytes received since the last `version`. If the run has a single connection, these are
+    /// all its bytes after the `version` with which it was opened.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Server {
+    /// Starts a server.
     pub(crate) fn start(fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -64,8 +66,10 @@ impl Server {
     }
 }
 
+/// One connection of the server.
 struct Session {
     fault: Fault,
+    /// The number of the connection, from 0.
     number: usize,
     requests: Arc<AtomicU64>,
     received: Arc<Mutex<Vec<u8>>>,
@@ -73,6 +77,7 @@ struct Session {
 }
 
 impl Session {
+    /// Answers requests until the client closes the connection or the fault occurs.
     fn serve(&self, mut out: TcpStream) {
         out.set_nodelay(true).unwrap();
         if self.fault == Fault::Full {
@@ -106,6 +111,8 @@ impl Session {
         }
     }
 
+    /// Executes the request whose first line is `line`, and returns its answer. None: the request
+    /// is unknown or incomplete.
     fn answer(&self, line: &str, input: &mut impl Read) -> Option<Vec<u8>> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         self.received
