@@ -129,7 +129,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A thread cannot be pinned to its processor.
-    #[error("pin a thread to processor {cpu}: {source}; name one that is on line")]
+    #[error("pin a thread to processor {cpu}: {source}; name a processor that is online")]
     Pin {
         /// The number of the processor.
         cpu: usize,

@@ -65,6 +65,6 @@ pub use metrics::Recorded;
 pub use part::Part;
 pub use prefill::{Prefill, Progress, prefill};
 pub use run::{run, run_measured, run_recorded};
-pub use search::{Objective, Searched, search};
+pub use search::{Objective, SearchResult, search};
 pub use second::Second;
 pub use summary::Summary;

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn its_rate_is_that_of_its_connections() {
+    fn client_connections_together_have_the_client_rate() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.depth) = (1280, 4);
         let (own, part) = client().settings(&config);
@@ -202,9 +202,9 @@ mod tests {
         let Rate::PerSecond(rate_rps) = own.rate else {
             panic!("closed loop")
         };
-        let second = |planned: &workload::PlannedRequest| planned.intended_ns < 1_000_000_000;
+        let first_second = |planned: &workload::PlannedRequest| planned.intended_ns < 1_000_000_000;
         let schedule = own.demand().schedule_of(rate_rps, part.range()).unwrap();
-        let planned: Vec<_> = schedule.take_while(second).collect();
+        let planned: Vec<_> = schedule.take_while(first_second).collect();
         assert!((1700..2300).contains(&planned.len()), "{}", planned.len());
         assert!(
             planned
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn its_records_are_those_of_the_load() {
+    fn client_requests_the_records_of_the_load() {
         let config = Config::new("127.0.0.1:1".parse().unwrap());
         let (own, _) = client().settings(&config);
         assert_eq!(own.keyspace().unwrap(), config.keyspace().unwrap());
     }
 
     #[test]
-    fn settings_out_of_bounds_are_named() {
+    fn validation_error_names_the_setting_out_of_bounds() {
         let config = Config::new("127.0.0.1:1".parse().unwrap());
         assert!(client().validate(&config).is_ok());
         let mut none = client();

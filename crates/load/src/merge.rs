@@ -21,8 +21,8 @@ pub enum MergeError {
     /// The summaries belong to different runs.
     #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
     Different,
-    /// A part of a script.
-    #[error("a script has no parts")]
+    /// A summary is of a load from a script, which is never divided into parts.
+    #[error("a load from a script cannot be divided into parts")]
     Script,
     /// A histogram cannot be read.
     #[error(transparent)]
@@ -167,13 +167,13 @@ impl CarrierSummary {
         for carrier in carriers {
             match (&mut merged, carrier) {
                 (None, None) => {}
-                (Some(own), Some(other))
-                    if (&own.name, own.timeout_ns) == (&other.name, other.timeout_ns) =>
+                (Some(sum), Some(other))
+                    if (&sum.name, sum.timeout_ns) == (&other.name, other.timeout_ns) =>
                 {
-                    own.opened += other.opened;
-                    own.resets += other.resets;
-                    own.late_or_duplicate += other.late_or_duplicate;
-                    own.malformed += other.malformed;
+                    sum.opened += other.opened;
+                    sum.resets += other.resets;
+                    sum.late_or_duplicate += other.late_or_duplicate;
+                    sum.malformed += other.malformed;
                 }
                 _ => return Err(MergeError::Different),
             }
@@ -264,7 +264,7 @@ mod tests {
     fn part(samples: &Samples) -> Summary {
         let (answered, censored) = samples;
         let (answers, bounds) = (histogram(answered), histogram(censored));
-        let of = LatencyDistribution::of(&answers, &PERCENTILES);
+        let answered_only = LatencyDistribution::of(&answers, &PERCENTILES);
         // Only some parts have the second operation.
         let has_second = answered.first().is_some_and(|it| it % 2 == 0);
         let second = has_second.then(|| operation(Op::Cas, samples));
@@ -295,9 +295,9 @@ mod tests {
                 &bounds,
                 &PERCENTILES,
             )),
-            service: of.clone(),
-            slip: Some(of.clone()),
-            lateness: Some(of),
+            service: answered_only.clone(),
+            slip: Some(answered_only.clone()),
+            lateness: Some(answered_only),
             generator_limited: false,
             generator_cpu: 0.5,
             generator_busy: 0.25,
@@ -341,7 +341,7 @@ mod tests {
         /// However the samples are divided into parts, the merged summary is the summary of one
         /// part that has all samples.
         #[test]
-        fn a_merged_summary_is_that_of_all_samples(
+        fn merged_parts_equal_one_part_with_all_samples(
             parts in prop::collection::vec(samples(), 1..6),
         ) {
             let of_parts: Vec<Summary> = parts.iter().map(part).collect();
@@ -360,74 +360,77 @@ mod tests {
                 .collect();
             let of_second = with_second.iter().copied().fold(Samples::default(), together);
             let second = (!with_second.is_empty()).then(|| operation(Op::Cas, &of_second));
-            let constant = of_parts.len() as u64;
+            // Some counts are constant in every part. Their sums follow from the number of parts.
+            let part_count = of_parts.len() as u64;
             let sum = part(&all);
-            let whole = Summary {
-                follow_ups: 7 * constant,
+            let expected = Summary {
+                follow_ups: 7 * part_count,
                 operations: [operation(Op::Get, &all)].into_iter().chain(second).collect(),
                 carrier: sum.carrier.clone().map(|carrier| CarrierSummary {
-                    resets: constant,
-                    malformed: 2 * constant,
+                    resets: part_count,
+                    malformed: 2 * part_count,
                     ..carrier
                 }),
-                sent: all.0.len() as u64 + constant,
-                errors: constant,
-                sets: 2 * constant,
-                lost_connections: 3 * constant,
-                bytes_sent: 10 * constant,
-                bytes_received: 20 * constant,
+                sent: all.0.len() as u64 + part_count,
+                errors: part_count,
+                sets: 2 * part_count,
+                lost_connections: 3 * part_count,
+                bytes_sent: 10 * part_count,
+                bytes_received: 20 * part_count,
                 ..sum
             };
-            prop_assert_eq!(merged, whole);
+            prop_assert_eq!(merged, expected);
         }
     }
 
     #[test]
-    fn one_limited_generator_limits_the_run() {
-        let fine = part(&(vec![5], vec![]));
+    fn run_with_one_limited_part_is_generator_limited() {
+        let unlimited = part(&(vec![5], vec![]));
         let limited = Summary {
             generator_limited: true,
-            ..fine.clone()
+            ..unlimited.clone()
         };
         assert!(
-            Summary::merge(&[fine.clone(), limited])
+            Summary::merge(&[unlimited.clone(), limited])
                 .unwrap()
                 .generator_limited
         );
         assert!(
-            !Summary::merge(&[fine.clone(), fine])
+            !Summary::merge(&[unlimited.clone(), unlimited])
                 .unwrap()
                 .generator_limited
         );
     }
 
     #[test]
-    fn parts_of_different_runs_are_refused() {
-        let fine = part(&(vec![5], vec![7]));
-        let refused = |change: fn(&mut Summary)| {
-            let mut other = fine.clone();
+    fn parts_of_different_runs_are_not_merged() {
+        let valid = part(&(vec![5], vec![7]));
+        let error_of = |change: fn(&mut Summary)| {
+            let mut other = valid.clone();
             change(&mut other);
-            Summary::merge(&[fine.clone(), other]).unwrap_err()
+            Summary::merge(&[valid.clone(), other]).unwrap_err()
         };
-        assert_eq!(refused(|part| part.duration_ns += 1), MergeError::Different);
-        assert_eq!(refused(|part| part.schema.clear()), MergeError::Different);
-        assert_eq!(refused(|part| part.carrier = None), MergeError::Different);
-        let timeout = refused(|part| part.carrier.iter_mut().for_each(|it| it.timeout_ns += 1));
+        let duration = error_of(|part| part.duration_ns += 1);
+        assert_eq!(duration, MergeError::Different);
+        assert_eq!(error_of(|part| part.schema.clear()), MergeError::Different);
+        assert_eq!(error_of(|part| part.carrier = None), MergeError::Different);
+        let timeout = error_of(|part| part.carrier.iter_mut().for_each(|it| it.timeout_ns += 1));
         assert_eq!(timeout, MergeError::Different);
-        let other = |part: &mut Summary| "dance".clone_into(&mut part.operations[0].operation);
-        assert_eq!(refused(other), MergeError::Different);
-        let script = refused(|part| part.script = Some(ScriptSummary::default()));
+        let unknown = |part: &mut Summary| "unknown".clone_into(&mut part.operations[0].operation);
+        assert_eq!(error_of(unknown), MergeError::Different);
+        let script = error_of(|part| part.script = Some(ScriptSummary::default()));
         assert_eq!(script, MergeError::Script);
-        let fewer = refused(|part| part.service.percentiles.clear());
-        assert_eq!(fewer, MergeError::Different);
-        let unread = refused(|part| part.service.hdr.clear());
-        assert!(matches!(unread, MergeError::Histogram(_)));
-        let apart = refused(|part| {
+        let percentiles = error_of(|part| part.service.percentiles.clear());
+        assert_eq!(percentiles, MergeError::Different);
+        let damaged = error_of(|part| part.service.hdr.clear());
+        assert!(matches!(damaged, MergeError::Histogram(_)));
+        // A censored request that the histogram of all requests does not contain.
+        let not_included = error_of(|part| {
             if let Some(censored) = part.response.iter_mut().find_map(|it| it.censored.as_mut()) {
                 censored.hdr = histogram(&[123_456]).to_base64();
             }
         });
-        assert_eq!(apart, MergeError::Censored);
+        assert_eq!(not_included, MergeError::Censored);
         assert_eq!(Summary::merge(&[]).unwrap_err(), MergeError::Empty);
     }
 }

@@ -65,8 +65,10 @@ impl Window {
         for &op in operations {
             window.latencies.of(op);
         }
-        window.latencies.each(|histogram| {
-            // `clear` writes only to a histogram that is not empty.
+        window.latencies.for_each_histogram(|histogram| {
+            // The allocator returns zeroed pages that are not mapped yet. `clear` writes every
+            // bucket, which maps them. The recorded value makes sure that `clear` has something to
+            // write, even if it skips empty histograms.
             histogram.record(1);
             histogram.clear();
         });
@@ -83,9 +85,9 @@ impl Window {
 /// The latencies of answered requests, and lower bounds of the latencies of censored ones.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
+    /// The latencies of each operation, by its number. None: the operation has not occurred.
     operations: [Option<Box<OperationLatencies>>; Op::COUNT],
     pub(crate) slip: Histogram,
-    /// The latencies of each operation, by its number. None: the operation has not occurred.
     pub(crate) lateness: Histogram,
 }
 
@@ -100,20 +102,20 @@ pub(crate) struct OperationLatencies {
 }
 
 impl OperationLatencies {
-    fn each(&mut self) -> [&mut Histogram; 3] {
+    fn histograms(&mut self) -> [&mut Histogram; 3] {
         [&mut self.response, &mut self.service, &mut self.censored]
     }
 
     fn merge(&mut self, other: &Self) {
         let added = [&other.response, &other.service, &other.censored];
-        self.each().into_iter().zip(added).for_each(merge);
+        self.histograms().into_iter().zip(added).for_each(merge);
     }
 }
 
-/// Adds a histogram to another. Merging an empty one would cost as much as merging a full one.
-fn merge((own, added): (&mut Histogram, &Histogram)) {
+/// Adds the values of `added` to `sum`. Most histograms of a window are empty and are skipped.
+fn merge((sum, added): (&mut Histogram, &Histogram)) {
     if !added.is_empty() {
-        own.merge(added);
+        sum.merge(added);
     }
 }
 
@@ -150,19 +152,19 @@ impl Latencies {
     }
 
     fn clear(&mut self) {
-        self.each(|histogram| {
+        self.for_each_histogram(|histogram| {
             if !histogram.is_empty() {
                 histogram.clear();
             }
         });
     }
 
-    fn each(&mut self, mut each: impl FnMut(&mut Histogram)) {
+    fn for_each_histogram(&mut self, mut visit: impl FnMut(&mut Histogram)) {
         for latencies in self.operations.iter_mut().flatten() {
-            latencies.each().into_iter().for_each(&mut each);
+            latencies.histograms().into_iter().for_each(&mut visit);
         }
-        each(&mut self.slip);
-        each(&mut self.lateness);
+        visit(&mut self.slip);
+        visit(&mut self.lateness);
     }
 }
 
@@ -170,9 +172,9 @@ impl Latencies {
 /// time (closed loop: send time) lies in the measured interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OperationCounts {
+    /// Requests answered.
     pub(crate) answered: u64,
     /// Keys of the answered requests, without the first key of each request.
-    /// Requests answered.
     pub(crate) further_keys: u64,
     /// Items found, or values stored.
     pub(crate) hits: u64,
@@ -208,8 +210,8 @@ impl OperationCounts {
         self.misses += other.misses;
         self.conflicts += other.conflicts;
         self.errors += other.errors;
-        for (own, added) in self.failures.iter_mut().zip(other.failures) {
-            *own += added;
+        for (sum, added) in self.failures.iter_mut().zip(other.failures) {
+            *sum += added;
         }
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
@@ -220,11 +222,11 @@ impl OperationCounts {
 /// loop: send time) lies in the measured interval.
 #[derive(Debug)]
 pub(crate) struct Totals {
-    pub(crate) intended: u64,
-    pub(crate) sent: u64,
     /// Measured requests.
-    /// Measured requests that an answer caused. They are not part of the schedule.
+    pub(crate) intended: u64,
     /// Measured requests that were sent.
+    pub(crate) sent: u64,
+    /// Measured requests that an answer caused. They are not part of the schedule.
     pub(crate) follow_ups: u64,
     /// The counts of each operation, over its measured requests.
     pub(crate) operations: [OperationCounts; Op::COUNT],
@@ -238,9 +240,9 @@ pub(crate) struct Totals {
     pub(crate) bytes_sent: u64,
     /// Bytes received on measured connections in the interval.
     pub(crate) bytes_received: u64,
+    /// Connections lost in the whole run, saturating ones included.
     pub(crate) lost_connections: u64,
     /// Time in the interval in which the thread had no work: it slept, or polled without result.
-    /// Connections lost in the whole run, saturating ones included.
     pub(crate) idle_ns: u64,
     /// The thread's processor time in the interval.
     pub(crate) cpu_ns: u64,
@@ -248,9 +250,9 @@ pub(crate) struct Totals {
     pub(crate) carriers: CarrierCounts,
     /// Requests outstanding in the interval, computed from their time stamps.
     pub(crate) outstanding: Outstanding,
+    /// Requests outstanding in the interval, counted without their time stamps.
     pub(crate) outstanding_count: OutstandingCount,
 }
-    /// Requests outstanding in the interval, counted without their time stamps.
 
 impl Totals {
     /// Returns zero counts for a measured interval from `start_ns` to `end_ns`.
@@ -274,10 +276,10 @@ impl Totals {
         }
     }
 
-    /// The counts of all operations that `counts` accepts, together.
-    pub(crate) fn of(&self, counts: impl Fn(Op) -> bool) -> OperationCounts {
+    /// Returns the sum of the counts of all operations that `includes` accepts.
+    pub(crate) fn of(&self, includes: impl Fn(Op) -> bool) -> OperationCounts {
         let mut all = OperationCounts::default();
-        for op in Op::ALL.into_iter().filter(|&op| counts(op)) {
+        for op in Op::ALL.into_iter().filter(|&op| includes(op)) {
             all.merge(&self.operations[op as usize]);
         }
         all
@@ -287,8 +289,8 @@ impl Totals {
         self.intended += other.intended;
         self.sent += other.sent;
         self.follow_ups += other.follow_ups;
-        for (own, added) in self.operations.iter_mut().zip(&other.operations) {
-            own.merge(added);
+        for (sum, added) in self.operations.iter_mut().zip(&other.operations) {
+            sum.merge(added);
         }
         self.achieved += other.achieved;
         self.unstamped += other.unstamped;
@@ -327,27 +329,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cleared_or_preallocated_window_is_empty() {
-        let is_empty = |window: &mut Window| {
+    fn preallocated_or_cleared_window_is_empty() {
+        let count_empty_histograms = |window: &mut Window| {
             let mut count = 0;
-            window.latencies.each(|it| {
-                assert!(it.is_empty());
+            window.latencies.for_each_histogram(|histogram| {
+                assert!(histogram.is_empty());
                 count += 1;
             });
             count
         };
         let mut window = Window::preallocated(&[Op::Get, Op::Cas]);
-        assert_eq!(is_empty(&mut window), 2 * 3 + 2);
-        window.latencies.each(|histogram| histogram.record(1_000));
+        // Three histograms for each of two operations, slip and lateness.
+        assert_eq!(count_empty_histograms(&mut window), 2 * 3 + 2);
+        let record = |histogram: &mut Histogram| histogram.record(1_000);
+        window.latencies.for_each_histogram(record);
         window.counts.answered = 4;
         assert_eq!(window.latencies.all().response.len(), 2);
         window.clear();
-        assert_eq!(is_empty(&mut window), 8);
+        assert_eq!(count_empty_histograms(&mut window), 8);
         assert_eq!(window.counts.answered, 0);
     }
 
     #[test]
-    fn windows_merge_by_operation() {
+    fn merging_windows_adds_the_latencies_of_each_operation() {
         let mut one = Window::preallocated(&[Op::Get]);
         let mut other = Window::default();
         one.latencies.of(Op::Get).service.record(5);

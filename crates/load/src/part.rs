@@ -104,7 +104,7 @@ mod tests {
     use workload::{Digest, PlannedRequest};
 
     #[test]
-    fn parts_have_each_connection_once() {
+    fn split_parts_contain_each_connection_once() {
         for (connections, parts) in [(1, 1), (7, 3), (1280, 5), (1 << 20, 64)] {
             let split = Part::split(connections, parts);
             let mut next = 0;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_divide_a_part_as_they_divide_a_run() {
+    fn connections_of_a_part_are_divided_among_its_threads() {
         let part = Part {
             number: 1,
             first: 10,
@@ -131,17 +131,17 @@ mod tests {
 
     /// The schedules of the parts, merged by time, are the schedule of the whole run.
     #[test]
-    fn the_schedule_of_the_parts_is_the_schedule_of_the_run() {
+    fn schedules_of_all_parts_are_the_schedule_of_the_run() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 33;
         let rate_rps = 50_000.0;
-        let until = |planned: &PlannedRequest| planned.intended_ns < 100_000_000;
+        let is_early = |planned: &PlannedRequest| planned.intended_ns < 100_000_000;
         let whole = config.demand().schedule(rate_rps).unwrap();
-        let whole: Vec<_> = whole.take_while(until).collect();
+        let whole: Vec<_> = whole.take_while(is_early).collect();
         let mut merged = Vec::new();
         for part in Part::split(config.connections, 5) {
             let schedule = config.demand().schedule_of(rate_rps, part.range()).unwrap();
-            merged.extend(schedule.take_while(until));
+            merged.extend(schedule.take_while(is_early));
         }
         merged.sort_by_key(|planned| (planned.intended_ns, planned.connection));
         assert!(whole.len() > 4_000, "{}", whole.len());
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_outside_the_run_or_below_its_threads_does_not_fit() {
+    fn part_outside_the_run_or_with_fewer_connections_than_threads_does_not_fit() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.threads) = (8, 2);
         let part = |number, first, count| Part {
@@ -158,7 +158,7 @@ mod tests {
             count,
         };
         assert!(part(0, 0, 8).fits(&config) && part(3, 6, 2).fits(&config));
-        assert!(!part(0, 0, 1).fits(&config), "fewer than threads");
+        assert!(!part(0, 0, 1).fits(&config), "1 connection for 2 threads");
         assert!(!part(0, 7, 2).fits(&config) && !part(0, u32::MAX, 2).fits(&config));
         assert!(!part(PARTS_MAX, 0, 8).fits(&config));
     }

@@ -96,7 +96,7 @@ fn prefill_over<W: Wire>(
         elapsed_ns: 0,
     };
     let total = result.records + result.counters + result.sampled;
-    let step = (total / 200).max(1);
+    let progress_interval = (total / 200).max(1);
     let (mut done, mut hits) = (0, 0);
     let filler = batch::filler(config.value_len_max);
     for target in &config.targets {
@@ -110,7 +110,7 @@ fn prefill_over<W: Wire>(
             result.refused += u64::from(answer.outcome == Outcome::Error);
             hits += u64::from(answer.outcome == Outcome::Found);
             done += 1;
-            if done % step == 0 {
+            if done % progress_interval == 0 {
                 progress(Progress { done, total });
             }
         };
@@ -192,7 +192,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
     ) -> Result<(), Error> {
         for number in 0..self.connections.len() {
             self.fill(number, &mut requests)
-                .map_err(|error| self.fault(error.to_string()))?;
+                .map_err(|error| self.error(error.to_string()))?;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
@@ -201,12 +201,12 @@ impl<'a, W: Wire> Prefiller<'a, W> {
                 .map_err(Error::system("wait for answers"))?;
             if events.is_empty() {
                 let waited_s = PREFILL_TIMEOUT_NS / 1_000_000_000;
-                return Err(self.fault(format!("no answer came for {waited_s} s")));
+                return Err(self.error(format!("no answer came for {waited_s} s")));
             }
             for event in events.iter() {
                 let number = event.token as usize;
                 let served = self.serve(number, event.readable, &mut requests, count);
-                served.map_err(|error| self.fault(error.to_string()))?;
+                served.map_err(|error| self.error(error.to_string()))?;
             }
         }
         Ok(())
@@ -281,7 +281,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         Ok(())
     }
 
-    fn fault(&self, fault: String) -> Error {
+    fn error(&self, fault: String) -> Error {
         Error::Prefill {
             target: self.target.clone(),
             fault,

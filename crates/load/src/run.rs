@@ -84,8 +84,11 @@ fn run_local(
 ) -> Result<(Summary, Vec<Recorded>), Error> {
     config.validate()?;
     let part = Part::whole(config);
-    let beside = client.map_or(0, |client| client.connections);
-    opening::allow_files(part.all_connections(config).saturating_add(beside))?;
+    let client_connections = client.map_or(0, |client| client.connections);
+    opening::allow_files(
+        part.all_connections(config)
+            .saturating_add(client_connections),
+    )?;
     Observers::check(config)?;
     let recorded_max = recorded_max.min(RECORDED_MAX);
     let threads = GeneratorThreads::start(config, part, recorded_max, &Arc::default())?;
@@ -126,10 +129,10 @@ impl Observers {
         Ok(())
     }
 
+    /// Starts the observing threads that `config` names.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         Ok(Self {
             watch: ServerWatch::start(config, timeline)?,
-    /// Starts the observing threads that `config` names.
             stalls: StallDetector::start(config, timeline)?,
         })
     }
@@ -147,20 +150,20 @@ impl Observers {
 /// The threads that generate the load of one part of a run.
 pub(crate) struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
+    /// Receives the ended windows of all threads.
     windows: Receiver<EndedWindow>,
+    /// Return cleared windows to the threads for reuse; the index is the thread's number.
     spares: Vec<Sender<Window>>,
     /// The operations that the load consists of.
-    /// Receives the ended windows of all threads.
     operations: Vec<Op>,
-    /// Return cleared windows to the threads for reuse; the index is the thread's number.
     script: Option<ScriptReport>,
 }
 
 struct ThreadHandle {
+    /// Sends the timeline, at which the thread starts. Dropping it without a send ends the thread.
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
-    /// Sends the timeline, at which the thread starts. Dropping it without a send ends the thread.
 
 impl GeneratorThreads {
     /// Starts the threads and waits until each has opened its connections and generated its
@@ -185,17 +188,17 @@ impl GeneratorThreads {
             operations: operations.clone(),
             script: None,
         };
-        let first_of = |number: u32| part.of_thread(number, config.threads).start;
-        let firsts: Vec<u32> = (0..config.threads).map(first_of).collect();
-        let script = Script::start(config, &firsts)?;
+        let first_connection = |number: u32| part.of_thread(number, config.threads).start;
+        let first_connections: Vec<u32> = (0..config.threads).map(first_connection).collect();
+        let script = Script::start(config, &first_connections)?;
         let mut sources = Vec::new();
         if let Some(script) = script {
             threads.script = Some(script.report);
             sources = script.sources;
+            // The loop below takes the sources from the end.
             sources.reverse();
         }
         for number in 0..config.threads {
-            // The loop below takes the sources from the end.
             let (spare_sender, spare) = mpsc::channel();
             // The engine creates the buffer of its first window. This is the buffer of its second
             // window, which begins before the main thread can return the first buffer.
@@ -256,10 +259,10 @@ impl GeneratorThreads {
         }
     }
 
+    /// Starts the load on all threads at the beginning of `timeline`.
     pub(crate) fn begin(&self, timeline: &Timeline) {
         for handle in &self.threads {
             // The send fails only if the thread has ended with an error. `join` returns that error.
-    /// Starts the load on all threads at the beginning of `timeline`.
             let _ = handle.start.send(timeline.clone());
         }
     }
@@ -293,11 +296,12 @@ impl GeneratorThreads {
         aggregate: &mut Aggregate,
         on_window: &mut dyn FnMut(usize, &Window),
     ) {
-        let mut pending: Vec<(Window, usize)> = Vec::new();
-        let mut sums = vec![Window::preallocated(&self.operations)];
-        let mut next = 0;
         // For each window from number `next` on: the sum over the threads that have sent it, and
         // the number of these threads.
+        let mut pending: Vec<(Window, usize)> = Vec::new();
+        // Empty windows, for new sums.
+        let mut free_sums = vec![Window::preallocated(&self.operations)];
+        let mut next = 0;
         // Every thread sends all its windows, unless it fails or is stopped. In that case `recv`
         // fails when all threads have ended.
         while next <= timeline.boundaries() {
@@ -311,7 +315,7 @@ impl GeneratorThreads {
             };
             let index = number - next;
             if pending.len() <= index {
-                let empty = || (sums.pop().unwrap_or_default(), 0);
+                let empty = || (free_sums.pop().unwrap_or_default(), 0);
                 pending.resize_with(index + 1, empty);
             }
             let (sum, received) = &mut pending[index];
@@ -331,16 +335,16 @@ impl GeneratorThreads {
                 }
                 next += 1;
                 window.clear();
-                sums.push(window);
+                free_sums.push(window);
             }
         }
     }
 
+    /// Waits for the threads. Returns their results, or the first error.
     fn join(self) -> Result<Vec<Outcome>, Error> {
         let Self {
             threads, spares, ..
         } = self;
-    /// Waits for the threads. Returns their results, or the first error.
         drop(spares);
         let handles: Vec<_> = threads.into_iter().map(|handle| handle.thread).collect();
         let ended: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();

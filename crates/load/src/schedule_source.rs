@@ -90,7 +90,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn the_source_yields_the_schedule_up_to_its_end() {
+    fn source_yields_the_schedule_up_to_the_end_of_the_run() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 7;
         let schedule = || config.demand().schedule(100_000.0).unwrap();

@@ -24,8 +24,8 @@ use crate::summary::ScriptSummary;
 
 /// A request of a script.
 #[derive(Debug)]
-pub(crate) struct Scripted {
-    /// From the beginning of the load. In closed loop 0.
+pub(crate) struct ScriptRequest {
+    /// The intended send time, from the beginning of the load. 0 in closed loop.
     pub(crate) intended_ns: u64,
     /// The number of the connection that sends it.
     pub(crate) connection: u32,
@@ -92,9 +92,10 @@ impl ScriptItems {
 
 /// The script requests of one generator thread.
 pub(crate) struct ScriptSource {
-    batches: Receiver<Vec<Scripted>>,
-    received: VecDeque<Scripted>,
-    /// The script has ended, and all its requests are received.
+    batches: Receiver<Vec<ScriptRequest>>,
+    /// The requests of the last batch that are not taken yet.
+    received: VecDeque<ScriptRequest>,
+    /// The reader has ended, and no further batch will come.
     ended: bool,
     /// The loop is open, so requests have intended times.
     pub(crate) open: bool,
@@ -120,8 +121,8 @@ impl ScriptSource {
         self.received.front().map(|it| it.intended_ns)
     }
 
-    /// Takes the next request.
-    pub(crate) fn pop(&mut self) -> Option<Scripted> {
+    /// Takes the next request. None as for [`Self::next_ns`].
+    pub(crate) fn pop(&mut self) -> Option<ScriptRequest> {
         self.receive();
         self.received.pop_front()
     }
@@ -144,20 +145,21 @@ pub(crate) struct Script {
 pub(crate) struct ScriptReport(Arc<Mutex<ScriptSummary>>);
 
 impl ScriptReport {
-    pub(crate) fn summary(&self) -> ScriptSummary {
     /// Returns a copy of the counts so far.
+    pub(crate) fn summary(&self) -> ScriptSummary {
         self.with(|summary| summary.clone())
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut ScriptSummary) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, access: impl FnOnce(&mut ScriptSummary) -> T) -> T {
+        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Script {
-    /// Opens the script of `config` and starts to read it. `first_of` is the first connection of
-    /// each thread. None: the load has no script.
-    pub(crate) fn start(config: &Config, first_of: &[u32]) -> Result<Option<Self>, Error> {
+    /// Opens the script that `config` names and starts the reader thread. `first_connections` has
+    /// the number of each generator thread's first connection. Returns None if `config` names no
+    /// script.
+    pub(crate) fn start(config: &Config, first_connections: &[u32]) -> Result<Option<Self>, Error> {
         let Some(path) = &config.script else {
             return Ok(None);
         };
@@ -173,7 +175,7 @@ impl Script {
         let report = ScriptReport::default();
         let open = config.rate != Rate::Max;
         let (mut senders, mut sources) = (Vec::new(), Vec::new());
-        for _ in first_of {
+        for _ in first_connections {
             let (sender, batches) = sync_channel(SCRIPT_BATCHES_MAX);
             senders.push(sender);
             sources.push(ScriptSource {
@@ -186,7 +188,7 @@ impl Script {
         let reader = ScriptReader {
             connections: config.connections,
             value_len_max: config.value_len_max,
-            first_of: first_of.to_vec(),
+            first_connections: first_connections.to_vec(),
             pending: senders.iter().map(|_| Vec::new()).collect(),
             senders,
             pace: Pace::new(config)?,
@@ -207,8 +209,9 @@ impl Script {
 struct Pace {
     /// The intended times of lines without a time. None: closed loop.
     arrivals: Option<Arrivals>,
-    /// The time of the first line that has one.
-    zero_ns: Option<u64>,
+    /// The time in the first line that has a time. Times of later lines are relative to it.
+    origin_ns: Option<u64>,
+    /// The intended time of the last line.
     last_ns: u64,
 }
 
@@ -230,7 +233,7 @@ impl Pace {
         };
         Ok(Self {
             arrivals,
-            zero_ns: None,
+            origin_ns: None,
             last_ns: 0,
         })
     }
@@ -243,7 +246,7 @@ impl Pace {
             return 0;
         };
         let ns = match at_ns {
-            Some(at_ns) => at_ns.saturating_sub(*self.zero_ns.get_or_insert(at_ns)),
+            Some(at_ns) => at_ns.saturating_sub(*self.origin_ns.get_or_insert(at_ns)),
             None => arrivals.next().map_or(self.last_ns, |it| it.intended_ns),
         };
         self.last_ns = self.last_ns.max(ns);
@@ -255,10 +258,11 @@ impl Pace {
 struct ScriptReader {
     connections: u32,
     value_len_max: u32,
-    first_of: Vec<u32>,
-    senders: Vec<SyncSender<Vec<Scripted>>>,
-    /// The requests of each thread that are not yet sent to it.
-    pending: Vec<Vec<Scripted>>,
+    /// The number of each thread's first connection.
+    first_connections: Vec<u32>,
+    senders: Vec<SyncSender<Vec<ScriptRequest>>>,
+    /// The incomplete batch of each thread.
+    pending: Vec<Vec<ScriptRequest>>,
     pace: Pace,
     /// The end of the load. The reader stops at the first request intended at this time or later.
     end_ns: u64,
@@ -273,7 +277,7 @@ impl ScriptReader {
             number += 1;
             match read_line(&mut input, &mut line) {
                 Ok(Line::End) => break true,
-                Ok(Line::Whole) => match self.add(&line) {
+                Ok(Line::Complete) => match self.add(&line) {
                     Ok(true) => {}
                     Ok(false) => break false,
                     Err(fault) => self.count_fault(number, &fault),
@@ -306,9 +310,9 @@ impl ScriptReader {
             return Ok(true);
         };
         if parsed.value_len > self.value_len_max {
-            let (len, most) = (parsed.value_len, self.value_len_max);
+            let (len, len_max) = (parsed.value_len, self.value_len_max);
             return Err(format!(
-                "a value of {len} bytes is longer than --value-max {most}"
+                "a value of {len} bytes is longer than --value-max {len_max}"
             ));
         }
         let intended_ns = self.pace.next_ns(parsed.at_ns);
@@ -317,12 +321,14 @@ impl ScriptReader {
         }
         self.report.with(|report| report.operations += 1);
         let first_key = parsed.each_key().next().unwrap_or_default();
+        // Scales the hash, which is below 2³², to a connection number below `connections`.
         let product = u64::from(hash(first_key)) * u64::from(self.connections);
         let connection = (product >> 32) as u32;
-        let thread = self.first_of.partition_point(|&first| first <= connection) - 1;
+        // The last thread whose first connection is not after this connection.
+        let threads = &self.first_connections;
+        let thread = threads.partition_point(|&first| first <= connection) - 1;
         let pending = &mut self.pending[thread];
-        // Scales the hash, which is below 2³², to a connection number below `connections`.
-        pending.push(Scripted {
+        pending.push(ScriptRequest {
             intended_ns,
             connection,
             op: parsed.op,
@@ -343,39 +349,41 @@ impl ScriptReader {
 
     /// Sends the incomplete batches. Returns false if a thread has ended.
     fn send_all(&mut self) -> bool {
-        let each = self.pending.iter_mut().zip(&self.senders);
-        let mut full = each.filter(|(pending, _)| !pending.is_empty());
-        full.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
+        let batches = self.pending.iter_mut().zip(&self.senders);
+        let mut non_empty = batches.filter(|(pending, _)| !pending.is_empty());
+        non_empty.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
     }
 
+    /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
     fn count_fault(&self, number: u64, fault: &str) {
         self.report.with(|report| {
             report.malformed += 1;
             if report.faults.len() < SCRIPT_FAULTS_MAX {
                 report.faults.push(format!("line {number}: {fault}"));
             }
-    /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
         });
     }
 }
 
+/// The result of reading a line.
 enum Line {
-    Whole,
+    Complete,
+    /// The line is longer than [`SCRIPT_LINE_LEN_MAX`].
     TooLong,
+    /// The input has ended.
     End,
 }
 
-/// The result of reading a line.
 /// Reads a line into `line`. If the line is too long, its rest is read and dropped.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    let most = SCRIPT_LINE_LEN_MAX as u64 + 1;
-    /// The input has ended.
-    if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
+    // One more for the line end.
+    let len_max = SCRIPT_LINE_LEN_MAX as u64 + 1;
+    if input.by_ref().take(len_max).read_until(b'\n', line)? == 0 {
         return Ok(Line::End);
     }
     if line.ends_with(b"\n") || line.len() <= SCRIPT_LINE_LEN_MAX {
-        return Ok(Line::Whole);
+        return Ok(Line::Complete);
     }
     loop {
         let buffer = input.fill_buf()?;

@@ -61,8 +61,8 @@ impl SearchConfig {
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Searched {
-    /// [`SCHEMA`].
+pub struct SearchResult {
+    /// The version of the schema: [`SCHEMA`].
     pub schema: String,
     /// The objectives as text, such as `p99 ≤ 500 µs`.
     pub objectives: Vec<String>,
@@ -77,14 +77,14 @@ pub struct Searched {
     pub binding: Option<String>,
     /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
-    /// Every trial, in order.
-    pub trials: Vec<SearchedTrial>,
+    /// All trials, in order.
+    pub trials: Vec<TrialResult>,
 }
 
 /// One trial of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchedTrial {
-    /// Its number, from 1; also the repeat of the schedule.
+pub struct TrialResult {
+    /// The number of the trial, from 1. It is also the [`Config::repeat`] of the trial's schedule.
     pub number: usize,
     /// The offered rate.
     pub rate_rps: f64,
@@ -107,8 +107,9 @@ pub enum SearchEvent<'a> {
     Begin(usize, f64),
     /// A second of the trial has passed.
     Second(&'a Second),
-    /// A trial has ended. At most so much time is left.
-    Trial(&'a SearchedTrial, u64),
+    /// A trial has ended. The second field is the longest time, in nanoseconds, that the rest of
+    /// the search can take.
+    Trial(&'a TrialResult, u64),
 }
 
 /// Searches for the sustained throughput.
@@ -121,7 +122,7 @@ pub fn search(
     config: &Config,
     search_config: &SearchConfig,
     mut on_event: impl FnMut(SearchEvent<'_>),
-) -> Result<Searched, Error> {
+) -> Result<SearchResult, Error> {
     config.validate()?;
     let mut search = Search::new(options(config, search_config)?)
         .map_err(|error| ConfigError::search(error.to_string()))?;
@@ -132,17 +133,17 @@ pub fn search(
         on_event(SearchEvent::Begin(number, rate_rps));
         let mut config = config.clone();
         config.rate = Rate::PerSecond(rate_rps);
-        config.repeat = number as u64;
         // The same seed with another repeat: the same records, but another schedule.
+        config.repeat = number as u64;
         let started_ns = monotonic_ns();
         let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
         let elapsed_ns = monotonic_ns() - started_ns;
         let trial = match ended {
-            Ok(summary) => SearchedTrial::measured(number, rate_rps, elapsed_ns, summary, criteria),
+            Ok(summary) => TrialResult::measured(number, rate_rps, elapsed_ns, summary, criteria),
             Err(error) if number == 1 && !matches!(error, Error::AllLost { .. }) => {
                 return Err(error);
             }
-            Err(error) => SearchedTrial::failed(number, rate_rps, elapsed_ns, &error),
+            Err(error) => TrialResult::failed(number, rate_rps, elapsed_ns, &error),
         };
         search.record(trial.verdict);
         trials.push(trial);
@@ -151,7 +152,7 @@ pub fn search(
         }
     }
     let sustained = search.sustained();
-    Ok(Searched {
+    Ok(SearchResult {
         schema: SCHEMA.to_owned(),
         objectives: criteria
             .objectives
@@ -167,20 +168,21 @@ pub fn search(
     })
 }
 
-/// The longest time that the search still takes, by the mean duration of the trials so far.
-fn time_left_ns(search: &Search, trials: &[SearchedTrial]) -> u64 {
-    let left = match search.next_rps() {
+/// Returns the longest time that the rest of the search can take: the number of trials left, times
+/// the mean duration of the trials so far.
+fn time_left_ns(search: &Search, trials: &[TrialResult]) -> u64 {
+    let trials_left = match search.next_rps() {
         Some(_) => search.options().trials_max.saturating_sub(trials.len()) as u64,
         None => 0,
     };
     let elapsed_ns: u64 = trials.iter().map(|trial| trial.elapsed_ns).sum();
-    left * (elapsed_ns / trials.len().max(1) as u64)
+    trials_left * (elapsed_ns / trials.len().max(1) as u64)
 }
 
-fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
-    let objectives = &search_config.criteria.objectives;
 /// Returns the options of the search for the next rate. The lowest rate to try is the rate at which
 /// a trial has enough requests to judge every objective.
+fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
+    let objectives = &search_config.criteria.objectives;
     if objectives.is_empty() || objectives.len() > OBJECTIVES_MAX {
         let count = objectives.len();
         let fault = format!("{count} latency objectives; give 1 to {OBJECTIVES_MAX}");
@@ -206,7 +208,8 @@ fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOption
     })
 }
 
-impl SearchedTrial {
+impl TrialResult {
+    /// Returns a trial whose run has a summary, which is judged.
     fn measured(
         number: usize,
         rate_rps: f64,
@@ -226,10 +229,10 @@ impl SearchedTrial {
         }
     }
 
+    /// Returns a trial whose run failed.
     fn failed(number: usize, rate_rps: f64, elapsed_ns: u64, error: &Error) -> Self {
         Self {
             number,
-    /// Returns a trial whose run failed.
             rate_rps,
             elapsed_ns,
             verdict: Verdict::Failed,
@@ -240,9 +243,10 @@ impl SearchedTrial {
     }
 }
 
-/// The criterion that is exceeded most in most of the broken trials near the answer. A trial far
-/// above it breaks everything.
-fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
+/// Returns the criterion that limits the throughput: the one that is most often exceeded by the
+/// greatest factor, over the broken trials near the sustained throughput. Trials at much higher
+/// rates are ignored, because there every criterion is broken.
+fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
     let broken = || {
         trials
             .iter()
@@ -253,8 +257,8 @@ fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
         .high_rps
         .map_or(lowest_rps, |high| high.max(lowest_rps));
     let near = broken().filter(|trial| trial.rate_rps <= near_rps);
-    let worst = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
-    let names: Vec<&str> = worst.collect();
+    let worst_of_each = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
+    let names: Vec<&str> = worst_of_each.collect();
     let count = |name: &str| names.iter().filter(|other| **other == name).count();
     names
         .iter()
@@ -262,8 +266,8 @@ fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
         .map(|name| (*name).to_owned())
 }
 
-impl Searched {
-    /// Whether anything is known about the server.
+impl SearchResult {
+    /// Whether the search found at least one end of the interval.
     #[must_use]
     pub fn has_answer(&self) -> bool {
         self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()

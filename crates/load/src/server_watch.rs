@@ -154,8 +154,8 @@ impl StatsClient {
         self.stream.get_mut().write_all(b"stats\r\n").ok()?;
         let mut text = String::new();
         while (text.len() as u64) < STATS_LEN_MAX {
-            let left = deadline.checked_duration_since(Instant::now())?;
-            self.stream.get_ref().set_timeouts(left).ok()?;
+            let time_left = deadline.checked_duration_since(Instant::now())?;
+            self.stream.get_ref().set_timeouts(time_left).ok()?;
             let start = text.len();
             let mut line = (&mut self.stream).take(STATS_LINE_LEN_MAX);
             let len = line.read_line(&mut text).ok()?;
@@ -199,7 +199,7 @@ impl Bursts {
     /// Returns the bursts since an earlier snapshot. None: there were none, or the counters have
     /// decreased because the server was restarted in between.
     fn since(self, before: &Self) -> Option<Self> {
-        let is_same_server = self.counts.len() == before.counts.len();
+        let has_same_rows = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self
             .counts
             .iter()
@@ -207,7 +207,7 @@ impl Bursts {
             .map(|(after, before)| after.checked_sub(*before))
             .collect();
         let counts =
-            counts.filter(|counts| is_same_server && counts.iter().any(|&count| count > 0))?;
+            counts.filter(|counts| has_same_rows && counts.iter().any(|&count| count > 0))?;
         Some(Self {
             counts,
             connections: self.connections.checked_sub(before.connections)?,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_read_in_their_order() {
+    fn bursts_are_parsed_from_stats_in_order() {
         assert_eq!(bursts_of(STATS), Some(bursts([3, 4, 1], 30)));
         assert_eq!(bursts_of("STAT pid 7\r\nEND\r\n"), None);
         assert_eq!(bursts_of(&STATS.replace("to_2 4", "to_2 four")), None);
@@ -238,11 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_difference_of_two_snapshots() {
+    fn bursts_of_the_interval_are_the_difference_of_two_snapshots() {
         let after = || bursts([3, 4, 1], 30);
-        let seen = after().since(&bursts([1, 4, 0], 20));
-        assert_eq!(seen, Some(bursts([2, 0, 1], 10)));
-        // Counters that decreased (a restart), and counters that did not change.
+        let difference = after().since(&bursts([1, 4, 0], 20));
+        assert_eq!(difference, Some(bursts([2, 0, 1], 10)));
+        // A counter has decreased, so the server was restarted.
         assert_eq!(after().since(&bursts([4, 0, 0], 20)), None);
         // No counter has changed.
         assert_eq!(after().since(&after()), None);

@@ -42,7 +42,7 @@ impl StallDetector {
             // The send cannot fail, because the starting thread waits for the message.
             let _ = ready_sender.send(outcome);
             match is_ready {
-                true => lateness(measure_ns, end_ns),
+                true => wake_up_latencies(measure_ns, end_ns),
                 false => Histogram::new(),
             }
         };
@@ -69,8 +69,10 @@ fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
     sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }
 
-/// Records one latency for each period, including periods that passed during a stall.
-fn lateness(from_ns: u64, end_ns: u64) -> Histogram {
+/// Records one wake-up latency for each period of [`STALL_DETECTOR_PERIOD_NS`] from `from_ns` to
+/// `end_ns`. If a stall lasts several periods, each of them is recorded when it ends, with the time
+/// from the period's own due time.
+fn wake_up_latencies(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;
     while due_ns < end_ns {
@@ -89,12 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_period_counts_even_if_skipped() {
+    fn every_period_that_passed_during_a_stall_is_recorded() {
         let now_ns = monotonic_ns();
         // Ten periods were due in the past; the first of them has the highest latency. The eleventh
         // is due now.
         let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
-        let histogram = lateness(now_ns - past_ns, now_ns + 1);
+        let histogram = wake_up_latencies(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);
         assert!(histogram.max() >= past_ns);
     }

@@ -190,7 +190,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.errors
         ),
     ];
-    lines.extend(failures_line(summary));
+    lines.extend(optional_lines(summary));
     lines.push(format!(
         "{:<10} {} gets ({} hits), {} sets",
         "answers",
@@ -235,8 +235,9 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// The requests that failed without an answer, by kind, and those that follow an answer.
-fn failures_line(summary: &Summary) -> Vec<String> {
+/// Returns the lines that only some runs have: failed requests by kind, the carrier's counts, the
+/// script, and the number of follow-ups.
+fn optional_lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let failures = &summary.failures;
     let kinds = [
@@ -272,9 +273,9 @@ fn failures_line(summary: &Summary) -> Vec<String> {
         lines.push(line);
     }
     if let Some(script) = &summary.script {
-        let whole = if script.ended { "whole" } else { "part of the" };
+        let extent = if script.ended { "whole" } else { "part of the" };
         lines.push(format!(
-            "{:<10} {whole} script read: {} operations, {} malformed lines",
+            "{:<10} {extent} script read: {} operations, {} malformed lines",
             "script", script.operations, script.malformed
         ));
     }
@@ -290,8 +291,8 @@ fn failures_line(summary: &Summary) -> Vec<String> {
 
 /// Returns the table of operations. It is empty if get and set are the only operations.
 fn operation_lines(summary: &Summary) -> Vec<String> {
-    let is_plain = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
-    if summary.operations.iter().all(is_plain) {
+    let is_get_or_set = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
+    if summary.operations.iter().all(is_get_or_set) {
         return Vec::new();
     }
     let time = match summary.demand {
@@ -313,7 +314,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
         "p99"
     );
     let row = |it: &OperationSummary| {
-        let each = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
+        let per_request = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
         let distribution = it.response.as_ref().unwrap_or(&it.service);
         format!(
             "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>w$} {:>10}",
@@ -324,8 +325,8 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
             it.conflicts,
             it.errors,
             it.failures.total(),
-            each(it.bytes_sent),
-            each(it.bytes_received),
+            per_request(it.bytes_sent),
+            per_request(it.bytes_received),
             at_percentile(distribution, 50.0),
             at_percentile(distribution, 99.0),
             w = time.len() + 4
@@ -356,7 +357,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = summary.response.as_ref().unwrap_or(&summary.service);
     if shown.censored.is_some() {
-        let why = "includes requests never answered, each at the least latency it can have had";
+        let why = "includes requests never answered, each at the lowest latency it can have had";
         lines.push(format!("{:<10} a lower bound: {why}", "≥"));
     }
     if summary.lost_connections > 0 {
@@ -376,12 +377,12 @@ fn warnings(summary: &Summary) -> Vec<String> {
     lines
 }
 
-fn watched_line(summary: &Summary) -> Option<String> {
 /// Returns what a request cost the process that `--watch-pid` names, over all answered requests.
+fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
     let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
-    let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
+    let per_request = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     let switches = watched.voluntary_switches.zip(watched.involuntary_switches);
     let switches = switches.map(|(voluntary, involuntary)| {
         format!("; {voluntary} voluntary, {involuntary} involuntary switches")
@@ -389,8 +390,8 @@ fn watched_line(summary: &Summary) -> Option<String> {
     Some(format!(
         "{:<10} {} user, {} system per request; {:.1} MB{}",
         "watched",
-        each(watched.user_ns),
-        each(watched.system_ns),
+        per_request(watched.user_ns),
+        per_request(watched.system_ns),
         watched.resident_bytes as f64 / 1e6,
         switches.unwrap_or_default(),
     ))
@@ -402,11 +403,11 @@ fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;
     let wakes = bursts.wakes();
-    let alone = bursts.counts.first().copied().unwrap_or_default();
+    let of_one = bursts.counts.first().copied().unwrap_or_default();
     Some(format!(
         "{:<10} {mean:.2} ready connections per wake-up of the server, {} of {wakes} with a single one",
         "bursts",
-        show_share(alone as f64 / wakes as f64),
+        show_share(of_one as f64 / wakes as f64),
     ))
 }
 
@@ -417,14 +418,14 @@ fn stalls_line(summary: &Summary) -> Option<String> {
     for &(percentile, ns) in &stalls.percentiles {
         shown += &format!("{} at p{percentile}, ", show_duration(ns));
     }
-    let most = show_duration(stalls.max);
+    let max = show_duration(stalls.max);
     Some(format!(
-        "{:<10} {shown}{most} at most: wake-up latency on the processor watched",
+        "{:<10} {shown}{max} at most: wake-up latency on the processor watched",
         "stalls"
     ))
 }
 
-fn show_share(share: f64) -> String {
 /// Returns a share from 0 to 1 as a percentage.
+fn show_share(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }

@@ -34,13 +34,15 @@ impl Timeline {
     pub(crate) fn new(config: &Config, start_ns: u64) -> Self {
         let measure_ns = start_ns + config.warmup_ns;
         let end_ns = measure_ns + config.duration_ns;
-        let whole_before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
-        let whole_after = (config.duration_ns - 1) / SECOND_NS;
+        // The number of boundaries strictly between the start and `measure_ns`.
+        let before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
+        // The number of boundaries strictly between `measure_ns` and `end_ns`.
+        let after = (config.duration_ns - 1) / SECOND_NS;
         let mut boundaries = Vec::new();
         if config.warmup_ns > 0 {
-            boundaries.extend((0..=whole_before).rev().map(|n| measure_ns - n * SECOND_NS));
+            boundaries.extend((0..=before).rev().map(|n| measure_ns - n * SECOND_NS));
         }
-        boundaries.extend((1..=whole_after).map(|n| measure_ns + n * SECOND_NS));
+        boundaries.extend((1..=after).map(|n| measure_ns + n * SECOND_NS));
         boundaries.push(end_ns);
         Self {
             start_ns,
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_counted_from_the_start_of_the_interval() {
+    fn windows_are_full_seconds_from_the_start_of_the_interval() {
         let timeline = timeline(1_500_000_000, 2_200_000_000);
         let spans: Vec<_> = (0..6).map_while(|window| timeline.span(window)).collect();
         let at = |ns: u64| 1_000 + ns;
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_warm_up_the_first_window_is_measured() {
+    fn first_window_is_measured_if_there_is_no_warm_up() {
         let timeline = timeline(0, SECOND_NS);
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));

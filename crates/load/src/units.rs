@@ -52,8 +52,8 @@ pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
         "duration",
         "a number with ns, us, ms, s, min or h, such as 500us",
     );
-    let ns = scaled(text, DURATIONS, what)?;
-    whole(text, ns, 3.2e18, what)
+    let ns = parse_scaled(text, DURATIONS, what)?;
+    to_integer(text, ns, 3.2e18, what)
 }
 
 /// Parses a rate such as `200k`, `1.5M` or `20000` and returns it in requests per second.
@@ -65,7 +65,7 @@ pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
         "rate",
         "requests per second above 0 with k or M if wanted, such as 200k",
     );
-    let rate = scaled(text, RATES, what)?;
+    let rate = parse_scaled(text, RATES, what)?;
     if rate > 0.0 {
         Ok(rate)
     } else {
@@ -82,8 +82,8 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
         "size",
         "bytes with kB, KiB, MB, MiB, GB or GiB if wanted, such as 64MiB",
     );
-    let bytes = scaled(text, SIZES, what)?;
-    whole(text, bytes, 9.2e18, what)
+    let bytes = parse_scaled(text, SIZES, what)?;
+    to_integer(text, bytes, 9.2e18, what)
 }
 
 /// Parses a count such as `1M` (records) or `15360` (connections).
@@ -92,11 +92,11 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
 /// The text is not a number with an optional suffix k, M or G, or the count is not a whole number.
 pub fn count(text: &str) -> Result<u64, UnitError> {
     let what = ("count", "a whole number with k or M if wanted, such as 1M");
-    let number = scaled(text, RATES, what)?;
+    let number = parse_scaled(text, RATES, what)?;
     if number.fract() != 0.0 {
         return Err(error(text, what));
     }
-    whole(text, number, 9e15, what)
+    to_integer(text, number, 9e15, what)
 }
 
 /// Parses a share such as `0.1%` or `0.001` and returns it as a number from 0 to 1.
@@ -108,7 +108,7 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
         "share",
         "a percentage or a number from 0 to 1, such as 0.1%",
     );
-    let share = scaled(text, &[("", 1.0), ("%", 0.01)], what)?;
+    let share = parse_scaled(text, &[("", 1.0), ("%", 0.01)], what)?;
     if share <= 1.0 {
         Ok(share)
     } else {
@@ -156,7 +156,8 @@ fn three_digits(number: f64, unit: &str) -> String {
 /// What a text should be, for an error message: the kind of quantity, and the accepted form.
 type Expected = (&'static str, &'static str);
 
-fn scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, UnitError> {
+/// Parses a number, followed by one of `units` with its factor. Returns the number × the factor.
+fn parse_scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, UnitError> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
@@ -170,18 +171,19 @@ fn scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, 
     }
 }
 
-fn whole(text: &str, number: f64, most: f64, expected: Expected) -> Result<u64, UnitError> {
-    if number <= most {
+/// Rounds a number of at most `max` to an integer.
+fn to_integer(text: &str, number: f64, max: f64, expected: Expected) -> Result<u64, UnitError> {
+    if number <= max {
         Ok(number.round() as u64)
     } else {
         Err(error(text, expected))
     }
 }
 
-fn error(text: &str, (what, example): Expected) -> UnitError {
-    UnitError {
 /// Returns the error for a text that is not the expected quantity. The error shows at most 60
 /// characters of the text.
+fn error(text: &str, (what, example): Expected) -> UnitError {
+    UnitError {
         text: text.chars().take(60).collect(),
         what,
         example,
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_take_units() {
+    fn durations_with_units_are_parsed() {
         for (text, ns) in [
             ("500us", 500_000),
             ("1.5 ms", 1_500_000),
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_counts_and_sizes_take_units() {
+    fn rates_counts_and_sizes_with_units_are_parsed() {
         assert_eq!(rate_rps("200k").unwrap(), 200_000.0);
         assert_eq!(rate_rps("1.5M").unwrap(), 1_500_000.0);
         assert_eq!(count("1M").unwrap(), 1_000_000);
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_take_percentages() {
+    fn shares_and_percentages_are_parsed() {
         assert_eq!(share("0.1%").unwrap(), 0.001);
         assert_eq!(share("0.02").unwrap(), 0.02);
         assert_eq!(share("0").unwrap(), 0.0);
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_text_and_the_accepted_form() {
+    fn parse_error_names_the_text_and_the_accepted_form() {
         assert_eq!(
             duration_ns("5 parsecs").unwrap_err().to_string(),
             "`5 parsecs` is not a duration; give a number with ns, us, ms, s, min or h, such as 500us"
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_show_three_digits() {
+    fn durations_and_rates_are_shown_with_three_digits() {
         let durations = [
             (412, "412 ns"),
             (1_840_000, "1.84 ms"),

@@ -94,8 +94,8 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
         .iter()
         .map(|objective| responses.judge(objective));
     judgement.latencies = judged.collect();
-    judgement.worst = worst(&judgement);
-    (judgement.verdict, judgement.invalid_reason) = if is_late(summary, criteria) {
+    judgement.worst = worst_criterion(&judgement);
+    (judgement.verdict, judgement.invalid_reason) = if is_generator_late(summary, criteria) {
         let reason = "the generator was the limit".to_owned();
         (Verdict::GeneratorLimited, Some(reason))
     } else if !summary.littles_law().holds {
@@ -128,25 +128,26 @@ fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     (1.0 - ACHIEVED_TOLERANCE - longest_ns / summary.duration_ns.max(1) as f64).max(0.0)
 }
 
-/// Whether the generator's lateness makes an objective's figure invalid.
-fn is_late(summary: &Summary, criteria: &Criteria) -> bool {
-    let is_rare = |objective: &Objective| match objective.figure {
+/// Whether the generator was so late that the figure of an objective is invalid.
+fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
+    let is_above_p99 = |objective: &Objective| match objective.figure {
         Figure::Mean => false,
         Figure::Percentile(at) => at > 99.0,
     };
     let lateness = summary.lateness.as_ref().and_then(histogram);
     let is_late_at_p999 =
         || lateness.is_none_or(|it| generator_limited_at_p999(it.percentile(99.9)));
-    summary.generator_limited || (criteria.objectives.iter().any(is_rare) && is_late_at_p999())
+    let is_p999_needed = criteria.objectives.iter().any(is_above_p99);
+    summary.generator_limited || (is_p999_needed && is_late_at_p999())
 }
 
-fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
 /// Returns the complete histogram of a distribution. None: its text is damaged.
+fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
     Histogram::from_base64(&distribution.hdr).ok()
 }
 
-/// The name of the broken criterion that is exceeded by the greatest factor.
-fn worst(judgement: &Judgement) -> Option<String> {
+/// Returns the name of the broken criterion that is exceeded by the greatest factor.
+fn worst_criterion(judgement: &Judgement) -> Option<String> {
     let latencies = judgement
         .latencies
         .iter()
@@ -165,10 +166,10 @@ fn worst(judgement: &Judgement) -> Option<String> {
 
 /// The response times of a trial.
 struct Responses {
-    answered: Histogram,
     /// The response times of answered requests.
-    censored: Histogram,
+    answered: Histogram,
     /// Lower bounds of the response times of censored and failed requests.
+    censored: Histogram,
 }
 
 impl Responses {
@@ -187,8 +188,8 @@ impl Responses {
         Some(Self { answered, censored })
     }
 
-    fn judge(&self, objective: &Objective) -> JudgedLatency {
     /// Measures the figure of an objective and compares it with the limit.
+    fn judge(&self, objective: &Objective) -> JudgedLatency {
         let all = WithCensored::new(&self.answered, &self.censored);
         let limit_ns = objective.limit_ns;
         let (value_ns, is_lower_bound, is_kept) = match objective.figure {
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
     use crate::summary::{Failures, Loop, SCHEMA};
 
-    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+    fn histogram_of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
@@ -228,8 +229,8 @@ mod tests {
     /// Returns the summary of one second at 1000 requests/s with response times of 1, 2, … 1000 µs.
     /// The requests with the longest response times are censored instead, with these lower bounds.
     fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
-        let censored = of(censored);
-        let answered = of((1..=1000 - censored.len()).map(|us| us * 1000));
+        let censored = histogram_of(censored);
+        let answered = histogram_of((1..=1000 - censored.len()).map(|us| us * 1000));
         let distribution = |histogram| LatencyDistribution::of(histogram, &[99.0]);
         Summary {
             schema: SCHEMA.to_owned(),
@@ -253,8 +254,8 @@ mod tests {
                 &[99.0],
             )),
             service: distribution(&answered),
-            slip: Some(distribution(&of([1000]))),
-            lateness: Some(distribution(&of([1000]))),
+            slip: Some(distribution(&histogram_of([1000]))),
+            lateness: Some(distribution(&histogram_of([1000]))),
             generator_limited: false,
             generator_cpu: 0.5,
             generator_busy: 0.5,
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_objective_is_judged_and_the_worst_is_named() {
+    fn every_objective_is_judged_and_the_most_exceeded_one_is_named() {
         let kept = judged(&summary([]), "p99=1ms,mean=600us");
         assert_eq!((kept.verdict, kept.worst.clone()), (Verdict::Kept, None));
         assert!((989_000..=991_000).contains(&kept.latencies[0].value_ns));
@@ -300,7 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_bound_above_the_limit_is_broken_and_one_below_it_is_not_kept() {
+    fn objective_that_censored_requests_could_exceed_is_not_kept() {
+        // The lower bound is above the limit.
         let late = judged(&summary([2_000_000_000; 20]), "p99=10ms");
         assert!(late.latencies[0].is_lower_bound && !late.latencies[0].is_kept);
         // The lower bound is below the limit, because a connection was lost and its requests were
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_missing_answers_break() {
+    fn too_many_failures_or_missing_answers_break_a_trial() {
         let mut failing = summary([]);
         failing.errors = 2;
         let failing = judged(&failing, "p99=1ms");
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_generator_proves_nothing() {
+    fn trial_with_a_late_generator_is_generator_limited() {
         let mut limited = summary([]);
         limited.generator_limited = true;
         let limited = judged(&limited, "p99=1us");
@@ -346,7 +348,8 @@ mod tests {
         // Lateness that is high only at its 99.9th percentile invalidates only objectives of
         // percentiles above the 99th.
         let mut late = summary([]);
-        let lateness = of((0..1000).map(|number| if number < 995 { 1_000 } else { 200_000 }));
+        let late_ns = |number| if number < 995 { 1_000 } else { 200_000 };
+        let lateness = histogram_of((0..1000).map(late_ns));
         late.lateness = Some(LatencyDistribution::of(&lateness, &[99.0]));
         assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::Kept);
         assert_eq!(
@@ -356,12 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_contradicts_itself_proves_nothing() {
-        let mut wrong = summary([]);
-        wrong.outstanding_expected = 50.0;
-        let wrong = judged(&wrong, "p99=1ms");
-        assert_eq!(wrong.verdict, Verdict::Failed);
-        assert!(wrong.invalid_reason.unwrap().contains("Little"));
+    fn trial_that_violates_littles_law_or_has_no_response_times_is_failed() {
+        let mut inconsistent = summary([]);
+        inconsistent.outstanding_expected = 50.0;
+        let inconsistent = judged(&inconsistent, "p99=1ms");
+        assert_eq!(inconsistent.verdict, Verdict::Failed);
+        assert!(inconsistent.invalid_reason.unwrap().contains("Little"));
         let mut closed = summary([]);
         closed.response = None;
         assert_eq!(judged(&closed, "p99=1ms").verdict, Verdict::Failed);

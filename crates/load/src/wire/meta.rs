@@ -158,15 +158,15 @@ impl Flags {
     /// Appends a flag letter and its number, such as `T300`.
     fn number(&mut self, letter: u8, number: u64) -> &mut Self {
         let mut digits = [0; 20];
-        let mut from = digits.len();
+        let mut start = digits.len();
         let mut rest = number;
-        while rest > 0 || from == digits.len() {
-            from -= 1;
-            digits[from] = b'0' + (rest % 10) as u8;
+        while rest > 0 || start == digits.len() {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         self.word(&[letter]);
-        self.push(&digits[from..]);
+        self.push(&digits[start..]);
         self
     }
 

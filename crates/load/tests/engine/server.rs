@@ -45,14 +45,14 @@ impl Server {
         let requests = Arc::new(AtomicU64::new(0));
         let received = Arc::new(Mutex::new(Vec::new()));
         let store = Arc::new(Mutex::new(HashMap::new()));
-        let (seen, kept) = (Arc::clone(&requests), Arc::clone(&received));
+        let (session_requests, session_received) = (Arc::clone(&requests), Arc::clone(&received));
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let session = Session {
                     fault,
                     number,
-                    requests: Arc::clone(&seen),
-                    received: Arc::clone(&kept),
+                    requests: Arc::clone(&session_requests),
+                    received: Arc::clone(&session_received),
                     store: Arc::clone(&store),
                 };
                 thread::spawn(move || session.serve(stream.unwrap()));
@@ -86,7 +86,7 @@ impl Session {
         }
         let mut input = BufReader::new(out.try_clone().unwrap());
         let mut line = String::new();
-        let mut seen = 0;
+        let mut request_count = 0;
         while input.read_line(&mut line).is_ok_and(|len| len > 0) {
             if line == "version\r\n" {
                 self.received.lock().unwrap().clear();
@@ -94,11 +94,11 @@ impl Session {
                 line.clear();
                 continue;
             }
-            seen += 1;
+            request_count += 1;
             self.requests.fetch_add(1, Ordering::Relaxed);
             let closes = match self.fault {
-                Fault::ClosesFirst(after) => self.number == 0 && seen > after,
-                Fault::ClosesAll(after) => seen > after,
+                Fault::ClosesFirst(after) => self.number == 0 && request_count > after,
+                Fault::ClosesAll(after) => request_count > after,
                 _ => false,
             };
             let Some(answer) = self.answer(&line, &mut input).filter(|_| !closes) else {
@@ -135,8 +135,8 @@ impl Session {
                 if self.fault == Fault::RefusesSets {
                     return Some(b"SERVER_ERROR out of memory storing object\r\n".to_vec());
                 }
-                let last = key.as_bytes().last().copied().unwrap_or(0);
-                if self.fault != Fault::Forgetful || last % 2 == 0 {
+                let last_byte = key.as_bytes().last().copied().unwrap_or(0);
+                if self.fault != Fault::Forgetful || last_byte % 2 == 0 {
                     value.truncate(value.len() - 2);
                     store.insert(key.to_owned(), value);
                 }
