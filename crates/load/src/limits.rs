@@ -169,8 +169,8 @@ pub const OVERDUE_GRACE_NS: u64 = 200_000_000;
 pub const SILENCE_MAX_NS: u64 = 3_000_000_000;
 /// Number of probes of each agent's clock, before a run and again after it.
 pub const PROBES: u32 = 16;
-/// The delay from the last probe to the start of a run, in addition to the transmission time of the
-/// start messages.
+/// The delay from the last probe to the start of a run. The coordinator adds an allowance for the
+/// transmission of the start messages.
 pub const AGREED_START_AHEAD_NS: u64 = 250_000_000;
 /// Maximum number of latency objectives of a search.
 pub const OBJECTIVES_MAX: usize = 16;

@@ -118,11 +118,12 @@ struct Opening {
     attempts: u32,
 }
 
-/// The stage of opening a connection. Times are those of the monotonic clock.
+/// The stage of opening a connection. Times are on the monotonic clock. `started_ns` is the time at
+/// which the current attempt started.
 enum Stage {
     /// The connection is in `to_start`. The next attempt starts at `not_before_ns` or later.
     ToStart { not_before_ns: u64 },
-    /// The connection is being established since `started_ns`.
+    /// The connection is being established.
     Connecting { stream: Stream, started_ns: u64 },
     /// The connection is established, `version` was sent, and its answer has not arrived.
     AwaitingVersion {
@@ -178,6 +179,7 @@ impl Opener<'_> {
         Ok(OPENING_TIMEOUT_NS / 10)
     }
 
+    /// Starts an attempt to open a connection.
     fn start(&mut self, connection: u32, now_ns: u64) -> Result<(), Error> {
         let connecting = match target_of(self.targets, self.first + connection) {
             Target::Tcp(address) => Stream::connect(*address),

@@ -129,7 +129,7 @@ impl Observers {
         Ok(())
     }
 
-    /// Starts the observing threads that `config` names.
+    /// Starts those observers that `config` enables.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         Ok(Self {
             watch: ServerWatch::start(config, timeline)?,
@@ -152,7 +152,7 @@ pub(crate) struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
     /// Receives the ended windows of all threads.
     windows: Receiver<EndedWindow>,
-    /// Return cleared windows to the threads for reuse; the index is the thread's number.
+    /// Channels that return cleared windows to the threads for reuse, by thread number.
     spares: Vec<Sender<Window>>,
     /// The operations that the load consists of.
     operations: Vec<Op>,
@@ -160,14 +160,15 @@ pub(crate) struct GeneratorThreads {
 }
 
 struct ThreadHandle {
-    /// Sends the timeline, at which the thread starts. Dropping it without a send ends the thread.
+    /// Sends the timeline to the thread, which then starts its load. If this is dropped first, the
+    /// thread ends.
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
 
 impl GeneratorThreads {
     /// Starts the threads and waits until each has opened its connections and generated its
-    /// schedule. When `stop` is set, the threads end before the end of the run.
+    /// schedule. When `stop` is set later, the threads end early.
     pub(crate) fn start(
         config: &Config,
         part: Part,
@@ -268,8 +269,8 @@ impl GeneratorThreads {
     }
 
     /// Waits for the end of the run. Returns the summary of the part, and the requests whose times
-    /// were recorded one by one. `on_window` is called with the number and the sum of each window
-    /// when all threads have sent it.
+    /// were recorded one by one. When all threads have sent a window, `on_window` is called with
+    /// the number of this window and its sum over the threads.
     pub(crate) fn finish(
         self,
         config: &Config,
@@ -296,8 +297,8 @@ impl GeneratorThreads {
         aggregate: &mut Aggregate,
         on_window: &mut dyn FnMut(usize, &Window),
     ) {
-        // For each window from number `next` on: the sum over the threads that have sent it, and
-        // the number of these threads.
+        // An element for each window from number `next` on: the sum over the threads that have sent
+        // this window, and the number of these threads.
         let mut pending: Vec<(Window, usize)> = Vec::new();
         // Empty windows, for new sums.
         let mut free_sums = vec![Window::preallocated(&self.operations)];

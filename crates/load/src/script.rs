@@ -121,7 +121,7 @@ impl ScriptSource {
         self.received.front().map(|it| it.intended_ns)
     }
 
-    /// Takes the next request. None as for [`Self::next_ns`].
+    /// Takes the next request. Returns None in the same cases as [`Self::next_ns`].
     pub(crate) fn pop(&mut self) -> Option<ScriptRequest> {
         self.receive();
         self.received.pop_front()
@@ -270,6 +270,8 @@ struct ScriptReader {
 }
 
 impl ScriptReader {
+    /// Reads lines until the script ends, a request lies after the end of the load, or a generator
+    /// thread has ended.
     fn run(mut self, mut input: BufReader<impl Read>) {
         let mut line = Vec::new();
         let mut number = 0;

@@ -81,7 +81,7 @@ pub struct SearchResult {
     pub trials: Vec<TrialResult>,
 }
 
-/// One trial of a search.
+/// The result of one trial of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
     /// The number of the trial, from 1. It is also the [`Config::repeat`] of the trial's schedule.
@@ -112,7 +112,8 @@ pub enum SearchEvent<'a> {
     Trial(&'a TrialResult, u64),
 }
 
-/// Searches for the sustained throughput.
+/// Makes trials until [`measure::Search`] has found the sustained throughput or gives up, and
+/// returns the result. `on_event` is called with each event as it happens.
 ///
 /// # Errors
 /// A setting is invalid, or the first run fails for another reason than the loss of all its

@@ -1,9 +1,9 @@
 //! Measures the server's processor time, and how many connections are ready per wake-up of its
 //! workers (its *bursts*), during the measured interval.
 //!
-//! Both are differences of the server's counters between the start and the end of the interval. A
-//! separate thread reads the counters, so that reading them and printing the run's output do not
-//! delay each other.
+//! The server has a counter for each. It is read at the start and at the end of the interval, and
+//! the difference is the result. A separate thread reads the counters, so that reading them and
+//! printing the run's output do not delay each other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -69,7 +69,7 @@ impl ServerWatch {
     }
 }
 
-/// The server's counters at one moment, since the start of the server.
+/// The server's counters at one moment. They count from the start of the server.
 struct Snapshot {
     cost: Option<Cost>,
     bursts: Option<Bursts>,

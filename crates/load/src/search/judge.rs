@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::objective::{Figure, Objective};
 use crate::summary::{LatencyDistribution, Summary};
 
-/// The share of the intended requests that may remain unanswered at the end of the interval,
-/// although the achieved rate still counts as the offered rate.
+/// The tolerance of the achieved rate: the share of the intended requests that may be unanswered at
+/// the end of the interval, while the achieved rate still counts as equal to the offered rate.
 ///
 /// An overloaded server has a backlog that grows during the interval. If it grows by less than 1 %
 /// of the offered rate, the last request waits less than 1 % of the interval: 50 ms in 5 s. A
