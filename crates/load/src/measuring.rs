@@ -1,4 +1,4 @@
-//! The measuring client: a separate, small open-loop run beside the load.
+//! The measuring client: a separate, small open-loop run at the same time as the load.
 //!
 //! If the load saturates a server, or is a closed loop, its own latencies do not tell which latency
 //! another, moderate client would have. The measuring client is such a client. It has its own
@@ -47,10 +47,11 @@ pub struct MeasuringReport {
 impl MeasuringClient {
     /// Returns the settings of a run, and the part of this run that is the measuring client.
     ///
-    /// The records are those of the load, because the seed is the same. The requests and their
-    /// times depend on the seed and on the connection number. To draw other requests than the load,
-    /// the client's connections have higher numbers. Numbers below `config.connections` belong to
-    /// the load, and number `config.connections` is the stream of the saturating connections.
+    /// The client requests the same records as the load, because the seed is the same. The requests
+    /// and their times depend on the seed and on the connection number. To draw other requests than
+    /// the load, the client's connections have higher numbers. Numbers below `config.connections`
+    /// belong to the load, and number `config.connections` is the stream of the saturating
+    /// connections.
     ///
     /// The run's connections outside the part exist only as numbers; no process opens them. The
     /// rate of a run is divided evenly among all its connections, so the rate is scaled up such

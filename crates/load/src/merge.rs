@@ -1,8 +1,8 @@
 //! Merges the summaries of the parts of a run into the summary of the run.
 //!
 //! All parts measure the same interval. Therefore the run's counts, rates and mean numbers of
-//! outstanding requests are the sums of those of the parts. Histograms are added bucket by bucket.
-//! Percentiles are read from the merged histogram, never averaged.
+//! outstanding requests are sums over the parts. Histograms are added bucket by bucket. Percentiles
+//! are read from the merged histogram, never averaged.
 
 use measure::{Histogram, HistogramError};
 

@@ -1,8 +1,8 @@
 //! The division of a run's connections into parts. Each part is opened by one process.
 //!
-//! A part is a range of connection numbers. The number of a connection determines its requests,
-//! their intended times ([`workload::Demand::schedule_of`]) and its target. They do not depend on
-//! the part, so all parts together offer exactly the load of the undivided run.
+//! A part is a range of connection numbers. In open loop, the number of a connection determines its
+//! requests, their intended times ([`workload::Demand::schedule_of`]) and its target. They do not
+//! depend on the part, so all parts together offer exactly the load of the undivided run.
 
 use std::ops::Range;
 
@@ -65,7 +65,8 @@ impl Part {
         rate_rps * (f64::from(self.count) / f64::from(config.connections))
     }
 
-    /// Whether the part opens saturating connections. The first part opens all those of the run.
+    /// Whether the part opens saturating connections. The first part opens all saturating
+    /// connections of the run.
     pub(crate) fn is_saturating(&self, config: &Config) -> bool {
         self.number == 0 && config.saturating_connections > 0
     }

@@ -341,7 +341,7 @@ impl GeneratorThreads {
         }
     }
 
-    /// Waits for the threads. Returns their results, or the first error.
+    /// Waits for all threads. Returns their results or, if a thread failed, the first error.
     fn join(self) -> Result<Vec<Outcome>, Error> {
         let Self {
             threads, spares, ..
@@ -356,7 +356,7 @@ impl GeneratorThreads {
     }
 }
 
-/// Everything one thread needs before it starts.
+/// The inputs of a generator thread, from which it builds its engine.
 struct ThreadSetup {
     config: Config,
     part: Part,
@@ -396,6 +396,7 @@ impl ThreadSetup {
         sys::thread::sleep_precisely();
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let mut share = self.share;
+        // The first thread also opens all saturating connections, after its measured ones.
         if self.number == 0 && self.part.is_saturating(config) {
             share.count += config.saturating_connections;
         }
@@ -410,6 +411,7 @@ impl ThreadSetup {
             true => None,
             false => Some(Saturating::new(
                 saturating,
+                // The measured connections have the streams with lower numbers.
                 requests(config.connections)?,
                 config.saturating_depth,
             )),

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All requests for a key go over one connection, so they stay in the order of the script. The
-//! reader waits while a channel is full, so memory is bounded whatever the length of the script.
+//! reader waits while a channel is full, so a script of any length needs the same memory.
 
 use std::collections::VecDeque;
 use std::fs::File;

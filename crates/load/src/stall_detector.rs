@@ -70,8 +70,8 @@ fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
 }
 
 /// Records one wake-up latency for each period of [`STALL_DETECTOR_PERIOD_NS`] from `from_ns` to
-/// `end_ns`. If a stall lasts several periods, each of these periods is recorded when the stall ends,
-/// with the time since the period was due.
+/// `end_ns`. If a stall lasts several periods, each of these periods is recorded when the stall
+/// ends, with the time since the period was due.
 fn wake_up_latencies(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;

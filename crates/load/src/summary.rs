@@ -112,7 +112,7 @@ pub struct Summary {
     /// Bytes received on the measured connections in the interval.
     pub bytes_received: u64,
     /// Answers in the whole run without a time stamp of the kernel (over Unix sockets, and in the
-    /// first moments of a run). Their time is that of the receiving thread's clock.
+    /// first moments of a run). The receiving thread's clock is used for them.
     #[serde(default)]
     pub unstamped: u64,
     /// Answers per second on the saturating connections. Apart from `lost_connections`, no other

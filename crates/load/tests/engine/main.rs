@@ -1,4 +1,4 @@
-//! Runs the load generator against test servers with faults. Whatever the fault, the counts of the
+//! Runs the load generator against test servers with faults. With every fault, the counts of the
 //! summary must be consistent with each other.
 
 #![expect(
