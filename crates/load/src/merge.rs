@@ -16,7 +16,7 @@ use crate::summary::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// There is no summary to merge.
-    #[error("there is no part")]
+    #[error("there is no part to merge")]
     Empty,
     /// The summaries belong to different runs.
     #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]

@@ -163,14 +163,14 @@ impl Script {
         let Some(path) = &config.script else {
             return Ok(None);
         };
-        let fault = |source| Error::Script {
+        let script_error = |source| Error::Script {
             path: path.display().to_string(),
             source,
         };
         let input: Box<dyn Read + Send> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
-            Box::new(File::open(path).map_err(fault)?)
+            Box::new(File::open(path).map_err(script_error)?)
         };
         let report = ScriptReport::default();
         let open = config.rate != Rate::Max;
@@ -191,7 +191,7 @@ impl Script {
             first_connections: first_connections.to_vec(),
             pending: senders.iter().map(|_| Vec::new()).collect(),
             senders,
-            pace: Pace::new(config)?,
+            times: IntendedTimes::new(config)?,
             end_ns: config.warmup_ns + config.duration_ns,
             report: report.clone(),
         };
@@ -205,8 +205,8 @@ impl Script {
     }
 }
 
-/// Computes the intended times of a script's lines.
-struct Pace {
+/// Computes the intended times of a script's lines, one after the other.
+struct IntendedTimes {
     /// The intended times of lines without a time. None: closed loop.
     arrivals: Option<Arrivals>,
     /// The time in the first line that has a time. Times of later lines are relative to it.
@@ -215,7 +215,7 @@ struct Pace {
     last_ns: u64,
 }
 
-impl Pace {
+impl IntendedTimes {
     fn new(config: &Config) -> Result<Self, Error> {
         let arrivals = match config.rate {
             Rate::Max => None,
@@ -263,7 +263,7 @@ struct ScriptReader {
     senders: Vec<SyncSender<Vec<ScriptRequest>>>,
     /// The incomplete batch of each thread.
     pending: Vec<Vec<ScriptRequest>>,
-    pace: Pace,
+    times: IntendedTimes,
     /// The end of the load. The reader stops at the first request intended at this time or later.
     end_ns: u64,
     report: ScriptReport,
@@ -317,7 +317,7 @@ impl ScriptReader {
                 "a value of {len} bytes is longer than --value-max {len_max}"
             ));
         }
-        let intended_ns = self.pace.next_ns(parsed.at_ns);
+        let intended_ns = self.times.next_ns(parsed.at_ns);
         if intended_ns >= self.end_ns {
             return Ok(false);
         }

@@ -43,7 +43,7 @@ pub fn second_line(second: &Second) -> String {
         note("  warm-up".to_owned());
     }
     if second.waiting > 0 {
-        note(format!("  {} waiting to leave", second.waiting));
+        note(format!("  {} waiting to be sent", second.waiting));
     }
     if second.errors > 0 {
         note(format!("  {} errors", second.errors));
@@ -120,11 +120,11 @@ fn client_line(load: &Summary, client: &MeasuringReport) -> String {
 }
 
 fn latency_lines(summary: &Summary) -> Vec<String> {
-    let mut head = format!("{:<10} {:>10}", "latency", "mean");
+    let mut header = format!("{:<10} {:>10}", "latency", "mean");
     for (percentile, _) in &summary.service.percentiles {
-        let _ = write!(head, " {:>9}", format!("p{percentile}"));
+        let _ = write!(header, " {:>9}", format!("p{percentile}"));
     }
-    let _ = write!(head, " {:>9}", "max");
+    let _ = write!(header, " {:>9}", "max");
     let rows = [
         ("response", summary.response.as_ref()),
         ("service", Some(&summary.service)),
@@ -133,7 +133,7 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
     ];
     let row =
         |(name, row): (&str, Option<&LatencyDistribution>)| row.map(|row| latency_line(name, row));
-    std::iter::once(head)
+    std::iter::once(header)
         .chain(rows.into_iter().filter_map(row))
         .collect()
 }
@@ -299,7 +299,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
         Loop::Open => "response",
         Loop::Closed => "service",
     };
-    let head = format!(
+    let header = format!(
         "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>10} {:>10}",
         "operation",
         "answered",
@@ -333,7 +333,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
         )
     };
     let rows = summary.operations.iter().map(row);
-    [String::new(), head].into_iter().chain(rows).collect()
+    [String::new(), header].into_iter().chain(rows).collect()
 }
 
 /// Returns a percentile of a distribution as text, or `-` if the distribution does not list it.

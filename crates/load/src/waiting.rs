@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_the_arena_and_keep_their_order() {
+    fn requests_of_each_queue_are_popped_in_the_order_of_their_pushes() {
         let mut waiting = Waiting::new(64);
         let mut queues = [Queue::EMPTY; 4];
         let mut expected: [VecDeque<Due>; 4] = Default::default();
