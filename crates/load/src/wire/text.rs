@@ -32,8 +32,8 @@ impl Wire for Text {
         let key = request.key;
         let exptime = request.ttl_s.cast_signed();
         match request.op {
-            // `encode_get` is not called here, so that it keeps a single caller: the loop that sends
-            // gets. The compiler inlines it into that loop.
+            // `encode_get` is not called here, so that it keeps a single caller: the loop that
+            // sends gets. The compiler inlines it into that loop.
             Op::Get | Op::MultiGet | Op::ReadThrough => client::get(out, Some(key), false),
             Op::Gets => client::get(out, Some(key), true),
             Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
