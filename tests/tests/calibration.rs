@@ -17,7 +17,7 @@ use curtail_tests::calibration::Setting;
 use curtail_tests::calibration::bench::{Trial, load_of, percentile, trial, trial_by_agents};
 use curtail_tests::calibration::law::Service;
 use curtail_tests::calibration::search::searched;
-use load::search::{SearchConfig, Searched};
+use load::search::{SearchConfig, SearchResult};
 use load::{Config, Rate};
 use measure::Verdict;
 use workload::{Distribution, Superposition};
@@ -162,6 +162,6 @@ fn a_search_ends_and_records_every_trial() {
         assert_eq!(judged.unwrap_or(Verdict::Failed), trial.verdict);
     }
     let text = serde_json::to_string(&searched).unwrap();
-    let read: Searched = serde_json::from_str(&text).unwrap();
+    let read: SearchResult = serde_json::from_str(&text).unwrap();
     assert_eq!(read, searched);
 }

@@ -7,10 +7,10 @@ use crate::config::{ConfigError, Target};
 use crate::merge::MergeError;
 use crate::units::show_duration;
 
-/// Why a run or a prefill failed. Messages read after "failed to …".
+/// The reason why a run or a prefill failed. The message is written to follow "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An invalid setting.
+    /// A setting is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The limit of open files is too low.
@@ -19,14 +19,14 @@ pub enum Error {
          `ulimit -n {needed}` (or LimitNOFILE= of the service), or open fewer connections"
     )]
     OpenFiles {
-        /// Connections to open.
+        /// The number of connections to open.
         connections: u32,
-        /// The limit in force.
+        /// The limit, after it was raised as far as possible.
         limit: u64,
-        /// The limit needed.
+        /// The limit that is needed.
         needed: u64,
     },
-    /// The stall detector may not run at real-time priority.
+    /// The kernel does not permit the stall detector to run at real-time priority.
     #[error(
         "run the stall detector at real-time priority: {source}; --detect-stalls needs root or \
          CAP_SYS_NICE"
@@ -43,12 +43,12 @@ pub enum Error {
     Connect {
         /// The server.
         target: Target,
-        /// Attempts made.
+        /// The number of attempts made.
         attempts: u32,
         /// The error of the last attempt.
         source: io::Error,
     },
-    /// No local port is left.
+    /// The kernel has no free local port for a connection to the server.
     #[error(
         "connect to {target}: no local port is left; widen net.ipv4.ip_local_port_range, give \
          several targets, or wait a minute until closed connections leave TIME_WAIT"
@@ -57,7 +57,7 @@ pub enum Error {
         /// The server.
         target: Target,
     },
-    /// A server accepts connections but does not answer.
+    /// A server accepts connections but does not answer `version`.
     #[error(
         "open connections to {target}: no answer to `version` within {waited_s} s; is it a \
          memcached-compatible server, and is it stalled?"
@@ -68,7 +68,7 @@ pub enum Error {
         /// How long the generator waited for an answer.
         waited_s: u64,
     },
-    /// A server does not answer over UDP.
+    /// A server does not answer `version` over UDP.
     #[error(
         "reach {target} over UDP: no answer to `version` within {waited_ms} ms; does the server \
          listen on UDP (memcached: `-U PORT`)?"
@@ -79,7 +79,7 @@ pub enum Error {
         /// How long the generator waited for an answer.
         waited_ms: u64,
     },
-    /// A server answers `version` with something else.
+    /// A server answers `version` with another reply than its version.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]
     UnexpectedVersion {
         /// The server.
@@ -95,17 +95,17 @@ pub enum Error {
     TooManyConnections {
         /// The server.
         target: Target,
-        /// Connections to open to it.
+        /// The number of connections to open to the server.
         wanted: u32,
-        /// A sufficient value of `-c`.
+        /// A value of the server's `-c` that is sufficient.
         enough: u32,
     },
-    /// Every connection was lost while running.
+    /// Every connection was lost during the run.
     #[error("keep any of {connections} connections: all were lost, the last with: {last}")]
     AllLost {
-        /// Connections opened.
+        /// The number of measured connections.
         connections: u32,
-        /// Why the last was lost.
+        /// The error of the connection that was lost last.
         last: String,
     },
     /// A prefill lost a connection, or its server stopped answering.
@@ -113,9 +113,9 @@ pub enum Error {
     Prefill {
         /// The server.
         target: Target,
-        /// What happened.
+        /// The error of the connection, or that no answer came.
         fault: String,
-        /// Records stored before the fault.
+        /// The number of records stored before the fault.
         stored: u64,
     },
     /// The process to watch does not exist, or cannot be read.
@@ -123,25 +123,25 @@ pub enum Error {
         "read the processor time of process {pid}: {source}; is it the server's process number?"
     )]
     Watch {
-        /// The process.
+        /// The number of the process.
         pid: u32,
-        /// The system's error.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A thread cannot be pinned to its processor.
-    #[error("pin a thread to processor {cpu}: {source}; name one that is on line")]
+    #[error("pin a thread to processor {cpu}: {source}; name a processor that is online")]
     Pin {
-        /// The processor.
+        /// The number of the processor.
         cpu: usize,
-        /// The system's error.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A script cannot be opened.
     #[error("read --script {path}: {source}; name a file with one operation a line, or `-`")]
     Script {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The system's error.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Another system call failed.
@@ -149,45 +149,48 @@ pub enum Error {
     System {
         /// The operation that failed.
         what: &'static str,
-        /// The system's error.
+        /// The kernel's error.
         source: io::Error,
     },
     /// An agent does not take part in the run.
     #[error("run agent {agent}: {source}")]
     Agent {
-        /// Its address.
+        /// The address of the agent.
         agent: String,
-        /// Why not.
+        /// Why it does not take part.
         source: AgentError,
     },
-    /// Every agent has failed or lagged.
+    /// The shares of all agents are missing, because each agent has failed or lagged.
     #[error("run any of {agents} agents: all are missing, the first, {agent}, because {reason}")]
     AgentsMissing {
-        /// How many there were.
+        /// The number of agents.
         agents: usize,
-        /// The first one.
+        /// The address of the first agent.
         agent: String,
-        /// Why it is missing.
+        /// Why the share of the first agent is missing.
         reason: String,
     },
-    /// The agreed start had passed when it came.
+    /// The message with the agreed start time reached the agent too late.
     #[error("start at the agreed time: it was {} late", show_duration(*.late_ns))]
     LateStart {
-        /// How late the start came, with the time that a start needs.
+        /// How much earlier the message had to arrive. The agent needs a short time between the
+        /// message and the start, in which it starts its threads.
         late_ns: u64,
     },
     /// The agents' summaries do not fit together.
     #[error("merge the agents' parts: {0}")]
     Merge(#[from] MergeError),
-    /// The run was ended before its time, as its coordinator wanted.
+    /// The run was stopped before its end. A coordinator can stop the runs of its agents, and a
+    /// load that fails stops the measuring client beside it.
     #[error("end the run: it was stopped")]
     Stopped,
-    /// A thread of the generator ended in a panic: a defect of the generator.
+    /// A thread of the generator panicked, which is a defect of the generator.
     #[error("run a generator thread: it panicked; this is a defect of curtail")]
     Panicked,
 }
 
 impl Error {
+    /// Returns a function that turns the error of a system call into [`Error::System`].
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
     }

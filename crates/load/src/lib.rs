@@ -1,13 +1,16 @@
 //! The load generator.
 //!
-//! [`prefill()`] stores the records on the servers; [`run()`] offers a load and measures latencies.
-//! The schedule is generated from a seed. Latency is recorded twice: from the time at which a
-//! request was *intended* to leave (response time) and from the time at which it left (service
-//! time). The generator's own lateness is recorded separately. Requests never answered count as
-//! censored. [`search()`] repeats runs to find the highest rate that keeps a latency objective.
+//! [`prefill()`] stores the records on the servers. [`run()`] offers a load and measures latencies.
+//! [`search()`] repeats runs to find the highest rate that keeps a latency objective.
 //!
-//! What is requested and when ([`workload`], or a script), what is recorded (the engine and its
-//! metrics), how requests travel (a carrier) and how they are written (a wire) are apart:
+//! The schedule of a run is generated from a seed. Two latencies of each request are recorded. The
+//! response time counts from the time at which the request was *intended* to be sent, the service
+//! time from the time at which it was sent. The generator's own lateness is recorded separately.
+//! Requests that were never answered count as censored.
+//!
+//! Four concerns are separate. [`workload`] or a script determines the requests and their times.
+//! The engine decides when to send, and records the measurements. A carrier transports requests and
+//! answers. A wire encodes requests and parses answers.
 //!
 //! ```text
 //! schedule ─┐            ┌─ carrier: persistent, udp, one_shot ─┐
@@ -16,10 +19,12 @@
 //!                 └─► windows ─► summary: by operation, and together
 //! ```
 //!
-//! The engine is compiled once for each carrier and wire: no request pays for the choice.
+//! The engine is compiled separately for each pair of a carrier and a wire, so the choice costs
+//! nothing per request.
 //!
-//! The generator shares only the protocol and the kernel with the servers it measures, so that a
-//! fault of the server cannot hide in the instrument.
+//! The generator does not share the servers' own code. It uses only the crates `protocol`,
+//! `workload`, `measure` and `sys`. Therefore an error in the code of a server cannot hide in the
+//! generator.
 
 #![forbid(unsafe_code)]
 
@@ -60,6 +65,6 @@ pub use metrics::Recorded;
 pub use part::Part;
 pub use prefill::{Prefill, Progress, prefill};
 pub use run::{run, run_measured, run_recorded};
-pub use search::{Objective, Searched, search};
+pub use search::{Objective, SearchResult, search};
 pub use second::Second;
 pub use summary::Summary;

@@ -1,9 +1,9 @@
-//! The measuring client: a small open-loop run of its own beside the load.
+//! The measuring client: a separate, small open-loop run at the same time as the load.
 //!
-//! Under a load that saturates a server, or in a closed loop, the load's own latencies say little
-//! of what another client would see. The measuring client is that other client. It has connections,
-//! a rate and a depth of its own, a thread of its own in this process, and the load's start,
-//! interval and end. Nothing of it is counted with the load.
+//! If the load saturates a server, or is a closed loop, its own latencies do not tell which latency
+//! another, moderate client would have. The measuring client is such a client. It has its own
+//! connections, rate and depth, and its own thread in this process. It starts and ends with the
+//! load and measures the same interval. Its requests are not counted with those of the load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,38 +20,43 @@ use crate::run::GeneratorThreads;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// The settings in which a measuring client differs from the load.
+/// The settings of a measuring client. All its other settings are those of the load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuringClient {
-    /// Connections.
+    /// The number of its connections.
     pub connections: u32,
-    /// Offered rate over its connections.
+    /// The offered rate, over all its connections.
     pub rate_rps: f64,
-    /// Requests one connection may have outstanding.
+    /// The maximum number of outstanding requests of one connection.
     pub depth: u32,
-    /// The processors that its thread may be pinned to; the first is taken. Empty: it is not
-    /// pinned.
+    /// The client's thread is pinned to the first of these processors. Empty: it is not pinned.
     pub cpus: Vec<usize>,
 }
 
 /// The result of a measuring client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuringReport {
-    /// Connections.
+    /// The number of the client's connections.
     pub connections: u32,
-    /// Requests one connection may have outstanding.
+    /// The maximum number of outstanding requests of one connection.
     pub depth: u32,
-    /// What it measured.
+    /// The client's measurements.
     pub summary: Summary,
 }
 
 impl MeasuringClient {
-    /// The settings of its run, of which it makes the returned part.
+    /// Returns the settings of a run, and the part of this run that is the measuring client.
     ///
-    /// It has the load's records, and requests and times of its own: its connections are numbered
-    /// after those of the load and the one that numbers the saturating connections' requests. A
-    /// connection's rate is its share of that of all connections, so the rate of all is scaled up.
-    /// Each connection follows the arrival distribution separately.
+    /// The client requests the same records as the load, because the seed is the same. The requests
+    /// and their times depend on the seed and on the connection number. To draw other requests than
+    /// the load, the client's connections have higher numbers. Numbers below `config.connections`
+    /// belong to the load, and number `config.connections` is the stream of the saturating
+    /// connections.
+    ///
+    /// The run's connections outside the part exist only as numbers; no process opens them. The
+    /// rate of a run is divided evenly among all its connections, so the rate is scaled up such
+    /// that the part has the client's rate. Each connection follows the arrival distribution
+    /// separately.
     fn settings(&self, config: &Config) -> (Config, Part) {
         let part = Part {
             number: PARTS_MAX - 1,
@@ -76,12 +81,14 @@ impl MeasuringClient {
         (config, part)
     }
 
-    /// Checks the settings.
+    /// Checks the settings of the client beside the load of `config`.
     ///
     /// # Errors
-    /// The first setting out of its bounds.
+    /// The first setting that is out of its bounds.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate_without_script("--measure-connections")?;
+        // First the bounds of the client's own numbers. With a single target, the client may have
+        // fewer connections than the load has targets.
         let own = Config {
             connections: self.connections,
             targets: config.targets.iter().take(1).cloned().collect(),
@@ -92,12 +99,13 @@ impl MeasuringClient {
     }
 }
 
-/// A measuring client whose connections are open.
+/// A measuring client that is ready: its connections are open, and its run has not begun.
 pub(crate) struct MeasuringThreads {
     client: MeasuringClient,
     config: Config,
     part: Part,
     threads: GeneratorThreads,
+    /// Set: the run is to end early.
     stop: Arc<AtomicBool>,
 }
 
@@ -116,7 +124,7 @@ impl MeasuringThreads {
         })
     }
 
-    /// Begins the run at the beginning of `timeline`.
+    /// Starts the client's run, which begins at the beginning of `timeline`.
     pub(crate) fn begin(self, timeline: &Timeline) -> Result<MeasuringRun, Error> {
         let Self {
             client,
@@ -149,14 +157,15 @@ impl MeasuringThreads {
     }
 }
 
-/// A measuring client that runs. It is stopped when this is dropped before its end.
+/// A running measuring client. Dropping this stops the run early.
 pub(crate) struct MeasuringRun {
+    /// None: the thread is joined.
     thread: Option<JoinHandle<Result<MeasuringReport, Error>>>,
     stop: Arc<AtomicBool>,
 }
 
 impl MeasuringRun {
-    /// Waits for the end of the run.
+    /// Waits for the end of the run and returns its result.
     pub(crate) fn join(mut self) -> Result<Box<MeasuringReport>, Error> {
         let ended = self.thread.take().map(JoinHandle::join);
         match ended {
@@ -186,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn its_rate_is_that_of_its_connections() {
+    fn client_connections_together_have_the_client_rate() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.depth) = (1280, 4);
         let (own, part) = client().settings(&config);
@@ -194,9 +203,9 @@ mod tests {
         let Rate::PerSecond(rate_rps) = own.rate else {
             panic!("closed loop")
         };
-        let second = |planned: &workload::PlannedRequest| planned.intended_ns < 1_000_000_000;
+        let first_second = |planned: &workload::PlannedRequest| planned.intended_ns < 1_000_000_000;
         let schedule = own.demand().schedule_of(rate_rps, part.range()).unwrap();
-        let planned: Vec<_> = schedule.take_while(second).collect();
+        let planned: Vec<_> = schedule.take_while(first_second).collect();
         assert!((1700..2300).contains(&planned.len()), "{}", planned.len());
         assert!(
             planned
@@ -206,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn its_records_are_those_of_the_load() {
+    fn client_requests_the_records_of_the_load() {
         let config = Config::new("127.0.0.1:1".parse().unwrap());
         let (own, _) = client().settings(&config);
         assert_eq!(own.keyspace().unwrap(), config.keyspace().unwrap());
     }
 
     #[test]
-    fn settings_out_of_bounds_are_named() {
+    fn validation_error_names_the_setting_out_of_bounds() {
         let config = Config::new("127.0.0.1:1".parse().unwrap());
         assert!(client().validate(&config).is_ok());
         let mut none = client();

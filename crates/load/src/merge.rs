@@ -1,7 +1,8 @@
-//! Merges the summaries of the parts of a run, without loss.
+//! Merges the summaries of the parts of a run into the summary of the run.
 //!
-//! Counts, rates and mean numbers outstanding add up, because the parts have the same interval. So
-//! do histograms, bucket by bucket: percentiles are read from the merged histogram, never averaged.
+//! All parts measure the same interval. Therefore the run's counts, rates and mean numbers of
+//! outstanding requests are sums over the parts. Histograms are added bucket by bucket. Percentiles
+//! are read from the merged histogram, never averaged.
 
 use measure::{Histogram, HistogramError};
 
@@ -11,17 +12,17 @@ use crate::summary::{
     CarrierSummary, Failures, LatencyDistribution, OperationSummary, SCHEMA, Summary,
 };
 
-/// Why summaries are not parts of one run.
+/// The reason why summaries cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// There are none.
-    #[error("there is no part")]
+    /// There is no summary to merge.
+    #[error("there is no part to merge")]
     Empty,
-    /// Parts of different runs.
+    /// The summaries belong to different runs.
     #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
     Different,
-    /// A part of a script.
-    #[error("a script has no parts")]
+    /// A summary is of a load from a script, which is never divided into parts.
+    #[error("a load from a script cannot be divided into parts")]
     Script,
     /// A histogram cannot be read.
     #[error(transparent)]
@@ -32,11 +33,12 @@ pub enum MergeError {
 }
 
 impl Summary {
-    /// The summary of a run from those of its parts. What was observed of the server and the
-    /// machine, agents and measuring clients are not merged.
+    /// Merges the summaries of the parts of a run into the summary of the run. The result has no
+    /// observations of the server or the machine, no agents and no measuring client: these fields
+    /// are empty.
     ///
     /// # Errors
-    /// The summaries are not those of parts of one run.
+    /// The summaries are not of parts of one run, or a histogram is damaged.
     pub fn merge(parts: &[Self]) -> Result<Self, MergeError> {
         let first = parts.first().ok_or(MergeError::Empty)?;
         let is_same = |part: &Self| {
@@ -55,7 +57,8 @@ impl Summary {
             let some: Vec<f64> = parts.iter().filter_map(of).collect();
             (!some.is_empty()).then(|| some.iter().sum())
         };
-        // Every part has the same number of threads.
+        // Every part has the same number of threads, so a mean over all threads of the run is the
+        // mean of the parts' means.
         let mean = |of: fn(&Self) -> f64| sum(of) / parts.len() as f64;
         let distributions = |of: fn(&Self) -> Option<&LatencyDistribution>| {
             let some: Vec<_> = parts.iter().filter_map(of).collect();
@@ -118,7 +121,8 @@ impl Failures {
 }
 
 impl OperationSummary {
-    /// The operations of all parts. Not every part has every one.
+    /// Merges the operations of all parts by their names. An operation that did not occur in a
+    /// part is absent from its summary.
     fn merge_all(parts: &[Summary]) -> Result<Vec<Self>, MergeError> {
         let all = parts.iter().flat_map(|part| &part.operations);
         let is_known = |it: &Self| Op::ALL.iter().any(|op| op.name() == it.operation);
@@ -155,20 +159,21 @@ impl OperationSummary {
 }
 
 impl CarrierSummary {
-    /// The carrier of all parts, which is the same.
+    /// Merges the carriers of all parts, which must have the same name and time-out. None: the
+    /// parts used persistent connections.
     fn merge(parts: &[Summary]) -> Result<Option<Self>, MergeError> {
         let mut carriers = parts.iter().map(|part| part.carrier.as_ref());
         let mut merged = carriers.next().flatten().cloned();
         for carrier in carriers {
             match (&mut merged, carrier) {
                 (None, None) => {}
-                (Some(own), Some(other))
-                    if (&own.name, own.timeout_ns) == (&other.name, other.timeout_ns) =>
+                (Some(sum), Some(other))
+                    if (&sum.name, sum.timeout_ns) == (&other.name, other.timeout_ns) =>
                 {
-                    own.opened += other.opened;
-                    own.resets += other.resets;
-                    own.late_or_duplicate += other.late_or_duplicate;
-                    own.malformed += other.malformed;
+                    sum.opened += other.opened;
+                    sum.resets += other.resets;
+                    sum.late_or_duplicate += other.late_or_duplicate;
+                    sum.malformed += other.malformed;
                 }
                 _ => return Err(MergeError::Different),
             }
@@ -196,6 +201,8 @@ impl LatencyDistribution {
         if parts.iter().any(|part| percentiles(part) != wanted) {
             return Err(MergeError::Different);
         }
+        // A part's `hdr` contains its censored requests too, and `with_censored` takes them
+        // separately.
         match all.subtract(&censored) {
             true => Ok(Self::with_censored(&all, &censored, &wanted)),
             false => Err(MergeError::Censored),
@@ -211,7 +218,8 @@ mod tests {
 
     const PERCENTILES: [f64; 4] = [0.0, 50.0, 99.0, 100.0];
 
-    /// Samples of a part: answered response times, and lower bounds of censored ones.
+    /// The samples of a part: the response times of answered requests, and the lower bounds of
+    /// censored requests.
     type Samples = (Vec<u64>, Vec<u64>);
 
     fn histogram(values: &[u64]) -> Histogram {
@@ -220,7 +228,7 @@ mod tests {
         histogram
     }
 
-    /// An operation that has all samples.
+    /// Returns the summary of an operation to which all samples belong.
     fn operation(op: Op, (answered, censored): &Samples) -> OperationSummary {
         let (answers, bounds) = (histogram(answered), histogram(censored));
         let (answered, censored) = (answered.len() as u64, censored.len() as u64);
@@ -256,13 +264,13 @@ mod tests {
     fn part(samples: &Samples) -> Summary {
         let (answered, censored) = samples;
         let (answers, bounds) = (histogram(answered), histogram(censored));
-        let of = LatencyDistribution::of(&answers, &PERCENTILES);
+        let answered_only = LatencyDistribution::of(&answers, &PERCENTILES);
         // Only some parts have the second operation.
         let has_second = answered.first().is_some_and(|it| it % 2 == 0);
         let second = has_second.then(|| operation(Op::Cas, samples));
         let answered = answered.len() as u64;
         let censored = censored.len() as u64;
-        // Sums of eighths are exact, so that they do not depend on the order.
+        // Sums of eighths are exact in binary, so they do not depend on the order of addition.
         let eighths = answered as f64 / 8.0;
         Summary {
             schema: SCHEMA.to_owned(),
@@ -287,9 +295,9 @@ mod tests {
                 &bounds,
                 &PERCENTILES,
             )),
-            service: of.clone(),
-            slip: Some(of.clone()),
-            lateness: Some(of),
+            service: answered_only.clone(),
+            slip: Some(answered_only.clone()),
+            lateness: Some(answered_only),
             generator_limited: false,
             generator_cpu: 0.5,
             generator_busy: 0.25,
@@ -327,12 +335,13 @@ mod tests {
     }
 
     proptest! {
-        // A case serialises some twenty histograms.
+        // A case is slow because it serialises some twenty histograms.
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The summary of all samples, however they are divided into parts.
+        /// However the samples are divided into parts, the merged summary is the summary of one
+        /// part that has all samples.
         #[test]
-        fn a_merged_summary_is_that_of_all_samples(
+        fn merged_parts_equal_one_part_with_all_samples(
             parts in prop::collection::vec(samples(), 1..6),
         ) {
             let of_parts: Vec<Summary> = parts.iter().map(part).collect();
@@ -351,74 +360,77 @@ mod tests {
                 .collect();
             let of_second = with_second.iter().copied().fold(Samples::default(), together);
             let second = (!with_second.is_empty()).then(|| operation(Op::Cas, &of_second));
-            let constant = of_parts.len() as u64;
+            // Some counts are constant in every part. Their sums follow from the number of parts.
+            let part_count = of_parts.len() as u64;
             let sum = part(&all);
-            let whole = Summary {
-                follow_ups: 7 * constant,
+            let expected = Summary {
+                follow_ups: 7 * part_count,
                 operations: [operation(Op::Get, &all)].into_iter().chain(second).collect(),
                 carrier: sum.carrier.clone().map(|carrier| CarrierSummary {
-                    resets: constant,
-                    malformed: 2 * constant,
+                    resets: part_count,
+                    malformed: 2 * part_count,
                     ..carrier
                 }),
-                sent: all.0.len() as u64 + constant,
-                errors: constant,
-                sets: 2 * constant,
-                lost_connections: 3 * constant,
-                bytes_sent: 10 * constant,
-                bytes_received: 20 * constant,
+                sent: all.0.len() as u64 + part_count,
+                errors: part_count,
+                sets: 2 * part_count,
+                lost_connections: 3 * part_count,
+                bytes_sent: 10 * part_count,
+                bytes_received: 20 * part_count,
                 ..sum
             };
-            prop_assert_eq!(merged, whole);
+            prop_assert_eq!(merged, expected);
         }
     }
 
     #[test]
-    fn one_limited_generator_limits_the_run() {
-        let fine = part(&(vec![5], vec![]));
+    fn run_with_one_limited_part_is_generator_limited() {
+        let unlimited = part(&(vec![5], vec![]));
         let limited = Summary {
             generator_limited: true,
-            ..fine.clone()
+            ..unlimited.clone()
         };
         assert!(
-            Summary::merge(&[fine.clone(), limited])
+            Summary::merge(&[unlimited.clone(), limited])
                 .unwrap()
                 .generator_limited
         );
         assert!(
-            !Summary::merge(&[fine.clone(), fine])
+            !Summary::merge(&[unlimited.clone(), unlimited])
                 .unwrap()
                 .generator_limited
         );
     }
 
     #[test]
-    fn parts_of_different_runs_are_refused() {
-        let fine = part(&(vec![5], vec![7]));
-        let refused = |change: fn(&mut Summary)| {
-            let mut other = fine.clone();
+    fn parts_of_different_runs_are_not_merged() {
+        let valid = part(&(vec![5], vec![7]));
+        let error_of = |change: fn(&mut Summary)| {
+            let mut other = valid.clone();
             change(&mut other);
-            Summary::merge(&[fine.clone(), other]).unwrap_err()
+            Summary::merge(&[valid.clone(), other]).unwrap_err()
         };
-        assert_eq!(refused(|part| part.duration_ns += 1), MergeError::Different);
-        assert_eq!(refused(|part| part.schema.clear()), MergeError::Different);
-        assert_eq!(refused(|part| part.carrier = None), MergeError::Different);
-        let timeout = refused(|part| part.carrier.iter_mut().for_each(|it| it.timeout_ns += 1));
+        let duration = error_of(|part| part.duration_ns += 1);
+        assert_eq!(duration, MergeError::Different);
+        assert_eq!(error_of(|part| part.schema.clear()), MergeError::Different);
+        assert_eq!(error_of(|part| part.carrier = None), MergeError::Different);
+        let timeout = error_of(|part| part.carrier.iter_mut().for_each(|it| it.timeout_ns += 1));
         assert_eq!(timeout, MergeError::Different);
-        let other = |part: &mut Summary| "dance".clone_into(&mut part.operations[0].operation);
-        assert_eq!(refused(other), MergeError::Different);
-        let script = refused(|part| part.script = Some(ScriptSummary::default()));
+        let unknown = |part: &mut Summary| "unknown".clone_into(&mut part.operations[0].operation);
+        assert_eq!(error_of(unknown), MergeError::Different);
+        let script = error_of(|part| part.script = Some(ScriptSummary::default()));
         assert_eq!(script, MergeError::Script);
-        let fewer = refused(|part| part.service.percentiles.clear());
-        assert_eq!(fewer, MergeError::Different);
-        let unread = refused(|part| part.service.hdr.clear());
-        assert!(matches!(unread, MergeError::Histogram(_)));
-        let apart = refused(|part| {
+        let percentiles = error_of(|part| part.service.percentiles.clear());
+        assert_eq!(percentiles, MergeError::Different);
+        let damaged = error_of(|part| part.service.hdr.clear());
+        assert!(matches!(damaged, MergeError::Histogram(_)));
+        // A censored request that the histogram of all requests does not contain.
+        let not_included = error_of(|part| {
             if let Some(censored) = part.response.iter_mut().find_map(|it| it.censored.as_mut()) {
                 censored.hdr = histogram(&[123_456]).to_base64();
             }
         });
-        assert_eq!(apart, MergeError::Censored);
+        assert_eq!(not_included, MergeError::Censored);
         assert_eq!(Summary::merge(&[]).unwrap_err(), MergeError::Empty);
     }
 }

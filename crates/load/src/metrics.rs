@@ -1,4 +1,4 @@
-//! The measurements of one thread: windows, totals and recorded requests.
+//! The measurements of one generator thread: windows, totals and recorded requests.
 
 use measure::{Histogram, Outstanding, OutstandingCount};
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,10 @@ use workload::Op;
 
 use crate::carrier::{CarrierCounts, Failure};
 
-/// The latencies and counts of one window of a run, which is at most a second long. A thread sends
-/// each window to the main thread when it ends. The main thread merges the windows of the measured
-/// interval into the result of the run.
+/// The latencies and counts of one window. A window is a section of a run, at most a second long,
+/// or the grace period at the end. When a window ends, the thread sends it to the main thread. The
+/// main thread merges the windows of the measured interval and of the grace period into the result
+/// of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) latencies: Latencies,
@@ -19,18 +20,21 @@ pub(crate) struct Window {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
-    /// Answers received, whatever their intended time.
+    /// Answers received in the window, even if their requests were intended before it.
     pub(crate) answered: u64,
-    /// Keys read by them, and keys found.
+    /// Keys of the answered requests that read.
     pub(crate) gets: u64,
+    /// Keys of these requests for which an item was found.
     pub(crate) hits: u64,
+    /// Answers that are errors.
     pub(crate) errors: u64,
-    /// Requests that failed without an answer, whatever their intended time.
+    /// Requests that failed in the window, even if they were intended before it.
     pub(crate) failed: u64,
+    /// Connections lost in the window.
     pub(crate) lost_connections: u64,
     /// Requests outstanding at the end of the window.
     pub(crate) outstanding: u64,
-    /// Requests due but not sent at the end of the window.
+    /// Requests that are due but not sent at the end of the window.
     pub(crate) waiting: u64,
 }
 
@@ -53,32 +57,35 @@ impl Window {
         self.counts.merge(&other.counts);
     }
 
-    /// An empty window for some operations, whose pages are already mapped: recording in it or
-    /// merging into it causes no page fault. Another operation's histograms are allocated when it
-    /// occurs.
+    /// Returns an empty window whose memory pages are already mapped for `operations`, so that
+    /// recording these operations or merging them into it causes no page fault. The histograms of
+    /// any other operation are allocated when that operation first occurs.
     pub(crate) fn preallocated(operations: &[Op]) -> Self {
         let mut window = Self::default();
         for &op in operations {
             window.latencies.of(op);
         }
-        window.latencies.each(|histogram| {
-            // `clear` writes only to a histogram that is not empty.
+        window.latencies.for_each_histogram(|histogram| {
+            // The allocator returns zeroed pages that are not mapped yet. `clear` writes every
+            // bucket, which maps them. The recorded value makes sure that `clear` has something to
+            // write, even if it skips empty histograms.
             histogram.record(1);
             histogram.clear();
         });
         window
     }
 
-    /// Removes all measurements and keeps the memory.
+    /// Removes all measurements, but keeps the memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.latencies.clear();
         self.counts = Counts::default();
     }
 }
 
-/// The latencies of answered requests, and the lower bounds of the others.
+/// The latencies of answered requests, and lower bounds of the latencies of censored ones.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
+    /// The latencies of each operation, by its number. None: the operation has not occurred.
     operations: [Option<Box<OperationLatencies>>; Op::COUNT],
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
@@ -89,31 +96,31 @@ pub(crate) struct Latencies {
 pub(crate) struct OperationLatencies {
     pub(crate) response: Histogram,
     pub(crate) service: Histogram,
-    /// Lower bounds of the response times (closed loop: service times) of requests that were given
-    /// up or failed. No other histogram contains these requests.
+    /// Lower bounds of the response times (closed loop: service times) of requests that failed or
+    /// were given up. The other histograms do not contain these requests.
     pub(crate) censored: Histogram,
 }
 
 impl OperationLatencies {
-    fn each(&mut self) -> [&mut Histogram; 3] {
+    fn histograms(&mut self) -> [&mut Histogram; 3] {
         [&mut self.response, &mut self.service, &mut self.censored]
     }
 
     fn merge(&mut self, other: &Self) {
         let added = [&other.response, &other.service, &other.censored];
-        self.each().into_iter().zip(added).for_each(merge);
+        self.histograms().into_iter().zip(added).for_each(merge);
     }
 }
 
-/// Adds a histogram to another. Merging an empty one would cost as much as merging a full one.
-fn merge((own, added): (&mut Histogram, &Histogram)) {
+/// Adds the values of `added` to `sum`. Most histograms of a window are empty and are skipped.
+fn merge((sum, added): (&mut Histogram, &Histogram)) {
     if !added.is_empty() {
-        own.merge(added);
+        sum.merge(added);
     }
 }
 
 impl Latencies {
-    /// The latencies of one operation.
+    /// Returns the latencies of an operation; allocates them if it is the operation's first.
     #[inline]
     pub(crate) fn of(&mut self, op: Op) -> &mut OperationLatencies {
         match &mut self.operations[op as usize] {
@@ -122,13 +129,13 @@ impl Latencies {
         }
     }
 
-    /// The operations that have latencies.
+    /// Returns the operations that have occurred, with their latencies.
     pub(crate) fn operations(&self) -> impl Iterator<Item = (Op, &OperationLatencies)> {
         let named = Op::ALL.into_iter().zip(&self.operations);
         named.filter_map(|(op, latencies)| Some((op, latencies.as_deref()?)))
     }
 
-    /// The latencies of all operations together.
+    /// Returns the latencies of all operations, merged.
     pub(crate) fn all(&self) -> OperationLatencies {
         let mut all = OperationLatencies::default();
         self.operations()
@@ -145,51 +152,53 @@ impl Latencies {
     }
 
     fn clear(&mut self) {
-        self.each(|histogram| {
+        self.for_each_histogram(|histogram| {
             if !histogram.is_empty() {
                 histogram.clear();
             }
         });
     }
 
-    fn each(&mut self, mut each: impl FnMut(&mut Histogram)) {
+    fn for_each_histogram(&mut self, mut visit: impl FnMut(&mut Histogram)) {
         for latencies in self.operations.iter_mut().flatten() {
-            latencies.each().into_iter().for_each(&mut each);
+            latencies.histograms().into_iter().for_each(&mut visit);
         }
-        each(&mut self.slip);
-        each(&mut self.lateness);
+        visit(&mut self.slip);
+        visit(&mut self.lateness);
     }
 }
 
-/// The counts of one operation over a whole run, of measured requests.
+/// The counts of one operation. They cover its measured requests, which are those whose intended
+/// time (closed loop: send time) lies in the measured interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OperationCounts {
+    /// Requests answered.
     pub(crate) answered: u64,
-    /// Keys of the answered requests beyond the first of each.
+    /// Keys of the answered requests, without the first key of each request.
     pub(crate) further_keys: u64,
     /// Items found, or values stored.
     pub(crate) hits: u64,
     /// Items not found.
     pub(crate) misses: u64,
-    /// Answers that an item was there or had changed.
+    /// An `add` whose item already existed, or a `cas` whose item had changed.
     pub(crate) conflicts: u64,
-    /// Error replies, and sets not stored.
+    /// Error replies, and sets that were not stored.
     pub(crate) errors: u64,
-    /// Failed requests by [`Failure`].
+    /// Requests that failed without an answer. The index is a [`Failure`].
     pub(crate) failures: [u64; Failure::COUNT],
     /// Bytes of the answered requests.
     pub(crate) bytes_sent: u64,
-    /// Bytes of their answers.
+    /// Bytes of the answers to these requests.
     pub(crate) bytes_received: u64,
 }
 
 impl OperationCounts {
-    /// Keys of the answered requests.
+    /// Returns the number of keys of the answered requests.
     pub(crate) fn keys(&self) -> u64 {
         self.answered + self.further_keys
     }
 
-    /// Requests that failed without an answer.
+    /// Returns the number of requests that failed without an answer.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.iter().sum()
     }
@@ -201,48 +210,52 @@ impl OperationCounts {
         self.misses += other.misses;
         self.conflicts += other.conflicts;
         self.errors += other.errors;
-        for (own, added) in self.failures.iter_mut().zip(other.failures) {
-            *own += added;
+        for (sum, added) in self.failures.iter_mut().zip(other.failures) {
+            *sum += added;
         }
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
     }
 }
 
-/// The counts of one thread over a whole run. Unless stated otherwise they cover the requests whose
-/// intended time (closed loop: send time) lies in the measured interval.
+/// The counts of one thread over a run. *Measured requests* are those whose intended time (closed
+/// loop: send time) lies in the measured interval.
 #[derive(Debug)]
 pub(crate) struct Totals {
+    /// Measured requests.
     pub(crate) intended: u64,
+    /// Measured requests that were sent.
     pub(crate) sent: u64,
-    /// Intended requests that follow an answer: they are no part of the schedule.
+    /// Measured requests that an answer caused. They are not part of the schedule.
     pub(crate) follow_ups: u64,
-    /// The counts of each operation.
+    /// The counts of each operation, over its measured requests.
     pub(crate) operations: [OperationCounts; Op::COUNT],
-    /// Answers received in the interval, whatever their intended time.
+    /// Answers that arrived in the interval, even if their requests were intended before it.
     pub(crate) achieved: u64,
-    /// Answers without a time stamp of the kernel.
+    /// Answers without a time stamp of the kernel, in the whole run.
     pub(crate) unstamped: u64,
     /// Answers received on saturating connections in the interval.
     pub(crate) saturating: u64,
-    /// Bytes sent in the interval.
+    /// Bytes sent on measured connections in the interval.
     pub(crate) bytes_sent: u64,
-    /// Bytes received in the interval.
+    /// Bytes received on measured connections in the interval.
     pub(crate) bytes_received: u64,
+    /// Connections lost in the whole run, saturating ones included.
     pub(crate) lost_connections: u64,
     /// Time in the interval in which the thread had no work: it slept, or polled without result.
     pub(crate) idle_ns: u64,
-    /// Processor time in the interval.
+    /// The thread's processor time in the interval.
     pub(crate) cpu_ns: u64,
-    /// What the carriers counted, over the whole run.
+    /// The counts of the carriers, over the whole run.
     pub(crate) carriers: CarrierCounts,
-    /// Requests outstanding in the interval, by their time stamps and by count.
+    /// Requests outstanding in the interval, computed from their time stamps.
     pub(crate) outstanding: Outstanding,
+    /// Requests outstanding in the interval, counted without their time stamps.
     pub(crate) outstanding_count: OutstandingCount,
 }
 
 impl Totals {
-    /// Zero counts, for an interval from `start_ns` to `end_ns`.
+    /// Returns zero counts for a measured interval from `start_ns` to `end_ns`.
     pub(crate) fn new(start_ns: u64, end_ns: u64) -> Self {
         Self {
             intended: 0,
@@ -263,10 +276,10 @@ impl Totals {
         }
     }
 
-    /// The counts of all operations that `counts` accepts, together.
-    pub(crate) fn of(&self, counts: impl Fn(Op) -> bool) -> OperationCounts {
+    /// Returns the sum of the counts of all operations that `includes` accepts.
+    pub(crate) fn of(&self, includes: impl Fn(Op) -> bool) -> OperationCounts {
         let mut all = OperationCounts::default();
-        for op in Op::ALL.into_iter().filter(|&op| counts(op)) {
+        for op in Op::ALL.into_iter().filter(|&op| includes(op)) {
             all.merge(&self.operations[op as usize]);
         }
         all
@@ -276,8 +289,8 @@ impl Totals {
         self.intended += other.intended;
         self.sent += other.sent;
         self.follow_ups += other.follow_ups;
-        for (own, added) in self.operations.iter_mut().zip(&other.operations) {
-            own.merge(added);
+        for (sum, added) in self.operations.iter_mut().zip(&other.operations) {
+            sum.merge(added);
         }
         self.achieved += other.achieved;
         self.unstamped += other.unstamped;
@@ -293,21 +306,21 @@ impl Totals {
     }
 }
 
-/// The times of one request, for comparison with a server's own log.
+/// The times of one request, for comparison with a server's own log. Times are in nanoseconds of
+/// `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The opaque token of the request under [`crate::Protocol::Meta`].
+    /// The token of the request. Only [`crate::Protocol::Meta`] sends it to the server.
     pub opaque: u64,
-    /// Intended send time, `CLOCK_MONOTONIC` (closed loop: the actual one).
+    /// The intended send time. In closed loop, the same as `sent_ns`.
     pub intended_ns: u64,
     /// The time just before the send call.
     pub sent_ns: u64,
-    /// Arrival of the answer: the kernel's time stamp, or, where there is none, the time just after
-    /// the receive.
+    /// The arrival of the answer: the kernel's time stamp or, without one, the time just after the
+    /// receive.
     pub answered_ns: u64,
-    /// The machine delayed the request: the thread was interrupted
-    /// ([`crate::limits::INTERRUPTED_NS`]) during the poll in which the request became due, or
-    /// during the send.
+    /// The machine delayed the request. The request became due during a poll that took unusually
+    /// long ([`crate::limits::INTERRUPTED_NS`]), or its send took unusually long.
     pub interrupted: bool,
 }
 
@@ -316,27 +329,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cleared_or_preallocated_window_is_empty() {
-        let is_empty = |window: &mut Window| {
+    fn preallocated_or_cleared_window_is_empty() {
+        let count_empty_histograms = |window: &mut Window| {
             let mut count = 0;
-            window.latencies.each(|it| {
-                assert!(it.is_empty());
+            window.latencies.for_each_histogram(|histogram| {
+                assert!(histogram.is_empty());
                 count += 1;
             });
             count
         };
         let mut window = Window::preallocated(&[Op::Get, Op::Cas]);
-        assert_eq!(is_empty(&mut window), 2 * 3 + 2);
-        window.latencies.each(|histogram| histogram.record(1_000));
+        // Three histograms for each of two operations, slip and lateness.
+        assert_eq!(count_empty_histograms(&mut window), 2 * 3 + 2);
+        let record = |histogram: &mut Histogram| histogram.record(1_000);
+        window.latencies.for_each_histogram(record);
         window.counts.answered = 4;
         assert_eq!(window.latencies.all().response.len(), 2);
         window.clear();
-        assert_eq!(is_empty(&mut window), 8);
+        assert_eq!(count_empty_histograms(&mut window), 8);
         assert_eq!(window.counts.answered, 0);
     }
 
     #[test]
-    fn windows_merge_by_operation() {
+    fn merging_windows_adds_the_latencies_of_each_operation() {
         let mut one = Window::preallocated(&[Op::Get]);
         let mut other = Window::default();
         one.latencies.of(Op::Get).service.record(5);

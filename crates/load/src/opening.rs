@@ -1,8 +1,9 @@
 //! Opens many connections without overflowing the server's listen queue.
 //!
-//! A connection counts as open when the server has answered `version` on it. Only then is it
-//! certain that the connection has left the listen queue. The number of connections in progress is
-//! bounded, so the queue does not overflow, however slowly the server accepts.
+//! A connection that is established may still be in the listen queue, because the kernel completes
+//! the handshake before the server accepts. Therefore a connection counts as open only when the
+//! server has answered `version` on it. The number of connections that are not yet open is bounded,
+//! so the queue does not overflow even if the server accepts slowly.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,7 +22,7 @@ use crate::limits::{
     EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
-/// Raises the limit of open files, so that the process can open `connections` more.
+/// Raises the process's limit of open files so that `connections` can be opened.
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     let needed = u64::from(connections) + OPEN_FILES_RESERVE;
     let limit = raise_open_files(needed);
@@ -36,7 +37,7 @@ pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     }
 }
 
-/// The target of a connection.
+/// Returns the target of a connection: connections are assigned to the targets round-robin.
 pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
     &targets[connection as usize % targets.len()]
 }
@@ -46,17 +47,19 @@ pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
 pub(crate) struct Share {
     /// The number of the first connection.
     pub(crate) first: u32,
-    /// Number of connections.
+    /// The number of connections of the thread.
     pub(crate) count: u32,
-    /// Connections of the run, over all threads.
+    /// The number of connections of the run, over all threads.
     pub(crate) all: u32,
-    /// Maximum number of connections in progress at any time.
+    /// Maximum number of connections that the thread opens concurrently.
     pub(crate) concurrent_max: usize,
 }
 
 /// Opens a share of the connections and registers each with `poll` for reading. The token of a
-/// connection is its index in the share and in the result. Fails within a second once `stop` is
-/// set.
+/// connection is its index in the share and in the result.
+///
+/// # Errors
+/// A connection cannot be opened, or `stop` was set (noticed within a second).
 pub(crate) fn open(
     targets: &[Target],
     poll: &Poll,
@@ -69,65 +72,66 @@ pub(crate) fn open(
         all,
         concurrent_max,
     } = share;
-    let mut opening = Opening {
+    let mut opener = Opener {
         targets,
         poll,
         first,
         all,
-        attempts: (0..count).map(|_| Attempt::default()).collect(),
+        openings: (0..count).map(|_| Opening::default()).collect(),
         to_start: (0..count).collect(),
         in_progress: 0,
-        open: 0,
+        open_count: 0,
     };
     let mut events = Events::with_capacity(EVENTS_MAX);
     let mut ready = Vec::with_capacity(EVENTS_MAX);
-    while opening.open < count {
+    while opener.open_count < count {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
-        let pause_ns = opening.start_due(concurrent_max)?;
+        let pause_ns = opener.start_due(concurrent_max)?;
         poll.wait(&mut events, Some(pause_ns))
             .map_err(Error::system("wait for connections"))?;
         ready.clear();
         ready.extend(events.iter().map(|event| event.token as u32));
         for &connection in &ready {
-            opening.advance(connection)?;
+            opener.advance(connection)?;
         }
         if ready.is_empty() {
-            opening.check_deadlines()?;
+            opener.check_deadlines()?;
         }
     }
-    let streams = opening
-        .attempts
+    let streams = opener
+        .openings
         .into_iter()
-        .filter_map(|attempt| match attempt.stage {
+        .filter_map(|opening| match opening.stage {
             Stage::Open(stream) => Some(stream),
             _ => None,
         });
     Ok(streams.collect())
 }
 
-/// The opening of one connection.
+/// The progress of opening one connection.
 #[derive(Default)]
-struct Attempt {
+struct Opening {
     stage: Stage,
-    /// Number of attempts made.
-    count: u32,
+    /// The number of attempts made so far.
+    attempts: u32,
 }
 
-/// The stage of an attempt. Times are those of the monotonic clock.
+/// The stage of opening a connection. Times are on the monotonic clock. `started_ns` is the time at
+/// which the current attempt started.
 enum Stage {
-    /// The next attempt starts at `not_before_ns` or later.
+    /// The connection is in `to_start`. The next attempt starts at `not_before_ns` or later.
     ToStart { not_before_ns: u64 },
     /// The connection is being established.
     Connecting { stream: Stream, started_ns: u64 },
-    /// `version` was sent, and its answer is awaited.
+    /// The connection is established, `version` was sent, and its answer has not arrived.
     AwaitingVersion {
         stream: Stream,
         reader: ReplyReader,
         started_ns: u64,
     },
-    /// The server has answered.
+    /// The server has answered `version`.
     Open(Stream),
 }
 
@@ -137,27 +141,34 @@ impl Default for Stage {
     }
 }
 
-struct Opening<'a> {
+/// Opens the connections of one share. In its methods, `connection` is an index in the share.
+struct Opener<'a> {
     targets: &'a [Target],
     poll: &'a Poll,
+    /// The number of the share's first connection in the run.
     first: u32,
+    /// The number of connections of the run, for an error message.
     all: u32,
-    attempts: Vec<Attempt>,
+    openings: Vec<Opening>,
+    /// The connections whose next attempt has not started.
     to_start: VecDeque<u32>,
+    /// The number of connections in the stages `Connecting` and `AwaitingVersion`.
     in_progress: usize,
-    open: u32,
+    /// The number of connections in the stage `Open`.
+    open_count: u32,
 }
 
-impl Opening<'_> {
-    /// Starts the connections that are due, within the bound. Returns the longest wait, in
-    /// nanoseconds, until the next call.
+impl Opener<'_> {
+    /// Starts the attempts that are due, while fewer than `concurrent_max` connections are in
+    /// progress. Returns the number of nanoseconds after which to call this again if no socket
+    /// becomes ready earlier.
     fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
         while self.in_progress < concurrent_max {
             let Some(&connection) = self.to_start.front() else {
                 break;
             };
-            if let Stage::ToStart { not_before_ns } = self.attempts[connection as usize].stage
+            if let Stage::ToStart { not_before_ns } = self.openings[connection as usize].stage
                 && not_before_ns > now_ns
             {
                 return Ok(not_before_ns - now_ns);
@@ -168,20 +179,21 @@ impl Opening<'_> {
         Ok(OPENING_TIMEOUT_NS / 10)
     }
 
+    /// Starts an attempt to open a connection.
     fn start(&mut self, connection: u32, now_ns: u64) -> Result<(), Error> {
-        let begun = match target_of(self.targets, self.first + connection) {
+        let connecting = match target_of(self.targets, self.first + connection) {
             Target::Tcp(address) => Stream::connect(*address),
             Target::Unix(path) => Stream::connect_unix(path),
         };
-        let attempt = &mut self.attempts[connection as usize];
-        attempt.count += 1;
-        match begun {
+        let opening = &mut self.openings[connection as usize];
+        opening.attempts += 1;
+        match connecting {
             Ok(stream) => {
                 stream.set_nodelay();
                 self.poll
                     .add(&stream, u64::from(connection), Interest::Write)
                     .map_err(Error::system("register a connection"))?;
-                attempt.stage = Stage::Connecting {
+                opening.stage = Stage::Connecting {
                     stream,
                     started_ns: now_ns,
                 };
@@ -192,10 +204,11 @@ impl Opening<'_> {
         }
     }
 
-    /// Takes the next step of a connection whose socket is ready.
+    /// Takes the next step of a connection whose socket is ready: sends `version` when the
+    /// connection is established, and reads the answer when it arrives.
     fn advance(&mut self, connection: u32) -> Result<(), Error> {
-        let attempt = &mut self.attempts[connection as usize];
-        match std::mem::take(&mut attempt.stage) {
+        let opening = &mut self.openings[connection as usize];
+        match std::mem::take(&mut opening.stage) {
             Stage::Connecting { stream, started_ns } => {
                 let mut request = Vec::new();
                 client::version(&mut request);
@@ -207,7 +220,7 @@ impl Opening<'_> {
                 self.poll
                     .change(&stream, u64::from(connection), Interest::Read)
                     .map_err(Error::system("register a connection"))?;
-                attempt.stage = Stage::AwaitingVersion {
+                opening.stage = Stage::AwaitingVersion {
                     stream,
                     reader: ReplyReader::new(),
                     started_ns,
@@ -220,13 +233,13 @@ impl Opening<'_> {
                 started_ns,
             } => self.read_version(connection, stream, reader, started_ns),
             stage => {
-                attempt.stage = stage;
+                opening.stage = stage;
                 Ok(())
             }
         }
     }
 
-    /// Reads the answer to `version`.
+    /// Reads the answer to `version`. The connection is open once the answer is complete.
     fn read_version(
         &mut self,
         connection: u32,
@@ -239,7 +252,7 @@ impl Opening<'_> {
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             received => received,
         };
-        let stage = &mut self.attempts[connection as usize].stage;
+        let stage = &mut self.openings[connection as usize].stage;
         let reply = match received {
             Ok(len) => &buffer[..len],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -265,7 +278,7 @@ impl Opening<'_> {
             Ok(Some(Reply::Status(Status::Version))) => {
                 *stage = Stage::Open(stream);
                 self.in_progress -= 1;
-                self.open += 1;
+                self.open_count += 1;
                 Ok(())
             }
             Ok(None) => {
@@ -287,10 +300,10 @@ impl Opening<'_> {
         }
     }
 
-    /// Schedules another attempt after a backoff. Fails if another attempt cannot succeed, or if
-    /// this was the last one.
+    /// Schedules another attempt after a backoff that doubles with each attempt. Fails if another
+    /// attempt cannot succeed, or if this was the last of [`OPENING_ATTEMPTS_MAX`].
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
-        let attempt = &mut self.attempts[connection as usize];
+        let opening = &mut self.openings[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();
         if error.kind() == io::ErrorKind::AddrNotAvailable {
             return Err(Error::Ports { target });
@@ -301,31 +314,32 @@ impl Opening<'_> {
                 source: error,
             });
         }
-        if attempt.count >= OPENING_ATTEMPTS_MAX {
+        if opening.attempts >= OPENING_ATTEMPTS_MAX {
             return Err(Error::Connect {
                 target,
-                attempts: attempt.count,
+                attempts: opening.attempts,
                 source: error,
             });
         }
-        attempt.stage = Stage::ToStart {
-            not_before_ns: monotonic_ns() + (OPENING_BACKOFF_NS << (attempt.count - 1)),
+        opening.stage = Stage::ToStart {
+            not_before_ns: monotonic_ns() + (OPENING_BACKOFF_NS << (opening.attempts - 1)),
         };
         self.to_start.push_back(connection);
         Ok(())
     }
 
+    /// Fails if a connection has been in progress for longer than [`OPENING_TIMEOUT_NS`].
     fn check_deadlines(&self) -> Result<(), Error> {
         let now_ns = monotonic_ns();
-        for (connection, attempt) in (0..).zip(&self.attempts) {
+        for (connection, opening) in (0..).zip(&self.openings) {
             let is_overdue =
                 |started_ns: u64| now_ns.saturating_sub(started_ns) > OPENING_TIMEOUT_NS;
             let target = || self.target(connection);
-            match attempt.stage {
+            match opening.stage {
                 Stage::Connecting { started_ns, .. } if is_overdue(started_ns) => {
                     return Err(Error::Connect {
                         target: target(),
-                        attempts: attempt.count,
+                        attempts: opening.attempts,
                         source: io::ErrorKind::TimedOut.into(),
                     });
                 }
@@ -342,9 +356,10 @@ impl Opening<'_> {
         Ok(())
     }
 
+    /// Returns the error of a target that has reached its connection limit.
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
-        // Some spare connections, for monitoring during the run.
+        // The advice includes 64 spare connections, for clients that monitor the server meanwhile.
         Error::TooManyConnections {
             target: self.target(connection),
             wanted,

@@ -1,8 +1,8 @@
-//! The part of a run's connections that one process opens.
+//! The division of a run's connections into parts. Each part is opened by one process.
 //!
-//! The parts of a run are ranges of connection numbers. A connection has the same requests, at the
-//! same intended times and to the same target, in whichever part it is
-//! ([`workload::Demand::schedule_of`]), so the parts together are exactly the run.
+//! A part is a range of connection numbers. In open loop, the number of a connection determines its
+//! requests, their intended times ([`workload::Demand::schedule_of`]) and its target. They do not
+//! depend on the part, so all parts together offer exactly the load of the undivided run.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::limits::PARTS_MAX;
 
-/// One of the parts of a run.
+/// A part of a run: a range of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     /// The number of the part, below [`PARTS_MAX`].
     pub number: u32,
-    /// The number of its first connection.
+    /// The number of the part's first connection.
     pub first: u32,
-    /// Its connections.
+    /// The number of connections of the part.
     pub count: u32,
 }
 
 impl Part {
-    /// All connections of a run.
+    /// Returns the only part of an undivided run, which has all connections.
     #[must_use]
     pub fn whole(config: &Config) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Part {
         }
     }
 
-    /// `parts` parts of almost equal size that together have each of the connections once.
+    /// Divides `connections` into `parts` parts. Their sizes differ by at most one connection.
     #[must_use]
     pub fn split(connections: u32, parts: u32) -> Vec<Self> {
         let part = |number| {
@@ -48,29 +48,30 @@ impl Part {
         (0..parts).map(part).collect()
     }
 
-    /// The numbers of its connections.
+    /// Returns the numbers of the part's connections.
     #[must_use]
     pub fn range(&self) -> Range<u32> {
         self.first..self.first.saturating_add(self.count)
     }
 
-    /// The numbers of the connections of one of `threads` threads.
+    /// Returns the numbers of the connections that thread `thread` of `threads` opens.
     pub(crate) fn of_thread(&self, thread: u32, threads: u32) -> Range<u32> {
         let Range { start, end } = portion(self.count, threads, thread);
         self.first + start..self.first + end
     }
 
-    /// The rate of the part's connections in a run at `rate_rps`.
+    /// Returns the part's share of the run's rate `rate_rps`.
     pub(crate) fn rate_rps(&self, config: &Config, rate_rps: f64) -> f64 {
         rate_rps * (f64::from(self.count) / f64::from(config.connections))
     }
 
-    /// Whether the part has the run's saturating connections, which are all in the first part.
+    /// Whether the part opens saturating connections. The first part opens all saturating
+    /// connections of the run.
     pub(crate) fn is_saturating(&self, config: &Config) -> bool {
         self.number == 0 && config.saturating_connections > 0
     }
 
-    /// The connections to open: with the saturating ones, if the part has them.
+    /// Returns the number of connections that the part opens, saturating ones included.
     pub(crate) fn all_connections(&self, config: &Config) -> u32 {
         match self.is_saturating(config) {
             true => self.count + config.saturating_connections,
@@ -78,7 +79,8 @@ impl Part {
         }
     }
 
-    /// Whether the numbers are those of a part of such a run with a connection for every thread.
+    /// Whether this can be a part of a run with these settings: its number and its connections are
+    /// within the bounds of the run, and it has at least one connection for each thread.
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let end = self.first.checked_add(self.count);
         self.number < PARTS_MAX
@@ -87,10 +89,11 @@ impl Part {
     }
 }
 
-/// Portion `number` of `all` divided into `portions`.
+/// Divides the numbers from 0 to `all` into `portions` consecutive ranges, and returns range
+/// `number`.
 fn portion(all: u32, portions: u32, number: u32) -> Range<u32> {
     let start = |number: u32| {
-        // At most `all`.
+        // The quotient is at most `all`, so it fits in 32 bits.
         (u64::from(number) * u64::from(all) / u64::from(portions)) as u32
     };
     start(number)..start(number + 1)
@@ -102,7 +105,7 @@ mod tests {
     use workload::{Digest, PlannedRequest};
 
     #[test]
-    fn parts_have_each_connection_once() {
+    fn split_parts_contain_each_connection_once() {
         for (connections, parts) in [(1, 1), (7, 3), (1280, 5), (1 << 20, 64)] {
             let split = Part::split(connections, parts);
             let mut next = 0;
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_divide_a_part_as_they_divide_a_run() {
+    fn connections_of_a_part_are_divided_among_its_threads() {
         let part = Part {
             number: 1,
             first: 10,
@@ -129,17 +132,17 @@ mod tests {
 
     /// The schedules of the parts, merged by time, are the schedule of the whole run.
     #[test]
-    fn the_schedule_of_the_parts_is_the_schedule_of_the_run() {
+    fn schedules_of_all_parts_are_the_schedule_of_the_run() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 33;
         let rate_rps = 50_000.0;
-        let until = |planned: &PlannedRequest| planned.intended_ns < 100_000_000;
+        let is_early = |planned: &PlannedRequest| planned.intended_ns < 100_000_000;
         let whole = config.demand().schedule(rate_rps).unwrap();
-        let whole: Vec<_> = whole.take_while(until).collect();
+        let whole: Vec<_> = whole.take_while(is_early).collect();
         let mut merged = Vec::new();
         for part in Part::split(config.connections, 5) {
             let schedule = config.demand().schedule_of(rate_rps, part.range()).unwrap();
-            merged.extend(schedule.take_while(until));
+            merged.extend(schedule.take_while(is_early));
         }
         merged.sort_by_key(|planned| (planned.intended_ns, planned.connection));
         assert!(whole.len() > 4_000, "{}", whole.len());
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_outside_the_run_or_below_its_threads_does_not_fit() {
+    fn part_outside_the_run_or_with_fewer_connections_than_threads_does_not_fit() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.threads) = (8, 2);
         let part = |number, first, count| Part {
@@ -156,7 +159,7 @@ mod tests {
             count,
         };
         assert!(part(0, 0, 8).fits(&config) && part(3, 6, 2).fits(&config));
-        assert!(!part(0, 0, 1).fits(&config), "fewer than threads");
+        assert!(!part(0, 0, 1).fits(&config), "1 connection for 2 threads");
         assert!(!part(0, 7, 2).fits(&config) && !part(0, u32::MAX, 2).fits(&config));
         assert!(!part(PARTS_MAX, 0, 8).fits(&config));
     }

@@ -1,4 +1,4 @@
-//! Stores the records on the servers before a run and measures how many stay resident.
+//! Stores the records on the servers before a run, and measures how many of them stay resident.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,35 +20,38 @@ use crate::wire::{Answer, Meta, Outcome, Text, Wire};
 /// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prefill {
-    /// Records set: all records of the run, once for each target.
+    /// The number of records set: all records of the run, once for each target.
     pub records: u64,
-    /// Counters set: one for each record and target, if the load counts.
+    /// The number of counters set: one for each record and target if the load increments or
+    /// decrements counters, otherwise 0.
     pub counters: u64,
-    /// Sets answered with an error.
+    /// The number of requests answered with an error.
     pub refused: u64,
-    /// Bytes of the sets as sent.
+    /// The number of bytes sent for the sets, commands included.
     pub bytes: u64,
-    /// Records read back.
+    /// The number of records read back.
     pub sampled: u64,
-    /// Share of the records read back that were hits.
+    /// The share of the records read back that were found.
     pub resident: f64,
-    /// Duration of the prefill, including the time in which records are read back.
+    /// The duration of the prefill, including the time in which records are read back.
     pub elapsed_ns: u64,
 }
 
 /// The progress of a prefill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of requests answered.
+    /// The number of requests answered so far.
     pub done: u64,
-    /// Number of all requests, sets and gets.
+    /// The number of all requests of the prefill, sets and gets.
     pub total: u64,
 }
 
-/// Sets every record of `config` on every target, and its counter to 0 if the load counts. Then
-/// reads records back: all of them, or a seeded sample of [`RESIDENT_SAMPLE_MAX`]. Every answer is
-/// checked. `progress` is called about 200 times. All this goes over persistent connections,
-/// whatever carries the load itself.
+/// Sets every record of `config` on every target. If the load increments or decrements counters,
+/// also sets the counter of every record to 0. Then reads records back: all of them, or a sample of
+/// [`RESIDENT_SAMPLE_MAX`] that is drawn from the seed. Every answer is checked. `progress` is
+/// called about 200 times.
+///
+/// A prefill always uses persistent connections, even if the load itself uses another carrier.
 ///
 /// # Errors
 /// A setting is invalid, a server cannot be reached, or it stops answering.
@@ -59,7 +62,7 @@ pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefil
     }
 }
 
-/// What a request of a prefill does with a record.
+/// The action of a prefill's request on its record.
 #[derive(Clone, Copy)]
 enum Step {
     Set,
@@ -93,7 +96,7 @@ fn prefill_over<W: Wire>(
         elapsed_ns: 0,
     };
     let total = result.records + result.counters + result.sampled;
-    let step = (total / 200).max(1);
+    let progress_interval = (total / 200).max(1);
     let (mut done, mut hits) = (0, 0);
     let filler = batch::filler(config.value_len_max);
     for target in &config.targets {
@@ -107,7 +110,7 @@ fn prefill_over<W: Wire>(
             result.refused += u64::from(answer.outcome == Outcome::Error);
             hits += u64::from(answer.outcome == Outcome::Found);
             done += 1;
-            if done % step == 0 {
+            if done % progress_interval == 0 {
                 progress(Progress { done, total });
             }
         };
@@ -132,20 +135,26 @@ fn prefill_over<W: Wire>(
     Ok(result)
 }
 
-/// The connections of a prefill to one server, each kept at its full depth.
+/// The connections of a prefill to one server. While requests remain, each connection has
+/// [`PREFILL_DEPTH`] of them outstanding.
 struct Prefiller<'a, W: Wire> {
     target: &'a Target,
     poll: Poll,
+    /// The index of a connection is its poll token.
     connections: Vec<Persistent<W>>,
     batch: Batch,
+    /// The receive buffer of all connections.
     buffer: Vec<u8>,
+    /// The number of sets that the server has stored.
     stored: u64,
-    /// Bytes of all requests so far.
+    /// The number of bytes of all requests so far.
     bytes: u64,
+    /// The number of outstanding requests on all connections.
     in_flight: u64,
 }
 
 impl<'a, W: Wire> Prefiller<'a, W> {
+    /// Opens [`PREFILL_CONNECTIONS`] connections to a server.
     fn open(target: &'a Target, batch: Batch) -> Result<Self, Error> {
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let share = Share {
@@ -175,7 +184,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         })
     }
 
-    /// Sends all requests and receives all answers.
+    /// Sends all requests and receives all answers. `count` is called with each answer.
     fn run(
         &mut self,
         mut requests: impl Iterator<Item = (Step, u64)>,
@@ -183,7 +192,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
     ) -> Result<(), Error> {
         for number in 0..self.connections.len() {
             self.fill(number, &mut requests)
-                .map_err(|error| self.fault(error.to_string()))?;
+                .map_err(|error| self.error(error.to_string()))?;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
@@ -192,17 +201,19 @@ impl<'a, W: Wire> Prefiller<'a, W> {
                 .map_err(Error::system("wait for answers"))?;
             if events.is_empty() {
                 let waited_s = PREFILL_TIMEOUT_NS / 1_000_000_000;
-                return Err(self.fault(format!("no answer came for {waited_s} s")));
+                return Err(self.error(format!("no answer came for {waited_s} s")));
             }
             for event in events.iter() {
                 let number = event.token as usize;
                 let served = self.serve(number, event.readable, &mut requests, count);
-                served.map_err(|error| self.fault(error.to_string()))?;
+                served.map_err(|error| self.error(error.to_string()))?;
             }
         }
         Ok(())
     }
 
+    /// Handles a connection whose socket is ready: sends unsent bytes, receives answers, and sends
+    /// further requests.
     fn serve(
         &mut self,
         number: usize,
@@ -230,7 +241,8 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         self.fill(number, requests)
     }
 
-    /// Sends requests on a connection up to its depth.
+    /// Sends requests on a connection until it has [`PREFILL_DEPTH`] outstanding or its socket is
+    /// full.
     fn fill(
         &mut self,
         number: usize,
@@ -269,7 +281,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         Ok(())
     }
 
-    fn fault(&self, fault: String) -> Error {
+    fn error(&self, fault: String) -> Error {
         Error::Prefill {
             target: self.target.clone(),
             fault,

@@ -1,5 +1,5 @@
-//! One run, or a part of one: starts the threads together, collects their windows every second, and
-//! merges their results.
+//! Makes one run, or one part of a run: starts the generator threads at the same time, collects
+//! their windows every second, and merges their results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -33,14 +33,15 @@ use crate::timeline::Timeline;
 use crate::wire::{Meta, Text};
 use workload::Op;
 
-/// The delay from the moment all threads are ready to the start, so that no thread starts late.
+/// The delay from the moment at which all threads are ready to the start of the load. In this time
+/// every thread receives the timeline, so no thread starts late.
 pub(crate) const START_AHEAD_NS: u64 = 2_000_000;
-/// An opaque token holds the request's number in this many low bits. Above are the numbers of the
-/// thread and of the part.
+/// The number of low bits of an opaque token that hold the number of the request. The bits above
+/// them hold the numbers of the part and of the thread, so no two requests of a run share a token.
 const OPAQUE_BITS: u32 = 44;
 const _: () = assert!(PARTS_MAX * THREADS_MAX <= 1 << (64 - OPAQUE_BITS));
 
-/// Makes one run. `on_second` is called with each second as it ends.
+/// Makes one run and returns its summary. `on_second` is called at the end of each second.
 ///
 /// # Errors
 /// A setting is invalid, a server cannot be reached, or all connections were lost.
@@ -48,7 +49,8 @@ pub fn run(config: &Config, on_second: impl FnMut(&Second)) -> Result<Summary, E
     run_recorded(config, 0, on_second).map(|(summary, _)| summary)
 }
 
-/// As [`run`]; also returns the times of up to `recorded_max` measured requests.
+/// Makes one run as [`run`] does, and also returns the times of up to `recorded_max` measured
+/// requests.
 ///
 /// # Errors
 /// As [`run`].
@@ -60,8 +62,8 @@ pub fn run_recorded(
     run_local(config, None, recorded_max, &mut on_second)
 }
 
-/// Makes one run with a measuring client beside it, whose summary is
-/// [`Summary::measuring_client`].
+/// Makes one run with a measuring client beside the load. The summary's `measuring_client` is the
+/// result of that client.
 ///
 /// # Errors
 /// As [`run`], for the load or for the measuring client.
@@ -82,8 +84,11 @@ fn run_local(
 ) -> Result<(Summary, Vec<Recorded>), Error> {
     config.validate()?;
     let part = Part::whole(config);
-    let beside = client.map_or(0, |client| client.connections);
-    opening::allow_files(part.all_connections(config).saturating_add(beside))?;
+    let client_connections = client.map_or(0, |client| client.connections);
+    opening::allow_files(
+        part.all_connections(config)
+            .saturating_add(client_connections),
+    )?;
     Observers::check(config)?;
     let recorded_max = recorded_max.min(RECORDED_MAX);
     let threads = GeneratorThreads::start(config, part, recorded_max, &Arc::default())?;
@@ -96,7 +101,8 @@ fn run_local(
     let open = config.rate != Rate::Max;
     let on_window = &mut |number, window: &Window| {
         let span = timeline.span(number);
-        // The seconds after the early end of a script are empty.
+        // A script may end early. The threads then send their remaining windows immediately. These
+        // windows are empty and lie in the future, so they are not shown.
         let has_begun = span.is_some_and(|(from_ns, _)| from_ns <= monotonic_ns());
         if has_begun && let Some(second) = second(&timeline, number, window, open) {
             on_second(&second);
@@ -115,7 +121,7 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Checks that the process to watch exists.
+    /// Checks that the process that `--watch-pid` names exists.
     pub(crate) fn check(config: &Config) -> Result<(), Error> {
         if let Some(pid) = config.watch_pid {
             cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
@@ -123,6 +129,7 @@ impl Observers {
         Ok(())
     }
 
+    /// Starts those observers that `config` enables.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         Ok(Self {
             watch: ServerWatch::start(config, timeline)?,
@@ -140,24 +147,28 @@ impl Observers {
     }
 }
 
-/// The threads of a part of a run.
+/// The threads that generate the load of one part of a run.
 pub(crate) struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
+    /// Receives the ended windows of all threads.
     windows: Receiver<EndedWindow>,
+    /// Channels that return cleared windows to the threads for reuse, by thread number.
     spares: Vec<Sender<Window>>,
-    /// The operations that are expected.
+    /// The operations that the load consists of.
     operations: Vec<Op>,
     script: Option<ScriptReport>,
 }
 
 struct ThreadHandle {
+    /// Sends the timeline to the thread, which then starts its load. If this is dropped first, the
+    /// thread ends.
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
 
 impl GeneratorThreads {
-    /// Starts the threads. Waits until each has opened its connections and generated its schedule.
-    /// They end without a result once `stop` is set.
+    /// Starts the threads and waits until each has opened its connections and generated its
+    /// schedule. When `stop` is set later, the threads end early.
     pub(crate) fn start(
         config: &Config,
         part: Part,
@@ -178,19 +189,20 @@ impl GeneratorThreads {
             operations: operations.clone(),
             script: None,
         };
-        let first_of = |number: u32| part.of_thread(number, config.threads).start;
-        let firsts: Vec<u32> = (0..config.threads).map(first_of).collect();
-        let script = Script::start(config, &firsts)?;
+        let first_connection = |number: u32| part.of_thread(number, config.threads).start;
+        let first_connections: Vec<u32> = (0..config.threads).map(first_connection).collect();
+        let script = Script::start(config, &first_connections)?;
         let mut sources = Vec::new();
         if let Some(script) = script {
             threads.script = Some(script.report);
             sources = script.sources;
+            // The loop below takes the sources from the end.
             sources.reverse();
         }
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
-            // The buffer for the second window: that of the first window comes back only after the
-            // second window has begun.
+            // The engine creates the buffer of its first window. This is the buffer of its second
+            // window, which begins before the main thread can return the first buffer.
             let _ = spare_sender.send(Window::preallocated(&operations));
             let (start_sender, start) = mpsc::channel();
             let connections = part.of_thread(number, config.threads);
@@ -240,23 +252,25 @@ impl GeneratorThreads {
         if ready_count == threads.threads.len() {
             return Ok(threads);
         }
-        // `join` drops the start channels, which ends the threads that are ready. It returns the
-        // error of the thread that failed.
+        // A thread has failed before it was ready. `join` drops the start channels, which ends the
+        // threads that are ready, and returns the error of the thread that failed.
         match threads.join() {
             Err(error) => Err(error),
             Ok(_) => Err(Error::Panicked),
         }
     }
 
+    /// Starts the load on all threads at the beginning of `timeline`.
     pub(crate) fn begin(&self, timeline: &Timeline) {
         for handle in &self.threads {
-            // The send fails only if the thread has ended in an error, which `join` returns.
+            // The send fails only if the thread has ended with an error. `join` returns that error.
             let _ = handle.start.send(timeline.clone());
         }
     }
 
-    /// Waits for the end of the run and returns the summary of the part, with the requests whose
-    /// times were recorded one by one. `on_window` is called with each window as it ends.
+    /// Waits for the end of the run. Returns the summary of the part, and the requests whose times
+    /// were recorded one by one. When all threads have sent a window, `on_window` is called with
+    /// the number of this window and its sum over the threads.
     pub(crate) fn finish(
         self,
         config: &Config,
@@ -275,17 +289,22 @@ impl GeneratorThreads {
         Ok(aggregate.into_summary(config, part, timeline, script))
     }
 
-    /// Collects the windows of all threads until the run is over or stopped.
+    /// Collects the windows of all threads and adds them up, until the last window is complete or
+    /// all threads have ended.
     fn collect(
         &self,
         timeline: &Timeline,
         aggregate: &mut Aggregate,
         on_window: &mut dyn FnMut(usize, &Window),
     ) {
+        // An element for each window from number `next` on: the sum over the threads that have sent
+        // this window, and the number of these threads.
         let mut pending: Vec<(Window, usize)> = Vec::new();
-        let mut sums = vec![Window::preallocated(&self.operations)];
+        // Empty windows, for new sums.
+        let mut free_sums = vec![Window::preallocated(&self.operations)];
         let mut next = 0;
-        // Every thread sends every window, unless it ended in an error.
+        // Every thread sends all its windows, unless it fails or is stopped. In that case `recv`
+        // fails when all threads have ended.
         while next <= timeline.boundaries() {
             let Ok(EndedWindow {
                 thread,
@@ -297,14 +316,14 @@ impl GeneratorThreads {
             };
             let index = number - next;
             if pending.len() <= index {
-                let empty = || (sums.pop().unwrap_or_default(), 0);
+                let empty = || (free_sums.pop().unwrap_or_default(), 0);
                 pending.resize_with(index + 1, empty);
             }
             let (sum, received) = &mut pending[index];
             sum.merge(&window);
             *received += 1;
             window.clear();
-            // The send fails if the thread has ended: it needs no more windows.
+            // The send fails only if the thread has ended, and then it needs no more windows.
             let _ = self.spares[thread].send(window);
             while pending
                 .first()
@@ -317,11 +336,12 @@ impl GeneratorThreads {
                 }
                 next += 1;
                 window.clear();
-                sums.push(window);
+                free_sums.push(window);
             }
         }
     }
 
+    /// Waits for all threads. Returns their results or, if a thread failed, the first error.
     fn join(self) -> Result<Vec<Outcome>, Error> {
         let Self {
             threads, spares, ..
@@ -336,7 +356,7 @@ impl GeneratorThreads {
     }
 }
 
-/// Everything one thread needs before it starts.
+/// The inputs of a generator thread, from which it builds its engine.
 struct ThreadSetup {
     config: Config,
     part: Part,
@@ -349,7 +369,7 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Chooses the carrier and the wire, for which the thread's loop is compiled.
+    /// Runs the thread with the loop that is compiled for the carrier and the protocol of `config`.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
         match (self.config.carrier, self.config.protocol) {
             (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
@@ -376,6 +396,7 @@ impl ThreadSetup {
         sys::thread::sleep_precisely();
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let mut share = self.share;
+        // The first thread also opens all saturating connections, after its measured ones.
         if self.number == 0 && self.part.is_saturating(config) {
             share.count += config.saturating_connections;
         }
@@ -390,6 +411,7 @@ impl ThreadSetup {
             true => None,
             false => Some(Saturating::new(
                 saturating,
+                // The measured connections have the streams with lower numbers.
                 requests(config.connections)?,
                 config.saturating_depth,
             )),
@@ -428,8 +450,8 @@ impl ThreadSetup {
             self.channels,
             self.batch,
         );
-        // The send fails only if the main thread has panicked. The main thread counts these
-        // messages until every sender is dropped.
+        // The main thread counts these messages until every sender is dropped, so this thread
+        // drops its sender too. The send fails only if the main thread has panicked.
         let _ = ready.send(());
         drop(ready);
         match start.recv() {

@@ -1,4 +1,4 @@
-//! The schedule of one thread, generated in advance.
+//! The schedule of one generator thread, of which a part is generated in advance.
 
 use std::collections::VecDeque;
 
@@ -6,21 +6,27 @@ use workload::{PlannedRequest, Schedule};
 
 use crate::limits::{GENERATE_BATCH, PREGENERATED_MAX};
 
-/// Requests in the order of their intended times, up to the run's end.
+/// The scheduled requests of a thread, in the order of their intended times, up to the end of the
+/// run.
 ///
-/// Up to [`PREGENERATED_MAX`] requests are generated before the run, which is the whole schedule of
-/// most runs. The rest of a longer one is generated in small batches while the thread is idle.
+/// Up to [`PREGENERATED_MAX`] requests are generated before the run. For most runs, this is the
+/// complete schedule. If the schedule is longer, the thread generates the rest in small batches
+/// while it is idle.
 pub(crate) struct ScheduleSource {
     schedule: Schedule,
+    /// The requests that are generated and not yet taken.
     generated: VecDeque<PlannedRequest>,
+    /// The end of the run, from the beginning of the schedule.
     end_ns: u64,
+    /// The schedule has no further request before `end_ns`.
     exhausted: bool,
 }
 
 impl ScheduleSource {
-    /// Generates up to [`PREGENERATED_MAX`] requests that are intended before `end_ns`.
+    /// Returns a source for the requests of `schedule` that are intended before `end_ns`, with the
+    /// first [`PREGENERATED_MAX`] of them generated. `rate_rps` is the rate of the schedule.
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
-        // 10 % above the mean, so that the list seldom grows; its length is bounded anyway.
+        // 10 % above the expected number, so that the list rarely has to grow.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
         let generated = VecDeque::with_capacity(expected.min(PREGENERATED_MAX));
         let mut source = Self {
@@ -35,26 +41,26 @@ impl ScheduleSource {
         source
     }
 
-    /// The intended time of the next request, from the schedule's beginning. None: the schedule has
-    /// ended.
+    /// Returns the intended time of the next request, from the beginning of the schedule. None: the
+    /// schedule has ended.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.generated.front().map(|planned| planned.intended_ns)
     }
 
-    /// Takes the next request.
+    /// Takes the next request. None: the schedule has ended.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<PlannedRequest> {
         let planned = self.generated.pop_front();
         if self.generated.is_empty() && !self.exhausted {
-            // The thread was never idle while it sent the last `PREGENERATED_MAX` requests. A batch
-            // has to be generated now, which adds to the thread's lateness.
+            // The list has run empty, because the thread was not idle for long enough. A batch has
+            // to be generated now, and this time adds to the thread's lateness.
             self.generate(GENERATE_BATCH);
         }
         planned
     }
 
-    /// Generates a batch, if there is space. Called while the thread is idle.
+    /// Generates a batch, if the list has space for it. Called while the thread is idle.
     #[inline]
     pub(crate) fn generate_more(&mut self) {
         if !self.exhausted && self.generated.len() + GENERATE_BATCH <= PREGENERATED_MAX {
@@ -62,6 +68,7 @@ impl ScheduleSource {
         }
     }
 
+    /// Generates up to `count` requests.
     fn generate(&mut self, count: usize) {
         for _ in 0..count {
             match self.schedule.next() {
@@ -83,7 +90,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn the_source_yields_the_schedule_up_to_its_end() {
+    fn source_yields_the_schedule_up_to_the_end_of_the_run() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 7;
         let schedule = || config.demand().schedule(100_000.0).unwrap();

@@ -1,11 +1,11 @@
-//! Requests from a script: lines read by a thread of their own, with bounded memory.
+//! Requests from a script. A separate thread reads the lines.
 //!
 //! ```text
 //! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
 //! ```
 //!
-//! All requests of a key go over one connection, so they stay in order. The reader waits while a
-//! channel is full, so a script of any length takes the same memory.
+//! All requests for a key go over one connection, so they stay in the order of the script. The
+//! reader waits while a channel is full, so a script of any length needs the same memory.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,34 +24,36 @@ use crate::summary::ScriptSummary;
 
 /// A request of a script.
 #[derive(Debug)]
-pub(crate) struct Scripted {
-    /// From the beginning of the load. In closed loop 0.
+pub(crate) struct ScriptRequest {
+    /// The intended send time, from the beginning of the load. 0 in closed loop.
     pub(crate) intended_ns: u64,
+    /// The number of the connection that sends it.
     pub(crate) connection: u32,
     pub(crate) op: Op,
     pub(crate) item: ScriptItem,
 }
 
-/// What a request of a script is about.
+/// The keys, the value length and the TTL of a request of a script.
 #[derive(Debug)]
 pub(crate) struct ScriptItem {
-    /// The key, or several with spaces between them.
+    /// The key, or the keys of a multiget with spaces between them.
     pub(crate) keys: Box<[u8]>,
     pub(crate) key_count: u16,
     pub(crate) value_len: u32,
     pub(crate) ttl_s: u32,
 }
 
-/// The items of requests that are in a queue or outstanding. A request's record is the number of
-/// its item.
+/// The items of all script requests of a thread that are queued or outstanding. The record number
+/// of such a request is the index of its item.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptItems {
     items: Vec<Option<ScriptItem>>,
+    /// The indices of `items` that are unused.
     free: Vec<u32>,
 }
 
 impl ScriptItems {
-    /// Adds an item; returns the request for it.
+    /// Stores an item and returns a request that refers to it.
     pub(crate) fn insert(&mut self, op: Op, item: ScriptItem) -> Request {
         let (ttl_s, keys) = (item.ttl_s, item.key_count);
         let index = match self.free.pop() {
@@ -70,7 +72,7 @@ impl ScriptItems {
         }
     }
 
-    /// The keys of a request, with spaces between them, and the length of its value.
+    /// Returns the keys of a request, with spaces between them, and the length of its value.
     pub(crate) fn keys_and_value_len(&self, request: &Request) -> (&[u8], usize) {
         let item = self.items.get(request.record as usize);
         match item.and_then(Option::as_ref) {
@@ -79,7 +81,7 @@ impl ScriptItems {
         }
     }
 
-    /// Removes the item of a request that is over.
+    /// Removes the item of a request that was answered, failed or given up.
     pub(crate) fn remove(&mut self, request: &Request) {
         let item = self.items.get_mut(request.record as usize);
         if item.and_then(Option::take).is_some() {
@@ -88,18 +90,19 @@ impl ScriptItems {
     }
 }
 
-/// The requests of a script for one thread.
+/// The script requests of one generator thread.
 pub(crate) struct ScriptSource {
-    batches: Receiver<Vec<Scripted>>,
-    received: VecDeque<Scripted>,
-    /// The script has ended, and all its requests are received.
+    batches: Receiver<Vec<ScriptRequest>>,
+    /// The requests of the last batch that are not taken yet.
+    received: VecDeque<ScriptRequest>,
+    /// The reader has ended, and no further batch will come.
     ended: bool,
-    /// Requests have intended times.
+    /// The loop is open, so requests have intended times.
     pub(crate) open: bool,
 }
 
 impl ScriptSource {
-    /// Receives what the reader has ready, if everything before it is taken.
+    /// Receives the next batch without waiting, if all requests of the last one are taken.
     fn receive(&mut self) {
         if !self.received.is_empty() || self.ended {
             return;
@@ -111,20 +114,20 @@ impl ScriptSource {
         }
     }
 
-    /// The intended time of the next request, from the beginning of the load. None: the reader has
-    /// none ready.
+    /// Returns the intended time of the next request, from the beginning of the load. None: the
+    /// reader has sent no further request yet, or the script has ended.
     pub(crate) fn next_ns(&mut self) -> Option<u64> {
         self.receive();
         self.received.front().map(|it| it.intended_ns)
     }
 
-    /// Takes the next request.
-    pub(crate) fn pop(&mut self) -> Option<Scripted> {
+    /// Takes the next request. Returns None in the same cases as [`Self::next_ns`].
+    pub(crate) fn pop(&mut self) -> Option<ScriptRequest> {
         self.receive();
         self.received.pop_front()
     }
 
-    /// Whether all requests were taken.
+    /// Whether the reader has ended and all its requests were taken.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.ended && self.received.is_empty()
     }
@@ -132,45 +135,47 @@ impl ScriptSource {
 
 /// A script that is being read.
 pub(crate) struct Script {
-    /// The source of each thread.
+    /// The source of each generator thread, by thread number.
     pub(crate) sources: Vec<ScriptSource>,
     pub(crate) report: ScriptReport,
 }
 
-/// The counts of a script, while it is read.
+/// The counts of a script. The reader updates them while it reads.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptReport(Arc<Mutex<ScriptSummary>>);
 
 impl ScriptReport {
+    /// Returns a copy of the counts so far.
     pub(crate) fn summary(&self) -> ScriptSummary {
         self.with(|summary| summary.clone())
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut ScriptSummary) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, access: impl FnOnce(&mut ScriptSummary) -> T) -> T {
+        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Script {
-    /// Opens the script of `config` and starts to read it. `first_of` is the first connection of
-    /// each thread. None: the load has no script.
-    pub(crate) fn start(config: &Config, first_of: &[u32]) -> Result<Option<Self>, Error> {
+    /// Opens the script that `config` names and starts the reader thread. `first_connections` has
+    /// the number of each generator thread's first connection. Returns None if `config` names no
+    /// script.
+    pub(crate) fn start(config: &Config, first_connections: &[u32]) -> Result<Option<Self>, Error> {
         let Some(path) = &config.script else {
             return Ok(None);
         };
-        let fault = |source| Error::Script {
+        let script_error = |source| Error::Script {
             path: path.display().to_string(),
             source,
         };
         let input: Box<dyn Read + Send> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
-            Box::new(File::open(path).map_err(fault)?)
+            Box::new(File::open(path).map_err(script_error)?)
         };
         let report = ScriptReport::default();
         let open = config.rate != Rate::Max;
         let (mut senders, mut sources) = (Vec::new(), Vec::new());
-        for _ in first_of {
+        for _ in first_connections {
             let (sender, batches) = sync_channel(SCRIPT_BATCHES_MAX);
             senders.push(sender);
             sources.push(ScriptSource {
@@ -183,14 +188,15 @@ impl Script {
         let reader = ScriptReader {
             connections: config.connections,
             value_len_max: config.value_len_max,
-            first_of: first_of.to_vec(),
+            first_connections: first_connections.to_vec(),
             pending: senders.iter().map(|_| Vec::new()).collect(),
             senders,
-            pace: Pace::new(config)?,
+            times: IntendedTimes::new(config)?,
             end_ns: config.warmup_ns + config.duration_ns,
             report: report.clone(),
         };
-        // The thread is not joined: it may wait for input when the run is over.
+        // The thread is never joined, because it may still block in a read (from a pipe) when the
+        // run is over.
         thread::Builder::new()
             .name("load-script".to_owned())
             .spawn(move || reader.run(BufReader::new(input)))
@@ -199,16 +205,17 @@ impl Script {
     }
 }
 
-/// The intended times of a script's lines.
-struct Pace {
-    /// None: closed loop.
+/// Computes the intended times of a script's lines, one after the other.
+struct IntendedTimes {
+    /// The intended times of lines without a time. None: closed loop.
     arrivals: Option<Arrivals>,
-    /// The time of the first line that has one.
-    zero_ns: Option<u64>,
+    /// The time in the first line that has a time. Times of later lines are relative to it.
+    origin_ns: Option<u64>,
+    /// The intended time of the last line.
     last_ns: u64,
 }
 
-impl Pace {
+impl IntendedTimes {
     fn new(config: &Config) -> Result<Self, Error> {
         let arrivals = match config.rate {
             Rate::Max => None,
@@ -226,19 +233,20 @@ impl Pace {
         };
         Ok(Self {
             arrivals,
-            zero_ns: None,
+            origin_ns: None,
             last_ns: 0,
         })
     }
 
-    /// The intended time of a line: its own, from the first line's, or the next of the arrival
-    /// process; never before that of the line above.
+    /// Returns the intended time of the next line, from the beginning of the load. `at_ns` is the
+    /// time in the line itself. A line without a time gets the next time of the arrival process.
+    /// The result is never earlier than the intended time of the line before.
     fn next_ns(&mut self, at_ns: Option<u64>) -> u64 {
         let Some(arrivals) = &mut self.arrivals else {
             return 0;
         };
         let ns = match at_ns {
-            Some(at_ns) => at_ns.saturating_sub(*self.zero_ns.get_or_insert(at_ns)),
+            Some(at_ns) => at_ns.saturating_sub(*self.origin_ns.get_or_insert(at_ns)),
             None => arrivals.next().map_or(self.last_ns, |it| it.intended_ns),
         };
         self.last_ns = self.last_ns.max(ns);
@@ -246,21 +254,24 @@ impl Pace {
     }
 }
 
-/// Reads the lines and divides them among the threads.
+/// Reads the lines and distributes their requests to the generator threads.
 struct ScriptReader {
     connections: u32,
     value_len_max: u32,
-    first_of: Vec<u32>,
-    senders: Vec<SyncSender<Vec<Scripted>>>,
-    /// The requests of each thread that are not yet sent to it.
-    pending: Vec<Vec<Scripted>>,
-    pace: Pace,
-    /// Requests intended later are no part of the run.
+    /// The number of each thread's first connection.
+    first_connections: Vec<u32>,
+    senders: Vec<SyncSender<Vec<ScriptRequest>>>,
+    /// The incomplete batch of each thread.
+    pending: Vec<Vec<ScriptRequest>>,
+    times: IntendedTimes,
+    /// The end of the load. The reader stops at the first request intended at this time or later.
     end_ns: u64,
     report: ScriptReport,
 }
 
 impl ScriptReader {
+    /// Reads lines until the script ends, a request lies after the end of the load, or a generator
+    /// thread has ended.
     fn run(mut self, mut input: BufReader<impl Read>) {
         let mut line = Vec::new();
         let mut number = 0;
@@ -268,7 +279,7 @@ impl ScriptReader {
             number += 1;
             match read_line(&mut input, &mut line) {
                 Ok(Line::End) => break true,
-                Ok(Line::Whole) => match self.add(&line) {
+                Ok(Line::Complete) => match self.add(&line) {
                     Ok(true) => {}
                     Ok(false) => break false,
                     Err(fault) => self.count_fault(number, &fault),
@@ -282,7 +293,8 @@ impl ScriptReader {
                     break false;
                 }
             }
-            // A script that comes slowly from a pipe must not wait for a full batch.
+            // The next read may block, for example on a pipe. Lines already read must not wait for
+            // it until their batch is full.
             if input.buffer().is_empty() && !self.send_all() {
                 break false;
             }
@@ -291,29 +303,34 @@ impl ScriptReader {
         self.report.with(|report| report.ended = ended);
     }
 
-    /// Adds the request of a line. False: no further line is needed.
+    /// Adds the request of a line to its thread's batch, and sends the batch if it is full. Returns
+    /// false if the reader can stop: the request lies after the end of the load, or the thread has
+    /// ended. The error says what is wrong with the line.
     fn add(&mut self, line: &[u8]) -> Result<bool, String> {
         let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
         let Some(parsed) = parsed else {
             return Ok(true);
         };
         if parsed.value_len > self.value_len_max {
-            let (len, most) = (parsed.value_len, self.value_len_max);
+            let (len, len_max) = (parsed.value_len, self.value_len_max);
             return Err(format!(
-                "a value of {len} bytes is longer than --value-max {most}"
+                "a value of {len} bytes is longer than --value-max {len_max}"
             ));
         }
-        let intended_ns = self.pace.next_ns(parsed.at_ns);
+        let intended_ns = self.times.next_ns(parsed.at_ns);
         if intended_ns >= self.end_ns {
             return Ok(false);
         }
         self.report.with(|report| report.operations += 1);
         let first_key = parsed.each_key().next().unwrap_or_default();
+        // Scales the hash, which is below 2³², to a connection number below `connections`.
         let product = u64::from(hash(first_key)) * u64::from(self.connections);
         let connection = (product >> 32) as u32;
-        let thread = self.first_of.partition_point(|&first| first <= connection) - 1;
+        // The last thread whose first connection is not after this connection.
+        let threads = &self.first_connections;
+        let thread = threads.partition_point(|&first| first <= connection) - 1;
         let pending = &mut self.pending[thread];
-        pending.push(Scripted {
+        pending.push(ScriptRequest {
             intended_ns,
             connection,
             op: parsed.op,
@@ -328,17 +345,18 @@ impl ScriptReader {
             return Ok(true);
         }
         let batch = std::mem::take(pending);
-        // The send fails when the thread has ended.
+        // The send waits while the channel is full, and fails when the thread has ended.
         Ok(self.senders[thread].send(batch).is_ok())
     }
 
-    /// Sends the incomplete batches. False: a thread has ended.
+    /// Sends the incomplete batches. Returns false if a thread has ended.
     fn send_all(&mut self) -> bool {
-        let each = self.pending.iter_mut().zip(&self.senders);
-        let mut full = each.filter(|(pending, _)| !pending.is_empty());
-        full.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
+        let batches = self.pending.iter_mut().zip(&self.senders);
+        let mut non_empty = batches.filter(|(pending, _)| !pending.is_empty());
+        non_empty.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
     }
 
+    /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
     fn count_fault(&self, number: u64, fault: &str) {
         self.report.with(|report| {
             report.malformed += 1;
@@ -349,21 +367,25 @@ impl ScriptReader {
     }
 }
 
+/// The result of reading a line.
 enum Line {
-    Whole,
+    Complete,
+    /// The line is longer than [`SCRIPT_LINE_LEN_MAX`].
     TooLong,
+    /// The input has ended.
     End,
 }
 
-/// Reads a line into `line`; of one that is too long, the rest is skipped.
+/// Reads a line into `line`. If the line is too long, its rest is read and dropped.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    let most = SCRIPT_LINE_LEN_MAX as u64 + 1;
-    if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
+    // One more for the line end.
+    let len_max = SCRIPT_LINE_LEN_MAX as u64 + 1;
+    if input.by_ref().take(len_max).read_until(b'\n', line)? == 0 {
         return Ok(Line::End);
     }
     if line.ends_with(b"\n") || line.len() <= SCRIPT_LINE_LEN_MAX {
-        return Ok(Line::Whole);
+        return Ok(Line::Complete);
     }
     loop {
         let buffer = input.fill_buf()?;
@@ -378,7 +400,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     }
 }
 
-/// FNV-1a (Fowler, Noll & Vo), with a final mix: its high bits choose the connection.
+/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), then a multiplication. The high bits of
+/// the hash choose the connection, and the multiplication mixes the low bits into them.
 fn hash(key: &[u8]) -> u32 {
     let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
     let hash = key.iter().fold(2_166_136_261, fnv);

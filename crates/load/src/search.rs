@@ -1,8 +1,8 @@
 //! The search for the sustained throughput: the highest offered rate that keeps latency objectives.
 //!
-//! Each trial is a [`run()`] at a rate that [`measure::Search`] names, with a schedule of its own
-//! and the same records. [`judge()`] turns its summary into a verdict. This module makes the trials
-//! and collects the result.
+//! [`measure::Search`] chooses the rate of each trial. A trial is a [`run()`] at this rate. All
+//! trials use the same records, but each has a different schedule. [`judge()`] turns the summary of
+//! the trial into a verdict. This module makes the trials and collects the result.
 
 mod judge;
 mod objective;
@@ -23,26 +23,28 @@ use crate::run::run;
 use crate::second::Second;
 use crate::summary::Summary;
 
-/// The version of the JSON schema of [`Searched`].
+/// The version of the JSON schema of [`SearchResult`].
 pub const SCHEMA: &str = "curtail.search/1";
 
-/// The settings of a search. Those of its trials are a [`Config`], whose rate is the first.
+/// The settings of a search. The settings of its trials are a [`Config`]; its rate is the rate of
+/// the first trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchConfig {
-    /// What a trial must keep.
+    /// The criteria that a trial must keep.
     pub criteria: Criteria,
-    /// Trials at most.
+    /// The maximum number of trials.
     pub trials_max: usize,
-    /// The wanted width of the interval, as a share of its lower end.
+    /// The width of the interval at which the search ends, as a share of the interval's lower end.
     pub resolution: f64,
     /// The confidence of the interval.
     pub confidence: f64,
 }
 
 impl SearchConfig {
-    /// The defaults: at most 0.1 % failures, 40 trials, an interval of 10 % at 95 % confidence. A
-    /// search of a quiet server takes some 25 trials; with 40, nearly all noisy ones end with an
-    /// interval too (simulations in `crates/measure/src/search/tests.rs`).
+    /// Returns the default settings for these objectives: at most 0.1 % failures, at most 40
+    /// trials, and an interval of 10 % at 95 % confidence. A search of a server with little noise
+    /// takes some 25 trials. In 40 trials, nearly all searches of noisy servers find an interval
+    /// too, as shown by the simulations in `crates/measure/src/search/tests.rs`.
     #[must_use]
     pub fn new(objectives: Vec<Objective>) -> Self {
         Self {
@@ -59,66 +61,69 @@ impl SearchConfig {
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Searched {
-    /// [`SCHEMA`].
+pub struct SearchResult {
+    /// The version of the schema: [`SCHEMA`].
     pub schema: String,
-    /// The objectives, such as `p99 ≤ 500 µs`.
+    /// The objectives as text, such as `p99 ≤ 500 µs`.
     pub objectives: Vec<String>,
-    /// The greatest share of failures.
+    /// The greatest share of requests that may fail.
     pub failures_max: f64,
     /// The settings of the search.
     pub options: SearchOptions,
-    /// The answer.
+    /// The sustained throughput.
     pub sustained: Sustained,
-    /// What breaks first: the criterion that is exceeded most in most of the broken trials near the
-    /// answer. None without a broken trial.
+    /// The criterion that limits the throughput. In most broken trials near the sustained
+    /// throughput, this criterion is exceeded by the greatest factor. None: no trial is broken.
     pub binding: Option<String>,
-    /// Share of the records resident after the prefill. None without a prefill.
+    /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
-    /// Every trial, in order.
-    pub trials: Vec<SearchedTrial>,
+    /// All trials, in order.
+    pub trials: Vec<TrialResult>,
 }
 
-/// One trial of a search.
+/// The result of one trial of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SearchedTrial {
-    /// Its number, from 1; also the repeat of the schedule.
+pub struct TrialResult {
+    /// The number of the trial, from 1. It is also the [`Config::repeat`] of the trial's schedule.
     pub number: usize,
     /// The offered rate.
     pub rate_rps: f64,
-    /// How long it took, from opening connections to the end.
+    /// The duration of the trial, from the opening of its connections to its end.
     pub elapsed_ns: u64,
     /// The verdict.
     pub verdict: Verdict,
-    /// Its reasons. None for a run that failed.
+    /// The reasons of the verdict. None: the run failed.
     pub judgement: Option<Judgement>,
-    /// Why the run failed.
+    /// Why the run failed. None: it did not fail.
     pub error: Option<String>,
-    /// What was measured.
+    /// The measurements. None: the run failed.
     pub summary: Option<Summary>,
 }
 
-/// What happens during a search.
+/// An event of a search in progress.
 #[derive(Debug, Clone, Copy)]
 pub enum SearchEvent<'a> {
-    /// A trial begins: its number and its rate.
+    /// A trial begins. The fields are its number and its rate in requests per second.
     Begin(usize, f64),
     /// A second of the trial has passed.
     Second(&'a Second),
-    /// A trial has ended. At most so much time is left.
-    Trial(&'a SearchedTrial, u64),
+    /// A trial has ended. The second field is the longest time, in nanoseconds, that the rest of
+    /// the search can take.
+    Trial(&'a TrialResult, u64),
 }
 
-/// Searches for the sustained throughput.
+/// Makes trials until [`measure::Search`] has found the sustained throughput or gives up, and
+/// returns the result. `on_event` is called with each event as it happens.
 ///
 /// # Errors
-/// A setting is invalid, or the first trial fails for a reason that no rate changes. Later failures
-/// are results: they are recorded as trials.
+/// A setting is invalid, or the first run fails for another reason than the loss of all its
+/// connections. Such a reason does not depend on the rate. Later failures are not errors of the
+/// search: each is recorded as a failed trial.
 pub fn search(
     config: &Config,
     search_config: &SearchConfig,
     mut on_event: impl FnMut(SearchEvent<'_>),
-) -> Result<Searched, Error> {
+) -> Result<SearchResult, Error> {
     config.validate()?;
     let mut search = Search::new(options(config, search_config)?)
         .map_err(|error| ConfigError::search(error.to_string()))?;
@@ -129,16 +134,17 @@ pub fn search(
         on_event(SearchEvent::Begin(number, rate_rps));
         let mut config = config.clone();
         config.rate = Rate::PerSecond(rate_rps);
+        // The same seed with another repeat: the same records, but another schedule.
         config.repeat = number as u64;
         let started_ns = monotonic_ns();
         let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
         let elapsed_ns = monotonic_ns() - started_ns;
         let trial = match ended {
-            Ok(summary) => SearchedTrial::measured(number, rate_rps, elapsed_ns, summary, criteria),
+            Ok(summary) => TrialResult::measured(number, rate_rps, elapsed_ns, summary, criteria),
             Err(error) if number == 1 && !matches!(error, Error::AllLost { .. }) => {
                 return Err(error);
             }
-            Err(error) => SearchedTrial::failed(number, rate_rps, elapsed_ns, &error),
+            Err(error) => TrialResult::failed(number, rate_rps, elapsed_ns, &error),
         };
         search.record(trial.verdict);
         trials.push(trial);
@@ -147,7 +153,7 @@ pub fn search(
         }
     }
     let sustained = search.sustained();
-    Ok(Searched {
+    Ok(SearchResult {
         schema: SCHEMA.to_owned(),
         objectives: criteria
             .objectives
@@ -163,16 +169,19 @@ pub fn search(
     })
 }
 
-/// The longest time that the search still takes, by the mean duration of the trials so far.
-fn time_left_ns(search: &Search, trials: &[SearchedTrial]) -> u64 {
-    let left = match search.next_rps() {
+/// Returns the longest time that the rest of the search can take: the number of trials left, times
+/// the mean duration of the trials so far.
+fn time_left_ns(search: &Search, trials: &[TrialResult]) -> u64 {
+    let trials_left = match search.next_rps() {
         Some(_) => search.options().trials_max.saturating_sub(trials.len()) as u64,
         None => 0,
     };
     let elapsed_ns: u64 = trials.iter().map(|trial| trial.elapsed_ns).sum();
-    left * (elapsed_ns / trials.len().max(1) as u64)
+    trials_left * (elapsed_ns / trials.len().max(1) as u64)
 }
 
+/// Returns the options of the search for the next rate. The lowest rate to try is the rate at which
+/// a trial has enough requests to judge every objective.
 fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
     let objectives = &search_config.criteria.objectives;
     if objectives.is_empty() || objectives.len() > OBJECTIVES_MAX {
@@ -200,7 +209,8 @@ fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOption
     })
 }
 
-impl SearchedTrial {
+impl TrialResult {
+    /// Returns a trial whose run has a summary, which is judged.
     fn measured(
         number: usize,
         rate_rps: f64,
@@ -220,6 +230,7 @@ impl SearchedTrial {
         }
     }
 
+    /// Returns a trial whose run failed.
     fn failed(number: usize, rate_rps: f64, elapsed_ns: u64, error: &Error) -> Self {
         Self {
             number,
@@ -233,9 +244,10 @@ impl SearchedTrial {
     }
 }
 
-/// The criterion that is exceeded most in most of the broken trials near the answer. A trial far
-/// above it breaks everything.
-fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
+/// Returns the criterion that limits the throughput: the one that is most often exceeded by the
+/// greatest factor, over the broken trials near the sustained throughput. Trials at much higher
+/// rates are ignored, because there every criterion is broken.
+fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
     let broken = || {
         trials
             .iter()
@@ -246,8 +258,8 @@ fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
         .high_rps
         .map_or(lowest_rps, |high| high.max(lowest_rps));
     let near = broken().filter(|trial| trial.rate_rps <= near_rps);
-    let worst = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
-    let names: Vec<&str> = worst.collect();
+    let worst_of_each = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
+    let names: Vec<&str> = worst_of_each.collect();
     let count = |name: &str| names.iter().filter(|other| **other == name).count();
     names
         .iter()
@@ -255,14 +267,14 @@ fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
         .map(|name| (*name).to_owned())
 }
 
-impl Searched {
-    /// Whether anything is known about the server.
+impl SearchResult {
+    /// Whether the search found at least one end of the interval.
     #[must_use]
     pub fn has_answer(&self) -> bool {
         self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()
     }
 
-    /// Whether the server's throughput may be higher than any rate that was tried.
+    /// Whether the server may sustain a higher rate than the search could show.
     #[must_use]
     pub fn is_lower_bound(&self) -> bool {
         let end = self.sustained.end;

@@ -1,4 +1,4 @@
-//! The measurements of one second, for the progress of a run.
+//! The measurements of one second, which are shown while a run is in progress.
 
 use measure::{Bounded, WithCensored};
 
@@ -10,39 +10,40 @@ use crate::timeline::Timeline;
 pub struct Second {
     /// The end of the second, from the start of the load.
     pub at_ns: u64,
-    /// Its length: one second, or less at an end of a warm-up or interval that is not a whole
-    /// number of seconds.
+    /// The length of the second. It is shorter than one second at the start of a warm-up or at the
+    /// end of an interval whose length is not a whole number of seconds.
     pub span_ns: u64,
     /// The second belongs to the warm-up, which the summary does not include.
     pub warmup: bool,
-    /// Answers per second.
+    /// The number of answers per second.
     pub rate_rps: f64,
-    /// Median of the response time (closed loop: service time).
+    /// The median of the response time (closed loop: service time).
     pub p50: Bounded,
-    /// Its 99th percentile.
+    /// The 99th percentile of the response time (closed loop: service time).
     pub p99: Bounded,
-    /// Its 99.9th percentile.
+    /// The 99.9th percentile of the response time (closed loop: service time).
     pub p999: Bounded,
-    /// Slip at its 99th percentile. None in closed loop.
+    /// The 99th percentile of the slip. None in closed loop.
     pub slip_p99_ns: Option<u64>,
-    /// Share of the answered gets that were hits. None without gets.
+    /// The share of the keys read for which an item was found. None: no key was read.
     pub hit_rate: Option<f64>,
-    /// Requests outstanding at its end.
+    /// The number of requests outstanding at the end of the second.
     pub outstanding: u64,
-    /// Requests due but not sent at its end: their connections are at their depth or blocked.
+    /// The number of requests due but not sent at the end of the second, because their connections
+    /// are at their depth or their sockets are full.
     pub waiting: u64,
-    /// Answers that were errors.
+    /// The number of answers that are errors.
     pub errors: u64,
-    /// Requests that failed without an answer.
+    /// The number of requests that failed without an answer.
     pub failed: u64,
-    /// Connections lost.
+    /// The number of connections lost.
     pub lost_connections: u64,
-    /// Connections of missing agents: no other figure includes them.
+    /// The number of connections of missing agents. No other field includes these connections.
     pub missing_connections: u32,
 }
 
-/// The figures of a window of an open or closed loop. None for the last window, which is the grace
-/// period.
+/// Computes the measurements of window `number`. `open`: the loop is open. Returns None for the
+/// last window, which is the grace period.
 pub(crate) fn second(
     timeline: &Timeline,
     number: usize,

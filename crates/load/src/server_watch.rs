@@ -1,8 +1,9 @@
-//! The server's processor time and its burst statistics during the measured interval, from one
-//! snapshot at its start and one at its end.
+//! Measures the server's processor time, and how many connections are ready per wake-up of its
+//! workers (its *bursts*), during the measured interval.
 //!
-//! A separate thread takes the snapshots, so that snapshots and the output of the run do not delay
-//! each other.
+//! The server has a counter for each. It is read at the start and at the end of the interval, and
+//! the difference is the result. A separate thread reads the counters, so that reading them and
+//! printing the run's output do not delay each other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -19,19 +20,19 @@ use crate::limits::{STATS_LEN_MAX, STATS_LINE_LEN_MAX, STATS_TIMEOUT};
 use crate::summary::{Bursts, Watched};
 use crate::timeline::Timeline;
 
-/// The observations of the server during the interval.
+/// The observations of the server during the measured interval.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) watched: Option<Watched>,
     pub(crate) bursts: Option<Bursts>,
 }
 
-/// The thread that takes the snapshots. None: nothing is to be watched.
+/// The thread that takes the snapshots. None: `config` names neither a process nor bursts.
 pub(crate) struct ServerWatch(Option<JoinHandle<Result<Observed, Error>>>);
 
 impl ServerWatch {
-    /// Starts the thread; it takes the snapshots that `config` names at the ends of the measured
-    /// interval.
+    /// Starts the thread. It takes one snapshot at the start of the measured interval and one at
+    /// its end.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         if config.watch_pid.is_none() && !config.watch_bursts {
             return Ok(Self(None));
@@ -41,7 +42,8 @@ impl ServerWatch {
         let target = config.targets.first().filter(|_| config.watch_bursts);
         let target = target.cloned();
         let sample = move || {
-            // Connect before the interval: within it, the server handles the request only.
+            // Connect before the interval, so that the server's work of accepting the connection is
+            // not measured.
             let timeout = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_TIMEOUT);
             let mut client = target
                 .as_ref()
@@ -58,7 +60,7 @@ impl ServerWatch {
         Ok(Self(Some(thread)))
     }
 
-    /// Waits for the end of the interval; returns the observations.
+    /// Waits for the end of the interval and returns the observations.
     pub(crate) fn join(self) -> Result<Observed, Error> {
         match self.0 {
             Some(thread) => thread.join().map_err(|_| Error::Panicked)?,
@@ -67,13 +69,14 @@ impl ServerWatch {
     }
 }
 
-/// The server's counters at one moment.
+/// The server's counters at one moment. They count from the start of the server.
 struct Snapshot {
     cost: Option<Cost>,
     bursts: Option<Bursts>,
 }
 
 impl Snapshot {
+    /// Sleeps until `at_ns` on the monotonic clock, then reads the counters.
     fn at(at_ns: u64, pid: Option<u32>, client: Option<&mut StatsClient>) -> Result<Self, Error> {
         thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
         let cost =
@@ -84,6 +87,7 @@ impl Snapshot {
         })
     }
 
+    /// Returns the differences from an earlier snapshot.
     fn since(self, before: &Self) -> Observed {
         let watched = self.cost.zip(before.cost.as_ref()).map(|(after, before)| {
             let cost = after.since(before);
@@ -103,7 +107,7 @@ impl Snapshot {
     }
 }
 
-/// A stream whose reads and writes have a timeout.
+/// A stream whose reads and writes can have a timeout.
 trait Stream: Read + Write + Send {
     fn set_timeouts(&self, timeout: Duration) -> io::Result<()>;
 }
@@ -125,12 +129,14 @@ impl Stream for UnixStream {
 /// A connection that requests a server's `stats`.
 struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
-    /// The timeout of a whole answer: the first snapshot must end before the second is due.
+    /// The longest time until a complete answer. It is at most half of the interval, so that the
+    /// first snapshot is complete before the second is due.
     timeout: Duration,
 }
 
 impl StatsClient {
-    /// Connects to a server. None: it cannot be reached, which the run itself reports.
+    /// Connects to a server. Returns None if the server cannot be reached. This is not an error
+    /// here, because the load's own connections then fail too and report it.
     fn connect(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
             Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
@@ -140,16 +146,16 @@ impl StatsClient {
         Some(Self { stream, timeout })
     }
 
-    /// Requests the burst statistics. None: the server does not answer in time, or does not count
-    /// bursts.
+    /// Requests `stats` and returns the bursts in the answer. None: the server does not answer in
+    /// time, or does not count bursts.
     fn bursts(&mut self) -> Option<Bursts> {
         let deadline = Instant::now() + self.timeout;
         self.stream.get_ref().set_timeouts(self.timeout).ok()?;
         self.stream.get_mut().write_all(b"stats\r\n").ok()?;
         let mut text = String::new();
         while (text.len() as u64) < STATS_LEN_MAX {
-            let left = deadline.checked_duration_since(Instant::now())?;
-            self.stream.get_ref().set_timeouts(left).ok()?;
+            let time_left = deadline.checked_duration_since(Instant::now())?;
+            self.stream.get_ref().set_timeouts(time_left).ok()?;
             let start = text.len();
             let mut line = (&mut self.stream).take(STATS_LINE_LEN_MAX);
             let len = line.read_line(&mut text).ok()?;
@@ -163,8 +169,9 @@ impl StatsClient {
     }
 }
 
-/// The bursts in an answer to `stats`: `bursts_of_1`, `bursts_to_2` and so on in order, and
-/// `bursts_connections`. None: the server does not count bursts.
+/// Parses the bursts in an answer to `stats`. The rows `bursts_of_1`, `bursts_to_2` and so on are
+/// the counts, in this order; `bursts_connections` is the sum. None: the server does not count
+/// bursts.
 fn bursts_of(stats: &str) -> Option<Bursts> {
     let mut counts = Vec::new();
     let mut connections = None;
@@ -189,10 +196,10 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 }
 
 impl Bursts {
-    /// The bursts since an earlier snapshot. None: the server was restarted in between, or there
-    /// were no bursts.
+    /// Returns the bursts since an earlier snapshot. None: there were none, or the counters have
+    /// decreased because the server was restarted in between.
     fn since(self, before: &Self) -> Option<Self> {
-        let is_same_server = self.counts.len() == before.counts.len();
+        let has_same_rows = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self
             .counts
             .iter()
@@ -200,7 +207,7 @@ impl Bursts {
             .map(|(after, before)| after.checked_sub(*before))
             .collect();
         let counts =
-            counts.filter(|counts| is_same_server && counts.iter().any(|&count| count > 0))?;
+            counts.filter(|counts| has_same_rows && counts.iter().any(|&count| count > 0))?;
         Some(Self {
             counts,
             connections: self.connections.checked_sub(before.connections)?,
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_read_in_their_order() {
+    fn bursts_are_parsed_from_stats_in_order() {
         assert_eq!(bursts_of(STATS), Some(bursts([3, 4, 1], 30)));
         assert_eq!(bursts_of("STAT pid 7\r\nEND\r\n"), None);
         assert_eq!(bursts_of(&STATS.replace("to_2 4", "to_2 four")), None);
@@ -231,12 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_difference_of_two_snapshots() {
+    fn bursts_of_the_interval_are_the_difference_of_two_snapshots() {
         let after = || bursts([3, 4, 1], 30);
-        let seen = after().since(&bursts([1, 4, 0], 20));
-        assert_eq!(seen, Some(bursts([2, 0, 1], 10)));
-        // Counters that decreased (a restart), and counters that did not change.
+        let difference = after().since(&bursts([1, 4, 0], 20));
+        assert_eq!(difference, Some(bursts([2, 0, 1], 10)));
+        // A counter has decreased, so the server was restarted.
         assert_eq!(after().since(&bursts([4, 0, 0], 20)), None);
+        // No counter has changed.
         assert_eq!(after().since(&after()), None);
     }
 }

@@ -1,11 +1,12 @@
-//! Measures the machine's own stalls on one processor: the wake-up latency of a real-time thread
-//! that sleeps 250 µs at a time.
+//! Measures the stalls of the machine on one processor: the times in which even a real-time thread
+//! that is ready to run does not get the processor.
 //!
-//! While this thread is late, any server on that processor is stalled too: the host of a virtual
-//! machine has taken the processor, or another program occupies it inside the kernel. The server
-//! can also delay the thread, by at most the duration of one of its own system calls. With a server
-//! at a real-time priority above [`PRIORITY`] the measurement is invalid, because the server
-//! preempts the thread.
+//! A real-time thread on that processor sleeps for 250 µs at a time and records how late it wakes
+//! up. It is late if the host of a virtual machine has taken the processor away, or if a system
+//! call of another program occupies the processor. A server on the same processor is stalled at the
+//! same times. A system call of the server itself can delay the thread too, but only by the
+//! duration of that call. The measurement is invalid if the server runs at a real-time priority
+//! above [`PRIORITY`], because the server then preempts the thread.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -19,15 +20,16 @@ use crate::error::Error;
 use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
-/// Real-time priority: one above the lowest, which is the server's if it runs in that class.
+/// The real-time priority of the detector's thread. It is above the lowest real-time priority, 1,
+/// which a server at real-time priority is expected to have.
 const PRIORITY: u8 = 2;
 
-/// The detector's thread. None: no processor was named.
+/// The detector's thread. None: `config` names no processor for it.
 pub(crate) struct StallDetector(Option<JoinHandle<Histogram>>);
 
 impl StallDetector {
-    /// Starts the detector on the processor that `config` names, for the measured interval. Returns
-    /// once the thread has its processor and its priority.
+    /// Starts the detector on the processor that `config` names. It measures during the measured
+    /// interval. Returns when the thread has its processor and its priority.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         let Some(cpu) = config.stall_detector_cpu else {
             return Ok(Self(None));
@@ -37,10 +39,10 @@ impl StallDetector {
         let sample = move || {
             let outcome = pin_at_real_time(cpu);
             let is_ready = outcome.is_ok();
-            // This cannot fail: the starting thread waits for the message.
+            // The send cannot fail, because the starting thread waits for the message.
             let _ = ready_sender.send(outcome);
             match is_ready {
-                true => lateness(measure_ns, end_ns),
+                true => wake_up_latencies(measure_ns, end_ns),
                 false => Histogram::new(),
             }
         };
@@ -52,7 +54,7 @@ impl StallDetector {
         Ok(Self(Some(thread)))
     }
 
-    /// Waits for the end of the interval; returns the wake-up latencies.
+    /// Waits for the end of the interval and returns the wake-up latencies. None: no detector runs.
     pub(crate) fn join(self) -> Result<Option<Histogram>, Error> {
         match self.0 {
             Some(thread) => Ok(Some(thread.join().map_err(|_| Error::Panicked)?)),
@@ -61,14 +63,16 @@ impl StallDetector {
     }
 }
 
-/// Pins the thread to `cpu` at real-time priority.
+/// Pins the calling thread to `cpu` and gives it real-time priority.
 fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
     sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
     sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }
 
-/// Records one latency for each period, including periods that passed during a stall.
-fn lateness(from_ns: u64, end_ns: u64) -> Histogram {
+/// Records one wake-up latency for each period of [`STALL_DETECTOR_PERIOD_NS`] from `from_ns` to
+/// `end_ns`. If a stall lasts several periods, each of these periods is recorded when the stall
+/// ends, with the time since the period was due.
+fn wake_up_latencies(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;
     while due_ns < end_ns {
@@ -87,12 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_period_counts_even_if_skipped() {
+    fn every_period_that_passed_during_a_stall_is_recorded() {
         let now_ns = monotonic_ns();
-        // Ten periods are in the past, the first with the highest latency, and one is in the
-        // future.
+        // Ten periods were due in the past; the first of them has the highest latency. The eleventh
+        // is due now.
         let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
-        let histogram = lateness(now_ns - past_ns, now_ns + 1);
+        let histogram = wake_up_latencies(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);
         assert!(histogram.max() >= past_ns);
     }

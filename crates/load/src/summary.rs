@@ -1,6 +1,6 @@
-//! The result of one run: the schema of `curtail load --json`.
+//! The result of one run. Serialised, it is the output of `curtail load --json`.
 //!
-//! Rates are in requests per second, durations in nanoseconds, shares from 0 to 1.
+//! Rates are in requests per second, durations in nanoseconds. Shares are from 0 to 1.
 
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
@@ -8,140 +8,151 @@ use serde::{Deserialize, Serialize};
 use crate::agents::AgentReport;
 use crate::measuring::MeasuringReport;
 
-/// The version of the JSON schema. Version 3 added `failures`, `follow_ups`, `operations`,
-/// `carrier`, `script`, `agents` and `measuring_client`. A field that had another name in version 1
-/// is read under both names.
+/// The version of the JSON schema that is written. Version 3 added `failures`, `follow_ups`,
+/// `operations`, `carrier`, `script`, `agents` and `measuring_client`. Fields that had another name
+/// in version 1 are read under both names.
 pub const SCHEMA: &str = "curtail.load/3";
 
-/// The versions that are read. Fields that an older one lacks are empty.
+/// The versions of the JSON schema that can be read. Fields that an older version lacks are empty.
 pub const READABLE: [&str; 3] = [SCHEMA, "curtail.load/2", "curtail.load/1"];
 
-/// The kind of load.
+/// The kind of a load: open or closed loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
     /// Requests follow a schedule that does not depend on the server's answers.
     Open,
     /// The next request is sent when the previous one is answered. If the server stalls, the next
-    /// requests are sent later, and their delay is not recorded: the latencies hide the cost of the
-    /// stall (coordinated omission).
+    /// requests are sent later, and this delay is not part of their latencies. Therefore the
+    /// latencies hide the cost of the stall (coordinated omission).
     Closed,
 }
 
-/// One run of the generator.
+/// The summary of one run.
+///
+/// *Intended requests* are those whose intended time (closed loop: send time) lies in the measured
+/// interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// The version of the schema: [`SCHEMA`] in a new summary.
     pub schema: String,
     /// The kind of load.
     pub demand: Loop,
-    /// Offered rate. None in closed loop.
+    /// The offered rate. None in closed loop.
     pub offered_rps: Option<f64>,
-    /// The measured interval.
+    /// The length of the measured interval.
     pub duration_ns: u64,
-    /// Requests whose intended time (closed loop: send time) lies in the interval.
+    /// The number of intended requests.
     pub intended: u64,
     /// Intended requests that were sent.
     pub sent: u64,
     /// Intended requests that were answered.
     pub answered: u64,
-    /// Intended requests neither answered nor failed by the end, whether sent or not.
+    /// Intended requests that were neither answered nor failed by the end of the run. Some of them
+    /// were never sent.
     pub censored: u64,
     /// Intended requests that failed without an answer.
     #[serde(default)]
     pub failures: Failures,
-    /// Intended requests that follow an answer (a cas, the set after a miss). They come on top of
-    /// the offered rate.
+    /// Intended requests that an answer caused: a `cas` after its `gets`, and a set after a miss.
+    /// They are sent in addition to the offered rate.
     #[serde(default)]
     pub follow_ups: u64,
     /// Intended requests answered with an error.
     pub errors: u64,
-    /// Answers that arrived within the interval, divided by its length.
+    /// The achieved rate: the number of answers that arrived in the interval, divided by the
+    /// interval's length.
     pub achieved_rps: f64,
-    /// Keys of the answered requests that read.
+    /// The number of keys of answered intended requests that read.
     pub gets: u64,
-    /// Values in their answers (hits).
+    /// The number of values in the answers to these requests (hits).
     pub hits: u64,
-    /// Answered requests that store a value.
+    /// Answered intended requests that store a value.
     pub sets: u64,
-    /// Connections lost while running.
+    /// Connections lost in the whole run.
     pub lost_connections: u64,
-    /// Share of the records resident after the prefill. None without a prefill.
+    /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
-    /// Response time: answer − intended time, with the lower bounds of censored and failed
-    /// requests. None in closed loop.
+    /// The response time: arrival of the answer − intended time. Censored and failed requests are
+    /// included with lower bounds. None in closed loop.
     pub response: Option<LatencyDistribution>,
-    /// Service time: answer − actual send, of answered requests; in closed loop with the lower
-    /// bounds of failed ones. Of a connection for each request, connecting is part of it.
+    /// The service time of answered requests: arrival of the answer − actual send time. If each
+    /// request has its own connection, the time of connecting is included. In closed loop, failed
+    /// requests are included with lower bounds.
     pub service: LatencyDistribution,
-    /// Slip: actual send − intended time, of answered requests. None in closed loop.
+    /// The slip of answered requests: actual send time − intended time. None in closed loop.
     pub slip: Option<LatencyDistribution>,
-    /// Lateness: the generator's own part of the response time. It has two parts: the time that the
-    /// request waited only for the generator (and not for the socket or for a connection at its
-    /// full depth), and the time from the report of its answer to the receive. None in closed loop.
+    /// The lateness of answered requests: the delay that the generator itself caused. It is the sum
+    /// of two delays. Before the send, the request waits for the generator's thread alone, while
+    /// the socket has space and the connection is below its depth. After the wait that reports the
+    /// answer, the answer waits for the receive; this delay counts only for answers without a time
+    /// stamp of the kernel. None in closed loop.
     pub lateness: Option<LatencyDistribution>,
-    /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
-    /// 0.98.
+    /// The figures measure the generator rather than the server. In open loop, `lateness` exceeds
+    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98.
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval, divided by threads × interval.
     pub generator_cpu: f64,
-    /// Share of the interval in which the generator's threads had work: they neither slept nor
+    /// The share of the interval in which the generator's threads had work: they neither slept nor
     /// polled without result.
     pub generator_busy: f64,
-    /// Mean outstanding requests during the interval, by a count independent of the requests' time
-    /// stamps ([`measure::OutstandingCount`]).
+    /// The mean number of outstanding requests in the interval. It is counted without the requests'
+    /// time stamps ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// The part of `outstanding_mean` that may have been answered already, with the answer unread
-    /// in its socket: an upper bound.
+    /// An upper bound of the part of `outstanding_mean` that was already answered: the answer had
+    /// arrived at the socket, but the generator had not read it.
     #[serde(default)]
     pub outstanding_unread: f64,
-    /// Little's law: the mean computed from the requests' time stamps ([`measure::Outstanding`]).
-    /// It must equal the count, up to the unread answers ([`measure::LittlesLaw`]).
+    /// The mean number of outstanding requests in the interval, computed from the requests' time
+    /// stamps ([`measure::Outstanding`]). By Little's law it lies between `outstanding_mean` −
+    /// `outstanding_unread` and `outstanding_mean` ([`measure::LittlesLaw`]).
     pub outstanding_expected: f64,
-    /// Bytes sent in the interval.
+    /// Bytes sent on the measured connections in the interval.
     pub bytes_sent: u64,
-    /// Bytes received in the interval.
+    /// Bytes received on the measured connections in the interval.
     pub bytes_received: u64,
-    /// Answers timed by the receiving thread's clock, because the kernel gave no time stamp (Unix
-    /// sockets, the first moments of a run).
+    /// Answers in the whole run without a time stamp of the kernel (over Unix sockets, and in the
+    /// first moments of a run). The receiving thread's clock is used for them.
     #[serde(default)]
     pub unstamped: u64,
-    /// Answers per second on the saturating connections, which no other count includes. None: there
-    /// were no such connections. Version 1: `greedy_rps`.
+    /// Answers per second on the saturating connections. Apart from `lost_connections`, no other
+    /// field includes these connections. None: there were no such connections. Its name in version
+    /// 1 is `greedy_rps`.
     #[serde(default, alias = "greedy_rps")]
     pub saturating_rps: Option<f64>,
-    /// Processor time, memory and context switches of the process that `--watch-pid` named, over
-    /// the interval.
+    /// Processor time, memory and context switches in the interval, of the process that
+    /// `--watch-pid` names. None: no process was named.
     pub watched: Option<Watched>,
-    /// The first server's wake-ups during the interval, with `--watch-bursts`. None: the server
-    /// does not count them.
+    /// The first server's wake-ups in the interval. None: `--watch-bursts` was not given, or the
+    /// server does not count its wake-ups.
     #[serde(default)]
     pub bursts: Option<Bursts>,
     /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
-    /// `--detect-stalls` named, sampled every 250 µs of the interval. Version 1: `witness`.
+    /// `--detect-stalls` names, sampled every 250 µs of the interval. None: no processor was named.
+    /// Its name in version 1 is `witness`.
     #[serde(default, alias = "witness")]
     pub stalls: Option<LatencyDistribution>,
-    /// The operations that occurred, one by one.
+    /// The operations that occurred, each with its own counts and latencies.
     #[serde(default)]
     pub operations: Vec<OperationSummary>,
-    /// What carried the requests, if not persistent connections.
+    /// The carrier of the requests. None: persistent connections.
     #[serde(default)]
     pub carrier: Option<CarrierSummary>,
-    /// The script, if the load had one.
+    /// The script from which the requests came. None: they were drawn from the seed.
     #[serde(default)]
     pub script: Option<ScriptSummary>,
-    /// The agents that offered the load, in the order of their connections. Every other field
-    /// covers the connections of those that are not missing. Empty: this process offered the load.
+    /// The agents that offered the load, in the order of their connections. Empty: this process
+    /// offered the load. The other fields do not include the connections of missing agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentReport>,
-    /// The measuring client that ran beside the load, and that no other field includes. None: there
-    /// was none.
+    /// The measuring client that ran beside the load. No other field includes its requests. None:
+    /// there was no measuring client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measuring_client: Option<Box<MeasuringReport>>,
 }
 
-/// Requests that failed without an answer, by kind. Each counts in the latencies with a lower
-/// bound: the time until it failed.
+/// The numbers of requests that failed without an answer, by kind. The latency distributions
+/// include each of these requests with a lower bound, which is the time until it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Failures {
     /// No answer came within the time-out.
@@ -155,77 +166,80 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// All kinds together.
+    /// Returns the number of failed requests of all kinds.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.timed_out + self.refused + self.closed + self.no_port
     }
 }
 
-/// The measured requests of one operation.
+/// The summary of one operation, over the intended requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationSummary {
-    /// Its name in a mix; `gets` and `cas` are the two requests of a cas, `read-through` and `fill`
-    /// those of a read-through.
+    /// The name of the operation, as in a mix. A `cas` of a mix has two operations here, `gets` and
+    /// `cas`; a `read-through` has two, `read-through` and `fill`.
     pub operation: String,
-    /// Requests answered.
+    /// The number of answered requests.
     pub count: u64,
-    /// Keys of these requests.
+    /// The number of keys of these requests.
     pub keys: u64,
-    /// Items found and read, deleted, touched or counted; or values stored.
+    /// The number of items that were found and read, deleted, touched, incremented or decremented,
+    /// or of values that were stored.
     pub hits: u64,
-    /// Items not found.
+    /// The number of items that were not found.
     pub misses: u64,
-    /// An `add` of an item that is there; a `cas` of one that has changed.
+    /// The number of `add`s whose item already existed and of `cas`es whose item had changed.
     pub conflicts: u64,
-    /// Error replies, and sets not stored.
+    /// The number of error replies and of sets that were not stored.
     pub errors: u64,
     /// Requests that failed without an answer.
     pub failures: Failures,
     /// Bytes of the answered requests.
     pub bytes_sent: u64,
-    /// Bytes of their answers.
+    /// Bytes of the answers to these requests.
     pub bytes_received: u64,
-    /// As [`Summary::response`].
+    /// The response time, as in [`Summary::response`].
     pub response: Option<LatencyDistribution>,
-    /// As [`Summary::service`].
+    /// The service time, as in [`Summary::service`].
     pub service: LatencyDistribution,
 }
 
-/// What was read of a script.
+/// The counts of the script from which a load came.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScriptSummary {
-    /// Operations read.
+    /// The number of operations read.
     pub operations: u64,
-    /// Lines that are no operation; they are skipped.
+    /// The number of malformed lines, which are skipped.
     pub malformed: u64,
-    /// The first of these lines, each with its number and its fault.
+    /// The line number and the fault of the first malformed lines.
     pub faults: Vec<String>,
-    /// The script was read to its end. `duration_ns` is then the time to the last answer, if that
-    /// came before the end of the interval.
+    /// The script was read to its end. In this case [`Summary::duration_ns`] may be shorter than
+    /// the interval that was set, because the run ends with the last answer.
     pub ended: bool,
 }
 
-/// What carried the requests, with the counts that no latency shows. They cover the whole run.
+/// The carrier of the requests, with its counts over the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarrierSummary {
-    /// `udp` or `one-shot`.
+    /// The name of the carrier: `udp` or `one-shot`.
     pub name: String,
-    /// The time-out.
+    /// The time after which a request without an answer has failed.
     pub timeout_ns: u64,
-    /// Connections opened for single requests.
+    /// The number of connections opened for single requests.
     pub opened: u64,
-    /// Those of them that ended in a reset, to bound the sockets in TIME_WAIT
-    /// ([`crate::limits::TIME_WAIT_MAX`]).
+    /// The number of these connections that ended in a reset, which bounds the number of sockets in
+    /// TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
     pub resets: u64,
-    /// Answers that came after the time-out of their request, or again; they are ignored.
+    /// The number of answers that arrived after the time-out of their request, or a second time.
+    /// They are ignored.
     pub late_or_duplicate: u64,
-    /// Datagrams that are no part of an answer; they are ignored.
+    /// The number of datagrams that are not part of an answer. They are ignored.
     pub malformed: u64,
 }
 
 impl Summary {
-    /// Little's law: checks the time stamps against the count.
+    /// Checks by Little's law whether the requests' time stamps and the count of outstanding
+    /// requests agree.
     #[must_use]
     pub fn littles_law(&self) -> LittlesLaw {
         LittlesLaw::check(
@@ -237,61 +251,61 @@ impl Summary {
     }
 }
 
-/// A distribution of latencies: chosen percentiles and the complete histogram.
+/// A distribution of latencies in nanoseconds: chosen percentiles and the complete histogram.
 ///
-/// It contains censored requests at the lower bounds of their latencies; `censored` names the
-/// percentiles that are lower bounds for that reason.
+/// A censored request is one sample, with the lower bound of its latency as value. This makes some
+/// percentiles lower bounds, which `censored` lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyDistribution {
-    /// Samples.
+    /// The number of samples.
     pub count: u64,
-    /// Arithmetic mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// Minimum.
+    /// The minimum.
     pub min: u64,
-    /// Maximum.
+    /// The maximum.
     pub max: u64,
     /// (percentile, value) pairs, ascending.
     pub percentiles: Vec<(f64, u64)>,
-    /// Base64 of the HDR V2 serialisation.
+    /// The histogram of all samples: base64 of the HDR V2 serialisation.
     pub hdr: String,
-    /// The samples that are lower bounds. None if there are none, or if the file is of an older
-    /// version, which did not record them separately.
+    /// The samples of censored requests. None: there are none, or the file is of an older version,
+    /// which did not record them separately.
     #[serde(default)]
     pub censored: Option<Censored>,
 }
 
-/// Requests given up unanswered: at the end of the grace period, with a lost connection, before
-/// they could be sent, or failed ([`Failures`]).
+/// The censored samples of a distribution: requests that failed ([`Failures`]), or that were given
+/// up because the grace period ended, their connection was lost, or they could not be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Censored {
-    /// Number of censored requests.
+    /// The number of these requests.
     pub count: u64,
-    /// The percentiles of the distribution that are lower bounds, ascending;
-    /// [`measure::WithCensored`] has the rule. Mean and maximum always are lower bounds.
+    /// The percentiles of the distribution that are lower bounds, ascending (the rule is in
+    /// [`measure::WithCensored`]). The mean and the maximum are lower bounds too.
     pub lower_bounds: Vec<f64>,
-    /// Base64 of the HDR V2 serialisation of these samples alone.
+    /// The histogram of these samples alone: base64 of the HDR V2 serialisation.
     pub hdr: String,
 }
 
-/// The distribution of ready connections per wake-up of a server worker.
+/// The distribution of the number of ready connections per wake-up of a server's workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// Wake-ups by the number of ready connections: 1, up to 2, up to 4, up to 8 and so on; the
-    /// last counts all larger ones.
+    /// The number of wake-ups with 1 ready connection, 2, 3 to 4, 5 to 8 and so on. The last
+    /// element has no upper bound.
     pub counts: Vec<u64>,
-    /// Ready connections, summed over all wake-ups.
+    /// The sum of the ready connections of all wake-ups.
     pub connections: u64,
 }
 
 impl Bursts {
-    /// The number of wake-ups.
+    /// Returns the number of wake-ups.
     #[must_use]
     pub fn wakes(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Mean ready connections per wake-up. None without wake-ups.
+    /// Returns the mean number of ready connections per wake-up. None: there were no wake-ups.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let wakes = self.wakes();
@@ -299,17 +313,17 @@ impl Bursts {
     }
 }
 
-/// The cost of the process under test during the measured interval.
+/// The resources that the watched process used in the measured interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// Processor time in user mode.
     pub user_ns: u64,
     /// Processor time in the kernel.
     pub system_ns: u64,
-    /// Resident memory at the end.
+    /// Resident memory at the end of the interval.
     pub resident_bytes: u64,
-    /// Voluntary context switches of all threads. None: the process had too many threads to read
-    /// all their counters.
+    /// Voluntary context switches of all threads. None: the process had more than
+    /// [`sys::cost::SWITCHES_THREADS_MAX`] threads, each of which has its own counter to read.
     pub voluntary_switches: Option<u64>,
     /// Involuntary context switches of all threads. None as for `voluntary_switches`.
     pub involuntary_switches: Option<u64>,

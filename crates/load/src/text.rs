@@ -1,4 +1,4 @@
-//! The text output of a run: a line per second and a table at the end.
+//! The text output of a run: a line for each second, and a table at the end.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::second::Second;
 use crate::summary::{LatencyDistribution, Loop, OperationSummary, Summary};
 use crate::units::{show_duration, show_rate};
 
-/// The column headers of [`second_line`].
+/// Returns the column headers of [`second_line`].
 #[must_use]
 pub fn second_header() -> String {
     format!(
@@ -20,7 +20,7 @@ pub fn second_header() -> String {
     )
 }
 
-/// The line of one second of a run. Notes on unusual events follow the columns.
+/// Returns the line of one second of a run. Notes on unusual events follow the columns.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
     let slip = second
@@ -43,7 +43,7 @@ pub fn second_line(second: &Second) -> String {
         note("  warm-up".to_owned());
     }
     if second.waiting > 0 {
-        note(format!("  {} waiting to leave", second.waiting));
+        note(format!("  {} waiting to be sent", second.waiting));
     }
     if second.errors > 0 {
         note(format!("  {} errors", second.errors));
@@ -63,7 +63,7 @@ pub fn second_line(second: &Second) -> String {
     line
 }
 
-/// The result of a prefill, on one line.
+/// Returns the result of a prefill, on one line.
 #[must_use]
 pub fn prefill_line(prefill: &Prefill) -> String {
     let mut line = format!(
@@ -75,16 +75,17 @@ pub fn prefill_line(prefill: &Prefill) -> String {
         prefill.sampled,
     );
     if prefill.counters > 0 {
+        // Writing into a String cannot fail.
         let _ = write!(line, "; {} counters", prefill.counters);
     }
     if prefill.refused > 0 {
-        // Writing into a String cannot fail.
         let _ = write!(line, "; {} refused", prefill.refused);
     }
     line
 }
 
-/// The final table: latencies at the summary's percentiles, then the counts and the checks.
+/// Returns the table at the end of a run: latencies at the summary's percentiles, then the
+/// operations, the counts and the checks. The table of a measuring client follows.
 #[must_use]
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
@@ -108,7 +109,7 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
-/// The title of the measuring client's table.
+/// Returns the title of the measuring client's table.
 fn client_line(load: &Summary, client: &MeasuringReport) -> String {
     format!(
         "measuring client: {} connections, depth {}, beside a load of {}/s",
@@ -119,11 +120,11 @@ fn client_line(load: &Summary, client: &MeasuringReport) -> String {
 }
 
 fn latency_lines(summary: &Summary) -> Vec<String> {
-    let mut head = format!("{:<10} {:>10}", "latency", "mean");
+    let mut header = format!("{:<10} {:>10}", "latency", "mean");
     for (percentile, _) in &summary.service.percentiles {
-        let _ = write!(head, " {:>9}", format!("p{percentile}"));
+        let _ = write!(header, " {:>9}", format!("p{percentile}"));
     }
-    let _ = write!(head, " {:>9}", "max");
+    let _ = write!(header, " {:>9}", "max");
     let rows = [
         ("response", summary.response.as_ref()),
         ("service", Some(&summary.service)),
@@ -132,7 +133,7 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
     ];
     let row =
         |(name, row): (&str, Option<&LatencyDistribution>)| row.map(|row| latency_line(name, row));
-    std::iter::once(head)
+    std::iter::once(header)
         .chain(rows.into_iter().filter_map(row))
         .collect()
 }
@@ -155,7 +156,7 @@ fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     line
 }
 
-/// A latency, preceded by `≥` if it is a lower bound.
+/// Returns a latency as text, preceded by `≥` if it is a lower bound.
 fn show_bounded(latency: Bounded) -> String {
     let sign = if latency.is_lower_bound { "≥" } else { "" };
     format!("{sign}{}", show_duration(latency.value_ns))
@@ -189,7 +190,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.errors
         ),
     ];
-    lines.extend(failures_line(summary));
+    lines.extend(optional_lines(summary));
     lines.push(format!(
         "{:<10} {} gets ({} hits), {} sets",
         "answers",
@@ -234,8 +235,9 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// The requests that failed without an answer, by kind, and those that follow an answer.
-fn failures_line(summary: &Summary) -> Vec<String> {
+/// Returns the lines that only some runs have: failed requests by kind, the carrier's counts, the
+/// script, and the number of follow-ups.
+fn optional_lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let failures = &summary.failures;
     let kinds = [
@@ -271,9 +273,9 @@ fn failures_line(summary: &Summary) -> Vec<String> {
         lines.push(line);
     }
     if let Some(script) = &summary.script {
-        let whole = if script.ended { "whole" } else { "part of the" };
+        let extent = if script.ended { "whole" } else { "part of the" };
         lines.push(format!(
-            "{:<10} {whole} script read: {} operations, {} malformed lines",
+            "{:<10} {extent} script read: {} operations, {} malformed lines",
             "script", script.operations, script.malformed
         ));
     }
@@ -287,17 +289,17 @@ fn failures_line(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// The table of operations, if there are others than get and set.
+/// Returns the table of operations. It is empty if get and set are the only operations.
 fn operation_lines(summary: &Summary) -> Vec<String> {
-    let is_plain = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
-    if summary.operations.iter().all(is_plain) {
+    let is_get_or_set = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
+    if summary.operations.iter().all(is_get_or_set) {
         return Vec::new();
     }
     let time = match summary.demand {
         Loop::Open => "response",
         Loop::Closed => "service",
     };
-    let head = format!(
+    let header = format!(
         "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>10} {:>10}",
         "operation",
         "answered",
@@ -312,7 +314,7 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
         "p99"
     );
     let row = |it: &OperationSummary| {
-        let each = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
+        let per_request = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
         let distribution = it.response.as_ref().unwrap_or(&it.service);
         format!(
             "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>w$} {:>10}",
@@ -323,18 +325,18 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
             it.conflicts,
             it.errors,
             it.failures.total(),
-            each(it.bytes_sent),
-            each(it.bytes_received),
+            per_request(it.bytes_sent),
+            per_request(it.bytes_received),
             at_percentile(distribution, 50.0),
             at_percentile(distribution, 99.0),
             w = time.len() + 4
         )
     };
     let rows = summary.operations.iter().map(row);
-    [String::new(), head].into_iter().chain(rows).collect()
+    [String::new(), header].into_iter().chain(rows).collect()
 }
 
-/// A percentile of a distribution, if it has this one.
+/// Returns a percentile of a distribution as text, or `-` if the distribution does not list it.
 fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     let mut percentiles = distribution.percentiles.iter();
     let found = percentiles.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
@@ -350,12 +352,12 @@ fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     )
 }
 
-/// Warnings that limit the meaning of the figures.
+/// Returns the warnings: facts that limit what the figures mean, or that make them invalid.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = summary.response.as_ref().unwrap_or(&summary.service);
     if shown.censored.is_some() {
-        let why = "includes requests never answered, each at the least latency it can have had";
+        let why = "includes requests never answered, each at the lowest latency it can have had";
         lines.push(format!("{:<10} a lower bound: {why}", "≥"));
     }
     if summary.lost_connections > 0 {
@@ -375,11 +377,12 @@ fn warnings(summary: &Summary) -> Vec<String> {
     lines
 }
 
+/// Returns what a request cost the process that `--watch-pid` names, over all answered requests.
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
     let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
-    let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
+    let per_request = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     let switches = watched.voluntary_switches.zip(watched.involuntary_switches);
     let switches = switches.map(|(voluntary, involuntary)| {
         format!("; {voluntary} voluntary, {involuntary} involuntary switches")
@@ -387,40 +390,42 @@ fn watched_line(summary: &Summary) -> Option<String> {
     Some(format!(
         "{:<10} {} user, {} system per request; {:.1} MB{}",
         "watched",
-        each(watched.user_ns),
-        each(watched.system_ns),
+        per_request(watched.user_ns),
+        per_request(watched.system_ns),
         watched.resident_bytes as f64 / 1e6,
         switches.unwrap_or_default(),
     ))
 }
 
-/// The mean burst of the server, and the share of wake-ups with a single connection.
+/// Returns the mean number of ready connections per wake-up of the server, and the share of
+/// wake-ups with a single one.
 fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;
     let wakes = bursts.wakes();
-    let alone = bursts.counts.first().copied().unwrap_or_default();
+    let of_one = bursts.counts.first().copied().unwrap_or_default();
     Some(format!(
         "{:<10} {mean:.2} ready connections per wake-up of the server, {} of {wakes} with a single one",
         "bursts",
-        show_share(alone as f64 / wakes as f64),
+        show_share(of_one as f64 / wakes as f64),
     ))
 }
 
-/// The wake-up latency of the stall detector.
+/// Returns the percentiles of the wake-up latency that the stall detector measured.
 fn stalls_line(summary: &Summary) -> Option<String> {
     let stalls = summary.stalls.as_ref()?;
     let mut shown = String::new();
     for &(percentile, ns) in &stalls.percentiles {
         shown += &format!("{} at p{percentile}, ", show_duration(ns));
     }
-    let most = show_duration(stalls.max);
+    let max = show_duration(stalls.max);
     Some(format!(
-        "{:<10} {shown}{most} at most: wake-up latency on the processor watched",
+        "{:<10} {shown}{max} at most: wake-up latency on the processor watched",
         "stalls"
     ))
 }
 
+/// Returns a share from 0 to 1 as a percentage.
 fn show_share(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }

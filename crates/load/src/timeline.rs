@@ -1,37 +1,48 @@
-//! The times of a run, on the monotonic clock.
+//! The timeline of a run: its phases and the ends of its windows, on the monotonic clock.
 
 use crate::config::Config;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The phases of a run and the boundaries of its windows.
+/// The phases of a run, and the boundaries at which its windows end.
+///
+/// Windows are one second long, counted from the start of the measured interval. The first window
+/// of the warm-up and the last window of the interval may be shorter. The grace period is the last
+/// window. It has no boundary, because it ends with the run.
 ///
 /// ```text
 /// start    measure                        end      grace end
 ///   │ warm-up │   second   second   second │  grace   │
-///   └─────────┴────────┴────────┴──────────┴──────────┘   windows; each but the last ends at
-///                                                         a boundary
+///   └─────────┴────────┴────────┴──────────┴──────────┘   windows
 /// ```
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
+    /// The start of the load.
     pub(crate) start_ns: u64,
+    /// The start of the measured interval.
     pub(crate) measure_ns: u64,
+    /// The end of the measured interval.
     pub(crate) end_ns: u64,
+    /// The end of the grace period, in which outstanding answers are awaited.
     pub(crate) grace_end_ns: u64,
+    /// The ends of all windows except the last, ascending.
     boundaries: Vec<u64>,
 }
 
 impl Timeline {
+    /// Returns the timeline of a run that starts at `start_ns`.
     pub(crate) fn new(config: &Config, start_ns: u64) -> Self {
         let measure_ns = start_ns + config.warmup_ns;
         let end_ns = measure_ns + config.duration_ns;
-        let whole_before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
-        let whole_after = (config.duration_ns - 1) / SECOND_NS;
+        // The number of boundaries strictly between the start and `measure_ns`.
+        let before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
+        // The number of boundaries strictly between `measure_ns` and `end_ns`.
+        let after = (config.duration_ns - 1) / SECOND_NS;
         let mut boundaries = Vec::new();
         if config.warmup_ns > 0 {
-            boundaries.extend((0..=whole_before).rev().map(|n| measure_ns - n * SECOND_NS));
+            boundaries.extend((0..=before).rev().map(|n| measure_ns - n * SECOND_NS));
         }
-        boundaries.extend((1..=whole_after).map(|n| measure_ns + n * SECOND_NS));
+        boundaries.extend((1..=after).map(|n| measure_ns + n * SECOND_NS));
         boundaries.push(end_ns);
         Self {
             start_ns,
@@ -42,17 +53,19 @@ impl Timeline {
         }
     }
 
-    /// The boundary at which a window ends. None for the last window, which ends with the run.
+    /// Returns the boundary at which a window ends. None for the last window, which ends with the
+    /// run.
     pub(crate) fn boundary(&self, window: usize) -> Option<u64> {
         self.boundaries.get(window).copied()
     }
 
-    /// The number of windows that end at a boundary; one more follows.
+    /// Returns the number of boundaries. This is also the number of the last window, because the
+    /// first window has the number 0.
     pub(crate) fn boundaries(&self) -> usize {
         self.boundaries.len()
     }
 
-    /// The beginning and the end of a window that ends at a boundary.
+    /// Returns the beginning and the end of a window. None for the last window.
     pub(crate) fn span(&self, window: usize) -> Option<(u64, u64)> {
         let end_ns = self.boundary(window)?;
         let before = window
@@ -61,38 +74,41 @@ impl Timeline {
         Some((before.unwrap_or(self.start_ns), end_ns))
     }
 
-    /// Whether a window belongs to the measured interval or to the grace period.
+    /// Whether a window is merged into the result: it belongs to the measured interval or to the
+    /// grace period.
     pub(crate) fn is_measured(&self, window: usize) -> bool {
         self.boundary(window)
             .is_none_or(|end_ns| end_ns > self.measure_ns)
     }
 
-    /// Whether a time lies in the measured interval.
+    /// Whether the time `at_ns` lies in the measured interval.
     #[inline]
     pub(crate) fn measures(&self, at_ns: u64) -> bool {
         (self.measure_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// A time, limited to the end of the measured interval.
+    /// Returns the time `at_ns`, or the end of the measured interval if that is earlier.
     #[inline]
     pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
         at_ns.min(self.end_ns)
     }
 
-    /// The lower bound of the response time of a censored request. A request that is censored
-    /// before the end of the interval counts as unanswered until that end.
+    /// Returns the lower bound of the response time of a request that was given up at
+    /// `given_up_ns`. A request that was given up before the end of the interval counts as
+    /// unanswered until that end.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
     }
 
-    /// The overlap of a time span with the measured interval.
+    /// Returns how much of the time from `from_ns` to `to_ns` lies in the measured interval.
     pub(crate) fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
             .min(self.end_ns)
             .saturating_sub(from_ns.max(self.measure_ns))
     }
 
-    /// The time at which a window ends. For the last window, the end of the grace period.
+    /// Returns the time at which a window ends: its boundary or, for the last window, the end of
+    /// the grace period.
     pub(crate) fn next_event_ns(&self, window: usize) -> u64 {
         self.boundary(window).unwrap_or(self.grace_end_ns)
     }
@@ -109,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_counted_from_the_start_of_the_interval() {
+    fn windows_are_full_seconds_from_the_start_of_the_interval() {
         let timeline = timeline(1_500_000_000, 2_200_000_000);
         let spans: Vec<_> = (0..6).map_while(|window| timeline.span(window)).collect();
         let at = |ns: u64| 1_000 + ns;
@@ -128,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_warm_up_the_first_window_is_measured() {
+    fn first_window_is_measured_if_there_is_no_warm_up() {
         let timeline = timeline(0, SECOND_NS);
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));

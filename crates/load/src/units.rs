@@ -1,8 +1,9 @@
-//! Parses and prints durations, rates and sizes with units: `500us`, `200k`, `64MiB`.
+//! Parses durations, rates, sizes, counts and shares with units (`500us`, `200k`, `64MiB`), and
+//! shows durations and rates as text.
 
 use std::fmt::Write as _;
 
-/// The error of a text that is not a valid quantity.
+/// The error for a text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}; give {example}")]
 pub struct UnitError {
@@ -11,6 +12,7 @@ pub struct UnitError {
     example: &'static str,
 }
 
+/// The units of durations, each with its length in nanoseconds.
 const DURATIONS: &[(&str, f64)] = &[
     ("ns", 1.0),
     ("us", 1e3),
@@ -22,8 +24,10 @@ const DURATIONS: &[(&str, f64)] = &[
     ("", 1e9),
 ];
 
+/// The suffixes of rates and counts, each with its factor.
 const RATES: &[(&str, f64)] = &[("", 1.0), ("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
 
+/// The units of sizes, each with its length in bytes.
 const SIZES: &[(&str, f64)] = &[
     ("", 1.0),
     ("B", 1.0),
@@ -38,7 +42,8 @@ const SIZES: &[(&str, f64)] = &[
     ("GiB", 1_073_741_824.0),
 ];
 
-/// Nanoseconds of `500us`, `1.5ms`, `5s`, `2min`; a bare number is seconds.
+/// Parses a duration such as `500us`, `1.5ms`, `5s` or `2min` and returns it in nanoseconds. A
+/// number without a unit is in seconds.
 ///
 /// # Errors
 /// The text is not of this form, or the duration exceeds a century.
@@ -47,11 +52,11 @@ pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
         "duration",
         "a number with ns, us, ms, s, min or h, such as 500us",
     );
-    let ns = scaled(text, DURATIONS, what)?;
-    whole(text, ns, 3.2e18, what)
+    let ns = parse_scaled(text, DURATIONS, what)?;
+    to_integer(text, ns, 3.2e18, what)
 }
 
-/// Requests per second of `200k`, `1.5M`, `20000`.
+/// Parses a rate such as `200k`, `1.5M` or `20000` and returns it in requests per second.
 ///
 /// # Errors
 /// The text is not of this form, or the rate is not above zero.
@@ -60,7 +65,7 @@ pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
         "rate",
         "requests per second above 0 with k or M if wanted, such as 200k",
     );
-    let rate = scaled(text, RATES, what)?;
+    let rate = parse_scaled(text, RATES, what)?;
     if rate > 0.0 {
         Ok(rate)
     } else {
@@ -68,7 +73,7 @@ pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// Bytes of `64MiB`, `100kB`, `4096`.
+/// Parses a size such as `64MiB`, `100kB` or `4096` and returns it in bytes.
 ///
 /// # Errors
 /// The text is not of this form.
@@ -77,33 +82,33 @@ pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
         "size",
         "bytes with kB, KiB, MB, MiB, GB or GiB if wanted, such as 64MiB",
     );
-    let bytes = scaled(text, SIZES, what)?;
-    whole(text, bytes, 9.2e18, what)
+    let bytes = parse_scaled(text, SIZES, what)?;
+    to_integer(text, bytes, 9.2e18, what)
 }
 
-/// A count such as `1M` records or `15360` connections.
+/// Parses a count such as `1M` (records) or `15360` (connections).
 ///
 /// # Errors
-/// The text is neither a number nor one with k, M or G, or not whole.
+/// The text is not a number with an optional suffix k, M or G, or the count is not a whole number.
 pub fn count(text: &str) -> Result<u64, UnitError> {
     let what = ("count", "a whole number with k or M if wanted, such as 1M");
-    let number = scaled(text, RATES, what)?;
+    let number = parse_scaled(text, RATES, what)?;
     if number.fract() != 0.0 {
         return Err(error(text, what));
     }
-    whole(text, number, 9e15, what)
+    to_integer(text, number, 9e15, what)
 }
 
-/// A share of `0.1%` or `0.001`, from 0 to 1.
+/// Parses a share such as `0.1%` or `0.001` and returns it as a number from 0 to 1.
 ///
 /// # Errors
-/// The text is not of this form.
+/// The text is not of this form, or the share is above 1.
 pub fn share(text: &str) -> Result<f64, UnitError> {
     let what = (
         "share",
         "a percentage or a number from 0 to 1, such as 0.1%",
     );
-    let share = scaled(text, &[("", 1.0), ("%", 0.01)], what)?;
+    let share = parse_scaled(text, &[("", 1.0), ("%", 0.01)], what)?;
     if share <= 1.0 {
         Ok(share)
     } else {
@@ -111,7 +116,8 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
     }
 }
 
-/// A duration with three digits, in the largest unit that is not longer: `412 ns`, `1.84 ms`.
+/// Returns a duration as text with three digits, in the largest unit that does not exceed the
+/// duration: `412 ns`, `1.84 ms`.
 #[must_use]
 pub fn show_duration(ns: u64) -> String {
     let (scale, unit) = match ns {
@@ -123,7 +129,7 @@ pub fn show_duration(ns: u64) -> String {
     three_digits(ns as f64 / scale, unit)
 }
 
-/// A rate with three digits: `950`, `203 k`, `1.25 M`.
+/// Returns a rate as text with three digits: `950`, `203 k`, `1.25 M`.
 #[must_use]
 pub fn show_rate(rate_rps: f64) -> String {
     match rate_rps {
@@ -147,9 +153,11 @@ fn three_digits(number: f64, unit: &str) -> String {
     text
 }
 
+/// What a text should be, for an error message: the kind of quantity, and the accepted form.
 type Expected = (&'static str, &'static str);
 
-fn scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, UnitError> {
+/// Parses a number, followed by one of `units` with its factor. Returns the number × the factor.
+fn parse_scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, UnitError> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
@@ -163,14 +171,17 @@ fn scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, 
     }
 }
 
-fn whole(text: &str, number: f64, most: f64, expected: Expected) -> Result<u64, UnitError> {
-    if number <= most {
+/// Rounds a number of at most `max` to an integer.
+fn to_integer(text: &str, number: f64, max: f64, expected: Expected) -> Result<u64, UnitError> {
+    if number <= max {
         Ok(number.round() as u64)
     } else {
         Err(error(text, expected))
     }
 }
 
+/// Returns the error for a text that is not the expected quantity. The error shows at most 60
+/// characters of the text.
 fn error(text: &str, (what, example): Expected) -> UnitError {
     UnitError {
         text: text.chars().take(60).collect(),
@@ -184,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_take_units() {
+    fn durations_with_units_are_parsed() {
         for (text, ns) in [
             ("500us", 500_000),
             ("1.5 ms", 1_500_000),
@@ -199,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_counts_and_sizes_take_units() {
+    fn rates_counts_and_sizes_with_units_are_parsed() {
         assert_eq!(rate_rps("200k").unwrap(), 200_000.0);
         assert_eq!(rate_rps("1.5M").unwrap(), 1_500_000.0);
         assert_eq!(count("1M").unwrap(), 1_000_000);
@@ -209,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_take_percentages() {
+    fn shares_and_percentages_are_parsed() {
         assert_eq!(share("0.1%").unwrap(), 0.001);
         assert_eq!(share("0.02").unwrap(), 0.02);
         assert_eq!(share("0").unwrap(), 0.0);
@@ -219,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_text_and_the_accepted_form() {
+    fn parse_error_names_the_text_and_the_accepted_form() {
         assert_eq!(
             duration_ns("5 parsecs").unwrap_err().to_string(),
             "`5 parsecs` is not a duration; give a number with ns, us, ms, s, min or h, such as 500us"
@@ -232,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_show_three_digits() {
+    fn durations_and_rates_are_shown_with_three_digits() {
         let durations = [
             (412, "412 ns"),
             (1_840_000, "1.84 ms"),

@@ -1,22 +1,27 @@
-//! Requests that are due but cannot leave yet: one queue per connection, all in one bounded arena.
+//! The queues of requests that are due but cannot be sent yet. Each connection has a queue. All
+//! queues are linked lists in one arena, whose size is bounded.
 
 use workload::Request;
 
-/// A request whose intended time has come.
+/// A request that is due: its intended time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
+    /// The intended send time, on the monotonic clock.
     pub(crate) intended_ns: u64,
     pub(crate) request: Request,
-    /// The CAS of an [`workload::Op::Cas`].
+    /// The CAS that the item must have, for [`workload::Op::Cas`]; otherwise 0.
     pub(crate) cas: u64,
 }
 
+/// The index that marks the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// The FIFO queue of one connection: a linked list in [`Waiting`].
+/// The FIFO queue of one connection: a linked list of nodes in a [`Waiting`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
+    /// The index of the oldest request's node; [`NONE`] if the queue is empty.
     first: u32,
+    /// The index of the newest request's node; not used if the queue is empty.
     last: u32,
 }
 
@@ -34,19 +39,23 @@ impl Queue {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     due: Due,
+    /// The index of the next node in the same list.
     next: u32,
 }
 
-/// The arena of all queues. Its address space is reserved at the start, so that growth never copies
-/// the requests and delays none.
+/// The arena of all queues of a thread. The full capacity is reserved at the start. Otherwise the
+/// vector would copy all requests when it grows, which would delay them.
 pub(crate) struct Waiting {
     nodes: Vec<Node>,
+    /// The index of the first node in the list of unused nodes.
     free: u32,
+    /// The number of requests in all queues.
     len: usize,
     len_max: usize,
 }
 
 impl Waiting {
+    /// Returns an arena for at most `len_max` requests.
     pub(crate) fn new(len_max: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(len_max),
@@ -56,12 +65,12 @@ impl Waiting {
         }
     }
 
-    /// Requests in all queues.
+    /// Returns the number of requests in all queues.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Appends a request to a queue. False: the arena is full.
+    /// Appends a request to a queue. Returns false, without appending it, if the arena is full.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, due: Due) -> bool {
         if self.len == self.len_max {
@@ -87,7 +96,7 @@ impl Waiting {
         true
     }
 
-    /// Removes the first request of a queue.
+    /// Removes and returns the oldest request of a queue.
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Due> {
         if queue.first == NONE {
@@ -118,10 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_the_arena_and_keep_their_order() {
+    fn requests_of_each_queue_are_popped_in_the_order_of_their_pushes() {
         let mut waiting = Waiting::new(64);
         let mut queues = [Queue::EMPTY; 4];
         let mut expected: [VecDeque<Due>; 4] = Default::default();
+        // A linear congruential generator chooses the queue, and whether to push or to pop.
         let mut state = 1_u64;
         for step in 0..10_000 {
             state = state

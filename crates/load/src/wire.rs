@@ -1,7 +1,8 @@
-//! The wires: how requests become bytes and bytes become answers, one file for each protocol.
+//! The wires. A wire encodes requests to bytes and parses bytes to answers, for one protocol. Each
+//! has its own file.
 //!
-//! A wire opens no socket and reads no clock. A further one (HTTP, NUL-terminated text) is a file
-//! here and a variant of [`crate::Protocol`].
+//! A wire opens no socket and reads no clock. To add a protocol, add a file here and a variant of
+//! [`crate::Protocol`].
 
 mod meta;
 mod text;
@@ -11,71 +12,75 @@ use protocol::client::Malformed;
 pub(crate) use text::Text;
 use workload::Op;
 
-/// A protocol. The engine is compiled once for each.
+/// A protocol, as the load generator encodes and parses it. The engine is compiled separately for
+/// each wire.
 pub(crate) trait Wire: 'static {
-    /// The state of reading the replies of one connection.
+    /// The state of the parser for the replies on one connection.
     type Reader: Default + std::fmt::Debug;
-    /// A complete reply.
+    /// A complete reply, without the values that it contains.
     type Reply: Copy;
 
-    /// Every request has one reply, whatever the number of its keys.
+    /// True: every request has one reply. False: a multiget has a reply for each of its keys.
     const ONE_REPLY: bool;
 
-    /// Number of replies to a request for `keys` keys.
+    /// Returns the number of replies to a request for `keys` keys.
     fn replies(op: Op, keys: u16) -> u16;
 
-    /// Appends a get of one key.
+    /// Appends a get of one key to `out`.
     fn encode_get(out: &mut Vec<u8>, key: &[u8], opaque: u64);
 
-    /// Appends any request of one key. The value of an operation that stores follows, then a line
-    /// end; the caller appends both.
+    /// Appends a request for one key to `out`. If the operation stores a value, the caller appends
+    /// the value and a line end after it.
     fn encode(out: &mut Vec<u8>, request: &Encoding<'_>);
 
-    /// Appends a request of several keys.
+    /// Appends a get of several keys to `out`.
     fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64);
 
-    /// Reads `input` up to the end of one reply, or of the input. `op` is the operation of the
-    /// oldest request without an answer.
+    /// Parses `input` to the end of one reply, or to its own end if the reply is incomplete. `op`
+    /// is the operation of the oldest outstanding request.
     ///
     /// # Errors
-    /// The bytes are no reply; the reader has lost its position.
+    /// The bytes are not a reply. The reader cannot continue after them.
     fn read(
         reader: &mut Self::Reader,
         input: &[u8],
         op: Op,
     ) -> Result<Step<Self::Reply>, Malformed>;
 
-    /// The token of the request that the reply answers. None: it answers the oldest one.
+    /// Returns the token of the request that the reply answers. None: the reply answers the oldest
+    /// outstanding request.
     fn opaque(reply: Self::Reply) -> Option<u64>;
 
-    /// The outcome of a request that a reply states. None: no such request has this reply.
+    /// Returns the outcome that a reply states for a request with the operation `op`. None: a
+    /// request of this operation cannot have this reply.
     fn answer(reply: Self::Reply, op: Op) -> Option<Answer>;
 
-    /// The CAS of the value read last; 0: it had none.
+    /// Returns the CAS of the value that was parsed last. 0: the value had no CAS.
     fn cas(reader: &Self::Reader) -> u64;
 }
 
-/// A request of one key, to be encoded.
+/// A request for one key, to be encoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoding<'a> {
     pub(crate) op: Op,
     pub(crate) key: &'a [u8],
-    /// 0: no expiry.
+    /// The TTL in seconds. 0: the item does not expire.
     pub(crate) ttl_s: u32,
-    /// Of operations that store.
+    /// The length of the value. Only operations that store use it.
     pub(crate) value_len: usize,
-    /// Of [`Op::Cas`].
+    /// The CAS that the item must have. Only [`Op::Cas`] uses it.
     pub(crate) cas: u64,
-    /// The token of the request, where the wire has one.
+    /// The token of the request. Only the meta protocol sends it.
     pub(crate) opaque: u64,
 }
 
 /// The result of [`Wire::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step<R> {
-    /// Bytes consumed from the front of the input; all of them if no reply is complete.
+    /// The number of bytes consumed from the front of the input. Without a complete reply, this is
+    /// the complete input.
     pub(crate) consumed: usize,
-    /// The reply that these bytes completed.
+    /// The reply that ends with the consumed bytes. None: the reply is incomplete.
     pub(crate) reply: Option<R>,
 }
 
@@ -83,20 +88,21 @@ pub(crate) struct Step<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Number of items found.
+    /// The number of items found; 1 for a stored value.
     pub(crate) hits: u16,
 }
 
-/// The kind of an outcome.
+/// The kind of a request's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The item was found and read, deleted, touched or counted; of several, at least one.
+    /// The item was found and read, deleted, touched, incremented or decremented. For a multiget:
+    /// at least one item was found.
     Found,
     /// The value was stored.
     Stored,
-    /// The item was not found.
+    /// The item was not found. For a multiget: no item was found.
     Missed,
-    /// The item was there, or had changed: an add or a cas was not carried out.
+    /// An `add` failed because the item exists, or a `cas` because the item has changed.
     Conflicted,
     /// An error reply, or a set that was not stored.
     Error,
@@ -105,6 +111,7 @@ pub(crate) enum Outcome {
 impl Answer {
     pub(crate) const ERROR: Self = Self::without_hit(Outcome::Error);
 
+    /// Returns the answer of a request that found `hits` items.
     pub(crate) const fn found(hits: u16) -> Self {
         Self {
             outcome: if hits == 0 {
@@ -116,10 +123,12 @@ impl Answer {
         }
     }
 
+    /// Returns an answer with no items found.
     pub(crate) const fn without_hit(outcome: Outcome) -> Self {
         Self { outcome, hits: 0 }
     }
 
+    /// Returns the answer of a request that stored its value.
     pub(crate) const fn stored() -> Self {
         Self {
             outcome: Outcome::Stored,
@@ -128,7 +137,7 @@ impl Answer {
     }
 }
 
-/// The answer of an operation that did not find its item.
+/// Returns the answer of an operation to which the server replied that the item was not found.
 fn not_found(op: Op) -> Answer {
     match op {
         Op::Set | Op::Fill | Op::Add => Answer::ERROR,
@@ -136,7 +145,7 @@ fn not_found(op: Op) -> Answer {
     }
 }
 
-/// The answer of an operation whose value was not stored.
+/// Returns the answer of an operation to which the server replied that the value was not stored.
 fn not_stored(op: Op) -> Answer {
     match op {
         Op::Add => Answer::without_hit(Outcome::Conflicted),
@@ -145,7 +154,8 @@ fn not_stored(op: Op) -> Answer {
     }
 }
 
-/// The answer of an operation whose item has another CAS.
+/// Returns the answer of an operation to which the server replied that the item exists (with
+/// another CAS).
 fn exists(op: Op) -> Answer {
     match op {
         Op::Cas => Answer::without_hit(Outcome::Conflicted),

@@ -1,10 +1,10 @@
-//! Replays the committed fuzz corpus.
+//! Runs the checks of the fuzz target `agent_frames` on the corpus that is in the repository.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn frames_of_the_corpus_pass_the_checks() {
+fn every_input_of_the_agent_frames_corpus_passes_the_checks() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/agent_frames");
     let mut count = 0;
     for entry in fs::read_dir(&folder).unwrap() {

@@ -1,4 +1,5 @@
-//! Goldens of `curtail load --json` and of the table: a change here is visible to their readers.
+//! Golden tests of `curtail load --json` and of the table that `curtail load` prints. If an
+//! expected text here has to change, programs and people that read the output see the change too.
 
 use load::agents::clock::ClockOffset;
 use load::agents::{AgentLimits, AgentReport};
@@ -8,6 +9,7 @@ use load::summary::{
 };
 use load::{MeasuringReport, Part, text};
 
+/// A distribution without censored requests.
 fn distribution() -> LatencyDistribution {
     LatencyDistribution {
         count: 2,
@@ -20,7 +22,8 @@ fn distribution() -> LatencyDistribution {
     }
 }
 
-fn with_censored() -> LatencyDistribution {
+/// The same distribution, with one censored request.
+fn distribution_with_censored() -> LatencyDistribution {
     LatencyDistribution {
         censored: Some(Censored {
             count: 1,
@@ -50,7 +53,7 @@ fn summary() -> Summary {
         sets: 1,
         lost_connections: 0,
         resident: Some(1.0),
-        response: Some(with_censored()),
+        response: Some(distribution_with_censored()),
         service: distribution(),
         slip: None,
         lateness: None,
@@ -101,8 +104,10 @@ fn operation(name: &str) -> OperationSummary {
     }
 }
 
+/// The JSON of [`summary`].
 const JSON: &str = r#"{"schema":"curtail.load/3","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"follow_ups":0,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"saturating_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"stalls":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"operations":[{"operation":"get","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}},{"operation":"set","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}],"carrier":null,"script":null}"#;
 
+/// The table of [`summary`].
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
 response     ≥1.50 µs   1.00 µs  ≥2.00 µs  ≥2.00 µs
@@ -118,81 +123,81 @@ saturating 2.50/s answered on the saturating connections, not counted above
 watched    889 ns user, 1.33 µs system per request; 1.0 MB; 3 voluntary, 4 involuntary switches
 bursts     1.50 ready connections per wake-up of the server, 75.0% of 4 with a single one
 stalls     1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most: wake-up latency on the processor watched
-≥          a lower bound: includes requests never answered, each at the least latency it can have had
+≥          a lower bound: includes requests never answered, each at the lowest latency it can have had
 GENERATOR-LIMITED: these figures measure the generator rather than the server
 ";
 
 #[test]
-fn a_summary_round_trips_through_json() {
+fn summary_round_trips_through_json() {
     assert_eq!(serde_json::to_string(&summary()).unwrap(), JSON);
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
 }
 
-/// The text without the fields of version 3.
+/// Removes the fields that version 3 added from the JSON text of a summary.
 fn without_version_3(json: &str) -> String {
     let failures = r#""failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"#;
     let json = json
         .replacen(failures, "", 1)
         .replace(r#""follow_ups":0,"#, "");
     let end = json.find(r#","operations":"#).unwrap_or(json.len());
-    let before = &json[..end];
-    format!("{before}}}")
+    let fields = &json[..end];
+    format!("{fields}}}")
 }
 
 #[test]
-fn a_summary_of_version_2_is_read() {
-    let before = without_version_3(&JSON.replace("load/3", "load/2"));
+fn summary_of_version_2_is_read() {
+    let old = without_version_3(&JSON.replace("load/3", "load/2"));
     let expected = Summary {
         schema: "curtail.load/2".to_owned(),
         operations: Vec::new(),
         ..summary()
     };
-    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Summary>(&old).unwrap(), expected);
     assert!(READABLE.contains(&expected.schema.as_str()));
 }
 
 #[test]
-fn a_summary_without_separate_censored_requests_is_still_read() {
-    let apart = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
-    let before = JSON.replace(apart, "").replace(r#","censored":null"#, "");
-    let before = before.replace(r#","outstanding_unread":0.25"#, "");
-    let before = without_version_3(&before);
-    assert_eq!(before.matches("censored").count(), 1, "the count of all");
+fn summary_without_separate_censored_samples_is_read() {
+    let samples = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
+    let old = JSON.replace(samples, "").replace(r#","censored":null"#, "");
+    let old = old.replace(r#","outstanding_unread":0.25"#, "");
+    let old = without_version_3(&old);
+    assert_eq!(old.matches("censored").count(), 1, "Summary::censored only");
     let mut expected = summary();
     expected.response = Some(distribution());
     expected.outstanding_unread = 0.0;
     expected.operations.clear();
-    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Summary>(&old).unwrap(), expected);
 }
 
 #[test]
-fn a_summary_of_version_1_is_read_under_its_own_names() {
-    let before = without_version_3(&JSON.replace("load/3", "load/1"));
-    let before = before.replace("saturating_rps", "greedy_rps");
-    let before = before.replace("stalls", "witness");
+fn summary_of_version_1_is_read_under_its_old_field_names() {
+    let old = without_version_3(&JSON.replace("load/3", "load/1"));
+    let old = old.replace("saturating_rps", "greedy_rps");
+    let old = old.replace("stalls", "witness");
     let expected = Summary {
         schema: "curtail.load/1".to_owned(),
         operations: Vec::new(),
         ..summary()
     };
     assert!(READABLE.contains(&expected.schema.as_str()));
-    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Summary>(&old).unwrap(), expected);
 }
 
 #[test]
-fn stamps_that_disagree_with_the_count_are_reported() {
-    let mut wrong = summary();
-    wrong.outstanding_expected = 1.1;
-    assert!(text::table(&wrong).contains("\nLITTLE'S LAW FAILS: "));
+fn table_warns_if_time_stamps_and_count_of_outstanding_requests_disagree() {
+    let mut inconsistent = summary();
+    inconsistent.outstanding_expected = 1.1;
+    assert!(text::table(&inconsistent).contains("\nLITTLE'S LAW FAILS: "));
 }
 
 #[test]
-fn a_summary_prints_as_this_table() {
+fn table_of_a_summary_is_the_golden_table() {
     assert_eq!(text::table(&summary()), TABLE);
 }
 
 #[test]
-fn operations_and_failures_are_shown() {
+fn table_shows_operations_failures_carrier_and_follow_ups() {
     let mut mixed = summary();
     mixed.operations.push(OperationSummary {
         count: 2,
@@ -232,8 +237,8 @@ fn operations_and_failures_are_shown() {
     }
 }
 
-/// A run of two agents, one of which is missing, with a measuring client beside it.
-fn by_agents() -> Summary {
+/// The summary of a run of two agents, one of which is missing, with a measuring client beside it.
+fn summary_of_agents() -> Summary {
     let report = |number, missing: Option<&str>| AgentReport {
         agent: format!("192.0.2.1{number}:7700"),
         part: Part {
@@ -268,16 +273,17 @@ fn by_agents() -> Summary {
 }
 
 #[test]
-fn a_summary_of_agents_round_trips_through_json() {
-    let text = serde_json::to_string(&by_agents()).unwrap();
+fn summary_of_agents_round_trips_through_json() {
+    let text = serde_json::to_string(&summary_of_agents()).unwrap();
     let agents = r#""agents":[{"agent":"192.0.2.10:7700","part":{"number":0,"first":0,"count":8},"missing":null,"clock":{"offset_ns":-1500,"error_ns":200},"clock_moved":null,"limits":{"achieved_rps":2.0,"lateness_p99_ns":700,"generator_cpu":0.5,"generator_busy":0.25,"generator_limited":true,"littles_law_holds":true}},{"agent":"192.0.2.11:7700","part":{"number":1,"first":8,"count":8},"missing":"it closed the connection","clock":{"offset_ns":-1500,"error_ns":200},"clock_moved":null,"limits":null}],"measuring_client":{"connections":4,"depth":1,"summary":{"schema":"curtail.load/3","#;
     assert!(text.contains(agents), "{text}");
-    assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), by_agents());
+    let read = serde_json::from_str::<Summary>(&text).unwrap();
+    assert_eq!(read, summary_of_agents());
 }
 
 #[test]
-fn a_missing_share_and_a_measuring_client_are_in_the_table() {
-    let text = text::table(&by_agents());
+fn table_shows_a_missing_agent_and_a_measuring_client() {
+    let text = text::table(&summary_of_agents());
     for line in [
         "achieved   2.00/s of offered 3.00/s, on 8 of 16 connections\n",
         "agent      192.0.2.10:7700, connections 0 to 7: 2.00/s, lateness 700 ns at p99, 25.0% busy, \

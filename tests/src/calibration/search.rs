@@ -1,6 +1,6 @@
 //! The search for the sustained throughput against a server whose knee is analytic.
 
-use load::search::{SearchConfig, Searched};
+use load::search::{SearchConfig, SearchResult};
 use load::units::{show_duration, show_rate};
 use load::{Config, Rate, Target};
 
@@ -99,7 +99,7 @@ pub fn searched(
     setting: &Setting,
     mut config: Config,
     search: &SearchConfig,
-) -> anyhow::Result<(Searched, Vec<Truth>)> {
+) -> anyhow::Result<(SearchResult, Vec<Truth>)> {
     let mut server = Server::start(setting, Service::Exponential(MEAN_SERVICE_NS), 1)?;
     config.targets = vec![Target::Tcp(([127, 0, 0, 1], server.port).into())];
     config.cpus = setting.load_cpu.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Whether one trial keeps the objectives.
+//! Judges whether one trial keeps the objectives.
 
 use measure::{Histogram, Verdict, WithCensored, generator_limited_at_p999};
 use serde::{Deserialize, Serialize};
@@ -6,67 +6,72 @@ use serde::{Deserialize, Serialize};
 use super::objective::{Figure, Objective};
 use crate::summary::{LatencyDistribution, Summary};
 
-/// The share of the intended requests that may be missing among the answers of the interval. A
-/// server whose backlog grows by less than this share of the offered rate delays the last request
-/// by less than this share of the interval: 50 ms in 5 s, so any objective below that sees it. The
-/// tolerance is not smaller because few requests, such as those in flight at both ends of a short
-/// trial, would decide.
+/// The tolerance of the achieved rate: the share of the intended requests that may be unanswered at
+/// the end of the interval, while the achieved rate still counts as equal to the offered rate.
+///
+/// An overloaded server has a backlog that grows during the interval. If it grows by less than 1 %
+/// of the offered rate, the last request waits less than 1 % of the interval: 50 ms in 5 s. A
+/// longer wait is detected by the achieved rate. A shorter wait is detected by every latency
+/// objective whose limit it exceeds. A smaller tolerance would let a few requests decide, such as
+/// those in flight at the two ends of a short trial.
 const ACHIEVED_TOLERANCE: f64 = 0.01;
 
-/// What a trial must keep.
+/// The criteria that a trial must keep. A further criterion has no setting: the achieved rate must
+/// be the offered rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
     /// The latency objectives.
     pub objectives: Vec<Objective>,
-    /// The greatest share of requests that are answered with an error or not at all.
+    /// The greatest share of the requests that may be answered with an error or not at all.
     pub failures_max: f64,
 }
 
-/// A verdict and its reasons.
+/// The verdict on a trial, and its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why an invalid trial is invalid.
+    /// Why the trial is invalid. None: it is valid.
     pub invalid_reason: Option<String>,
-    /// The figure of each objective, in the order of the objectives.
+    /// The measured figure of each objective, in the order of the objectives.
     pub latencies: Vec<JudgedLatency>,
-    /// Answers in the interval, divided by the requests intended in it.
+    /// The number of answers in the interval, divided by the number of requests intended in it.
     pub achieved_share: f64,
-    /// The least such share that passes.
+    /// The least `achieved_share` that passes.
     pub achieved_share_min: f64,
-    /// Share of the intended requests that failed.
+    /// The share of the intended requests that failed, were never answered, or were answered with
+    /// an error.
     pub failures: f64,
-    /// The greatest that passes.
+    /// The greatest `failures` that passes.
     pub failures_max: f64,
-    /// Of the criteria that are broken, the one exceeded by the greatest factor.
+    /// The broken criterion that is exceeded by the greatest factor. None: no criterion is broken.
     pub worst: Option<String>,
 }
 
-/// The figure of one objective.
+/// The measured figure of one objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JudgedLatency {
-    /// `mean` or `p99`.
+    /// The name of the figure, such as `mean` or `p99`.
     pub figure: String,
-    /// What was measured.
+    /// The measured value.
     pub value_ns: u64,
-    /// The true value is at least `value_ns`: requests were never answered.
+    /// The true value is `value_ns` or more, because some requests were never answered.
     pub is_lower_bound: bool,
-    /// What is allowed.
+    /// The greatest allowed value.
     pub limit_ns: u64,
-    /// The figure is known to be at most the limit.
+    /// The true value is certain to be at most the limit.
     pub is_kept: bool,
 }
 
 /// Judges a trial.
 ///
-/// - *Invalid*, so nothing is known about the server: the generator was late (at the 99.9th
-///   percentile too, if an objective is of a percentile above the 99th), or Little's law fails.
-/// - *Broken*: an objective, the achieved rate or the share of failures is out of its bound. An
-///   objective is kept only if that is known. A request that was never answered may have taken any
-///   time: a figure that would be above its limit if it took forever is not kept, even where its
-///   lower bound is below the limit.
-/// - *Kept* otherwise.
+/// - *Invalid*: the trial says nothing about the server. The generator was late, Little's law
+///   fails, or there are no response times. Lateness is judged at its 99th percentile and, if an
+///   objective is of a percentile above the 99th, also at its 99.9th.
+/// - *Broken*: an objective, the achieved rate or the share of failures is out of its bound. A
+///   request that was never answered may have taken any time. An objective is therefore kept only
+///   if its figure is within the limit even when all these requests took forever.
+/// - *Kept*: every criterion is within its bound.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -89,8 +94,8 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
         .iter()
         .map(|objective| responses.judge(objective));
     judgement.latencies = judged.collect();
-    judgement.worst = worst(&judgement);
-    (judgement.verdict, judgement.invalid_reason) = if is_late(summary, criteria) {
+    judgement.worst = worst_criterion(&judgement);
+    (judgement.verdict, judgement.invalid_reason) = if is_generator_late(summary, criteria) {
         let reason = "the generator was the limit".to_owned();
         (Verdict::GeneratorLimited, Some(reason))
     } else if !summary.littles_law().holds {
@@ -104,13 +109,16 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     judgement
 }
 
+/// Returns the number of answers in the interval, divided by the number of requests intended in it.
 fn achieved_share(summary: &Summary) -> f64 {
     let answered = summary.achieved_rps * summary.duration_ns as f64 / 1e9;
     answered / summary.intended.max(1) as f64
 }
 
-/// Also less by the objectives: a server that answers each request within its limit has at most the
-/// requests of that time outstanding at the end of the interval (Little's law).
+/// Returns the least achieved share that passes. It is 1, less two allowances: the tolerance, and
+/// the longest limit as a share of the interval. The second is needed because requests sent shortly
+/// before the end are answered after it. If the server answers each request within the limit, these
+/// are at most the requests sent within one limit of the end (Little's law).
 fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     let limits = criteria
         .objectives
@@ -120,24 +128,26 @@ fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     (1.0 - ACHIEVED_TOLERANCE - longest_ns / summary.duration_ns.max(1) as f64).max(0.0)
 }
 
-/// Whether the generator's lateness makes an objective's figure invalid.
-fn is_late(summary: &Summary, criteria: &Criteria) -> bool {
-    let is_rare = |objective: &Objective| match objective.figure {
+/// Whether the generator was so late that the figure of an objective is invalid.
+fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
+    let is_above_p99 = |objective: &Objective| match objective.figure {
         Figure::Mean => false,
         Figure::Percentile(at) => at > 99.0,
     };
     let lateness = summary.lateness.as_ref().and_then(histogram);
     let is_late_at_p999 =
         || lateness.is_none_or(|it| generator_limited_at_p999(it.percentile(99.9)));
-    summary.generator_limited || (criteria.objectives.iter().any(is_rare) && is_late_at_p999())
+    let is_p999_needed = criteria.objectives.iter().any(is_above_p99);
+    summary.generator_limited || (is_p999_needed && is_late_at_p999())
 }
 
+/// Returns the complete histogram of a distribution. None: its text is damaged.
 fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
     Histogram::from_base64(&distribution.hdr).ok()
 }
 
-/// The name of the broken criterion that is exceeded by the greatest factor.
-fn worst(judgement: &Judgement) -> Option<String> {
+/// Returns the name of the broken criterion that is exceeded by the greatest factor.
+fn worst_criterion(judgement: &Judgement) -> Option<String> {
     let latencies = judgement
         .latencies
         .iter()
@@ -156,12 +166,15 @@ fn worst(judgement: &Judgement) -> Option<String> {
 
 /// The response times of a trial.
 struct Responses {
+    /// The response times of answered requests.
     answered: Histogram,
+    /// Lower bounds of the response times of censored and failed requests.
     censored: Histogram,
 }
 
 impl Responses {
-    /// None in closed loop, or where the text of a histogram is damaged.
+    /// Returns the response times of a summary. None: the load was a closed loop, or the text of a
+    /// histogram is damaged.
     fn of(summary: &Summary) -> Option<Self> {
         let response = summary.response.as_ref()?;
         let mut answered = histogram(response)?;
@@ -169,11 +182,13 @@ impl Responses {
             Some(censored) => Histogram::from_base64(&censored.hdr).ok()?,
             None => Histogram::new(),
         };
-        // The censored ones were merged into all, so they are among them.
+        // The summary's histogram contains the censored requests too. The subtraction leaves the
+        // answered ones, and succeeds unless the summary is damaged.
         let _ = answered.subtract(&censored);
         Some(Self { answered, censored })
     }
 
+    /// Measures the figure of an objective and compares it with the limit.
     fn judge(&self, objective: &Objective) -> JudgedLatency {
         let all = WithCensored::new(&self.answered, &self.censored);
         let limit_ns = objective.limit_ns;
@@ -205,16 +220,17 @@ mod tests {
     use super::*;
     use crate::summary::{Failures, Loop, SCHEMA};
 
-    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+    fn histogram_of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
     }
 
-    /// A second at 1000 requests/s with response times of 1 to 1000 µs, the last ones censored.
+    /// Returns the summary of one second at 1000 requests/s with response times of 1, 2, … 1000 µs.
+    /// The requests with the longest response times are censored instead, with these lower bounds.
     fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
-        let censored = of(censored);
-        let answered = of((1..=1000 - censored.len()).map(|us| us * 1000));
+        let censored = histogram_of(censored);
+        let answered = histogram_of((1..=1000 - censored.len()).map(|us| us * 1000));
         let distribution = |histogram| LatencyDistribution::of(histogram, &[99.0]);
         Summary {
             schema: SCHEMA.to_owned(),
@@ -238,8 +254,8 @@ mod tests {
                 &[99.0],
             )),
             service: distribution(&answered),
-            slip: Some(distribution(&of([1000]))),
-            lateness: Some(distribution(&of([1000]))),
+            slip: Some(distribution(&histogram_of([1000]))),
+            lateness: Some(distribution(&histogram_of([1000]))),
             generator_limited: false,
             generator_cpu: 0.5,
             generator_busy: 0.5,
@@ -273,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn each_objective_is_judged_and_the_worst_is_named() {
+    fn every_objective_is_judged_and_the_most_exceeded_one_is_named() {
         let kept = judged(&summary([]), "p99=1ms,mean=600us");
         assert_eq!((kept.verdict, kept.worst.clone()), (Verdict::Kept, None));
         assert!((989_000..=991_000).contains(&kept.latencies[0].value_ns));
@@ -285,17 +301,20 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_bound_above_the_limit_is_broken_and_one_below_it_is_not_kept() {
+    fn objective_that_censored_requests_could_exceed_is_not_kept() {
+        // The lower bound is above the limit.
         let late = judged(&summary([2_000_000_000; 20]), "p99=10ms");
         assert!(late.latencies[0].is_lower_bound && !late.latencies[0].is_kept);
-        // A connection was lost: its requests were given up at once.
+        // The lower bound is below the limit, because a connection was lost and its requests were
+        // given up after 2 µs. Only the latency objective shall break here, not the share of
+        // failures and not the achieved rate.
         let mut early = summary([2_000; 20]);
         (early.censored, early.achieved_rps) = (0, 1000.0);
         let early = judged(&early, "p99=10ms");
         let latency = &early.latencies[0];
         assert!(latency.is_lower_bound && latency.value_ns < latency.limit_ns);
         assert_eq!((early.verdict, latency.is_kept), (Verdict::Broken, false));
-        // Percentiles that those requests cannot change are known.
+        // The censored requests are 2 %. They can change the mean, but not the 90th percentile.
         let mut early = summary([2_000; 20]);
         (early.censored, early.achieved_rps) = (0, 1000.0);
         assert_eq!(judged(&early, "p90=1ms").verdict, Verdict::Kept);
@@ -303,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_and_missing_answers_break() {
+    fn too_many_failures_or_missing_answers_break_a_trial() {
         let mut failing = summary([]);
         failing.errors = 2;
         let failing = judged(&failing, "p99=1ms");
@@ -321,14 +340,16 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_generator_proves_nothing() {
+    fn trial_with_a_late_generator_is_generator_limited() {
         let mut limited = summary([]);
         limited.generator_limited = true;
         let limited = judged(&limited, "p99=1us");
         assert_eq!(limited.verdict, Verdict::GeneratorLimited);
-        // Late at the 99.9th percentile only: that matters to that percentile only.
+        // Lateness that is high only at its 99.9th percentile invalidates only objectives of
+        // percentiles above the 99th.
         let mut late = summary([]);
-        let lateness = of((0..1000).map(|number| if number < 995 { 1_000 } else { 200_000 }));
+        let late_ns = |number| if number < 995 { 1_000 } else { 200_000 };
+        let lateness = histogram_of((0..1000).map(late_ns));
         late.lateness = Some(LatencyDistribution::of(&lateness, &[99.0]));
         assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::Kept);
         assert_eq!(
@@ -338,12 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_contradicts_itself_proves_nothing() {
-        let mut wrong = summary([]);
-        wrong.outstanding_expected = 50.0;
-        let wrong = judged(&wrong, "p99=1ms");
-        assert_eq!(wrong.verdict, Verdict::Failed);
-        assert!(wrong.invalid_reason.unwrap().contains("Little"));
+    fn trial_that_violates_littles_law_or_has_no_response_times_is_failed() {
+        let mut inconsistent = summary([]);
+        inconsistent.outstanding_expected = 50.0;
+        let inconsistent = judged(&inconsistent, "p99=1ms");
+        assert_eq!(inconsistent.verdict, Verdict::Failed);
+        assert!(inconsistent.invalid_reason.unwrap().contains("Little"));
         let mut closed = summary([]);
         closed.response = None;
         assert_eq!(judged(&closed, "p99=1ms").verdict, Verdict::Failed);

@@ -1,4 +1,4 @@
-//! Latency objectives: `mean=1ms`, `p99=500us`.
+//! Latency objectives, and how they are written: `mean=1ms`, `p99=500us`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::limits::{BEYOND_PERCENTILE_MIN, MEAN_REQUESTS_MIN};
 use crate::units::{UnitError, duration_ns, show_duration};
 
-/// A figure of the response times of a trial.
+/// A figure of the response times of a trial: their mean or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
     /// The arithmetic mean.
@@ -15,22 +15,22 @@ pub enum Figure {
     Percentile(f64),
 }
 
-/// A figure of the response time and its greatest allowed value.
+/// An objective: a figure of the response times, and its greatest allowed value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Objective {
-    /// What is limited.
+    /// The figure.
     pub figure: Figure,
-    /// Its limit.
+    /// The greatest value that the figure may have.
     pub limit_ns: u64,
 }
 
-/// Text that is not a latency objective.
+/// The reason why a text is not a latency objective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
-    /// Not of the form `FIGURE=TIME`.
+    /// The text is not of the form `FIGURE=TIME`.
     #[error("`{0}` is not a latency objective; give mean=TIME or pN=TIME, such as p99=500us")]
     Form(String),
-    /// A percentile out of bounds.
+    /// The percentile is not a number above 0 and below 100.
     #[error("`{0}` is not a percentile; give p with a number above 0 and below 100, such as p99.9")]
     Percentile(String),
     /// The limit is not a duration.
@@ -42,7 +42,7 @@ pub enum ObjectiveError {
 }
 
 impl Objective {
-    /// Fewest requests of a trial that can judge it.
+    /// Returns the least number of requests with which a trial can judge this objective.
     pub(super) fn requests_min(&self) -> f64 {
         match self.figure {
             Figure::Mean => MEAN_REQUESTS_MIN,
@@ -57,24 +57,24 @@ impl FromStr for Objective {
     type Err = ObjectiveError;
 
     fn from_str(text: &str) -> Result<Self, ObjectiveError> {
-        let cut = || text.chars().take(60).collect::<String>();
+        let shown_text = || text.chars().take(60).collect::<String>();
         let (figure, limit) = text
             .split_once('=')
-            .ok_or_else(|| ObjectiveError::Form(cut()))?;
+            .ok_or_else(|| ObjectiveError::Form(shown_text()))?;
         let figure = match figure.trim() {
             "mean" => Figure::Mean,
             name => {
                 let number = name
                     .strip_prefix('p')
-                    .ok_or_else(|| ObjectiveError::Form(cut()))?;
+                    .ok_or_else(|| ObjectiveError::Form(shown_text()))?;
                 let percentile = number.parse::<f64>().ok();
                 let percentile = percentile.filter(|&at| at > 0.0 && at < 100.0);
-                let cut = name.chars().take(60).collect();
-                Figure::Percentile(percentile.ok_or(ObjectiveError::Percentile(cut))?)
+                let shown_name = name.chars().take(60).collect();
+                Figure::Percentile(percentile.ok_or(ObjectiveError::Percentile(shown_name))?)
             }
         };
         match duration_ns(limit)? {
-            0 => Err(ObjectiveError::Zero(cut())),
+            0 => Err(ObjectiveError::Zero(shown_text())),
             limit_ns => Ok(Self { figure, limit_ns }),
         }
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objectives_parse() {
+    fn valid_objectives_are_parsed() {
         for (text, figure, limit_ns) in [
             ("mean=1ms", Figure::Mean, 1_000_000),
             ("p99=500us", Figure::Percentile(99.0), 500_000),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_text_and_the_accepted_form() {
+    fn parse_error_names_the_text_and_the_accepted_form() {
         for (text, fault) in [
             ("p99", "`p99` is not a latency objective; give mean=TIME"),
             ("max=1ms", "`max=1ms` is not a latency objective"),
@@ -132,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn rare_percentiles_need_many_requests() {
-        let of = |text: &str| text.parse::<Objective>().unwrap().requests_min().round();
-        assert_eq!((of("p99=1ms"), of("p99.9=1ms")), (1000.0, 10_000.0));
-        assert_eq!((of("p50=1ms"), of("mean=1ms")), (100.0, 100.0));
+    fn high_percentiles_need_more_requests() {
+        let min = |text: &str| text.parse::<Objective>().unwrap().requests_min().round();
+        assert_eq!((min("p99=1ms"), min("p99.9=1ms")), (1000.0, 10_000.0));
+        assert_eq!((min("p50=1ms"), min("mean=1ms")), (100.0, 100.0));
     }
 }

@@ -1,23 +1,24 @@
-//! The text output of a search: a line per trial and the result.
+//! The text output of a search: a line for each trial, and the result at the end.
 
 use std::fmt::Write as _;
 
 use measure::{SearchEnd, Verdict};
 
-use super::{JudgedLatency, Judgement, Searched, SearchedTrial};
+use super::{JudgedLatency, Judgement, SearchResult, TrialResult};
 use crate::units::{show_duration, show_rate};
 
-/// The line of one trial.
+/// Returns the line of one trial of at most `trials_max`. `left_ns` is the longest time that the
+/// rest of the search can take; 0: the line does not show it.
 #[must_use]
-pub fn trial_line(trial: &SearchedTrial, trials_max: usize, left_ns: u64) -> String {
+pub fn trial_line(trial: &TrialResult, trials_max: usize, left_ns: u64) -> String {
     let mut line = format!(
         "{:>3} of ≤ {trials_max} {:>8}/s  {:<9}",
         trial.number,
         show_rate(trial.rate_rps),
-        verdict(trial.verdict),
+        verdict_text(trial.verdict),
     );
     let reasons = match (&trial.judgement, &trial.error) {
-        (Some(judgement), _) => reasons(judgement),
+        (Some(judgement), _) => reasons_text(judgement),
         (None, Some(error)) => error.clone(),
         (None, None) => String::new(),
     };
@@ -30,7 +31,7 @@ pub fn trial_line(trial: &SearchedTrial, trials_max: usize, left_ns: u64) -> Str
     line
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
+fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Kept => "kept",
         Verdict::Broken => "broken",
@@ -38,10 +39,11 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn reasons(judgement: &Judgement) -> String {
+/// Returns the reasons of a verdict: each latency with its limit, and other broken criteria.
+fn reasons_text(judgement: &Judgement) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(judgement.invalid_reason.clone());
-    parts.extend(judgement.latencies.iter().map(latency));
+    parts.extend(judgement.latencies.iter().map(latency_text));
     if judgement.achieved_share < judgement.achieved_share_min {
         let share = show_percent(judgement.achieved_share);
         parts.push(format!("achieved {share} of the offered rate"));
@@ -52,7 +54,7 @@ fn reasons(judgement: &Judgement) -> String {
     parts.join(", ")
 }
 
-fn latency(latency: &JudgedLatency) -> String {
+fn latency_text(latency: &JudgedLatency) -> String {
     let JudgedLatency {
         figure,
         value_ns,
@@ -70,16 +72,17 @@ fn latency(latency: &JudgedLatency) -> String {
     format!("{figure} {sign}{value} {relation} {limit}")
 }
 
-/// The result.
+/// Returns the result of a search: a line each for the answer, the objective, the interval, what
+/// breaks first, the trials, and why the search ended.
 #[must_use]
-pub fn result(searched: &Searched) -> String {
+pub fn result(searched: &SearchResult) -> String {
     let sustained = &searched.sustained;
     let mut text = String::new();
     let mut line = |name: &str, content: String| {
         let _ = writeln!(text, "{name:<10} {content}");
     };
-    line("sustained", answer(searched));
-    line("objective", objective(searched));
+    line("sustained", answer_text(searched));
+    line("objective", objective_text(searched));
     let confidence = sustained.confidence;
     match (sustained.low_rps, sustained.high_rps) {
         (Some(low), Some(high)) if low < high => line(
@@ -92,6 +95,8 @@ pub fn result(searched: &Searched) -> String {
             ),
         ),
         (Some(_), None) | (None, Some(_)) => {
+            // The two ends of an interval share the probability of error. A single end has half of
+            // it.
             let one_sided = f64::midpoint(1.0, confidence);
             line("confidence", show_percent(one_sided));
         }
@@ -100,12 +105,12 @@ pub fn result(searched: &Searched) -> String {
     if let Some(binding) = &searched.binding {
         line("binding", format!("{binding} breaks first"));
     }
-    line("trials", trials(searched));
-    line("ended", ended(searched));
+    line("trials", trials_text(searched));
+    line("ended", ended_text(searched));
     text
 }
 
-fn answer(searched: &Searched) -> String {
+fn answer_text(searched: &SearchResult) -> String {
     let sustained = &searched.sustained;
     let rate = |rps: f64| format!("{}/s", show_rate(rps));
     match (
@@ -122,7 +127,7 @@ fn answer(searched: &Searched) -> String {
     }
 }
 
-fn objective(searched: &Searched) -> String {
+fn objective_text(searched: &SearchResult) -> String {
     format!(
         "{}, failures ≤ {}, achieved = offered",
         searched.objectives.join(", "),
@@ -130,8 +135,8 @@ fn objective(searched: &Searched) -> String {
     )
 }
 
-fn trials(searched: &Searched) -> String {
-    let of = |verdict| {
+fn trials_text(searched: &SearchResult) -> String {
+    let count_of = |verdict| {
         let trials = searched.trials.iter();
         trials.filter(|trial| trial.verdict == verdict).count()
     };
@@ -139,10 +144,10 @@ fn trials(searched: &Searched) -> String {
         "{} of at most {}: {} kept, {} broken, {} generator-limited, {} failed",
         searched.trials.len(),
         searched.options.trials_max,
-        of(Verdict::Kept),
-        of(Verdict::Broken),
-        of(Verdict::GeneratorLimited),
-        of(Verdict::Failed),
+        count_of(Verdict::Kept),
+        count_of(Verdict::Broken),
+        count_of(Verdict::GeneratorLimited),
+        count_of(Verdict::Failed),
     );
     let contradicting = searched.sustained.contradicting;
     if contradicting > 0 {
@@ -151,8 +156,9 @@ fn trials(searched: &Searched) -> String {
     text
 }
 
-fn ended(searched: &Searched) -> String {
-    let SearchEndText { why, remedy } = end_text(searched);
+/// Returns why the search ended and what the user can do about it.
+fn ended_text(searched: &SearchResult) -> String {
+    let SearchEndText { why, remedy } = end_reason(searched);
     match remedy {
         "" => why,
         _ => format!("{why}; {remedy}"),
@@ -161,10 +167,11 @@ fn ended(searched: &Searched) -> String {
 
 struct SearchEndText {
     why: String,
+    /// Empty: there is nothing to do.
     remedy: &'static str,
 }
 
-fn end_text(searched: &Searched) -> SearchEndText {
+fn end_reason(searched: &SearchResult) -> SearchEndText {
     let limit = searched.sustained.limit;
     let limit_text = || {
         limit.map_or_else(String::new, |limit| {
@@ -191,14 +198,17 @@ fn end_text(searched: &Searched) -> SearchEndText {
             limit_text(),
             "the server may sustain more; give the generator processors (--cpus) and threads (-T)",
         ),
-        SearchEnd::AlwaysKept => ("kept at the highest rate there is".to_owned(), ""),
+        SearchEnd::AlwaysKept => (
+            "kept at the highest rate that a search tries".to_owned(),
+            "",
+        ),
         SearchEnd::NeverKept => (
             format!("broken at {floor}/s, the lowest rate that trials of this length can judge"),
             "allow more time with --slo, or judge lower rates with a longer --duration",
         ),
         SearchEnd::Invalid => (
             "too many invalid trials in succession".to_owned(),
-            "the lines above have their reasons",
+            "the reasons are in the lines above",
         ),
         SearchEnd::Contradiction => (
             "a rate is kept and a lower one is broken, both with confidence".to_owned(),
@@ -208,12 +218,12 @@ fn end_text(searched: &Searched) -> SearchEndText {
     SearchEndText { why, remedy }
 }
 
-/// A share as a percentage with the digits that it has: `95%`, `0.1%`, `97.53%`.
+/// Returns a share as a percentage with at most two decimals: `95%`, `0.1%`, `97.53%`.
 fn show_percent(share: f64) -> String {
     format!("{}%", (share * 1e4).round() / 100.0)
 }
 
-/// Minutes or seconds.
+/// Returns a duration in seconds or, above 90 s, in minutes, rounded up.
 fn show_time(ns: u64) -> String {
     match ns.div_ceil(1_000_000_000) {
         s @ 0..=90 => format!("{s} s"),
@@ -228,9 +238,9 @@ mod tests {
     use super::*;
     use crate::search::{SCHEMA, binding};
 
-    /// A search of a server whose 99th percentile is 20 s ÷ (60 000 − rate): 500 µs at 20 000/s.
-    /// From 100 000/s, and above another limit, the generator is the limit.
-    fn searched(limit_rps: f64, trials_max: usize) -> Searched {
+    /// Returns the result of a search. The server's 99th percentile is 20 s ÷ (60 000 − rate),
+    /// which is 500 µs at 20 000/s. Trials above `limit_rps` are generator-limited.
+    fn searched(limit_rps: f64, trials_max: usize) -> SearchResult {
         let options = SearchOptions {
             start_rps: 5_000.0,
             floor_rps: 1_000.0,
@@ -247,7 +257,7 @@ mod tests {
             trials.push(trial);
         }
         let sustained = search.sustained();
-        Searched {
+        SearchResult {
             schema: SCHEMA.to_owned(),
             objectives: vec!["p99 ≤ 500 µs".to_owned()],
             failures_max: 0.001,
@@ -259,7 +269,7 @@ mod tests {
         }
     }
 
-    fn trial(number: usize, rate_rps: f64, is_limited: bool) -> SearchedTrial {
+    fn trial(number: usize, rate_rps: f64, is_limited: bool) -> TrialResult {
         let value_ns = (20e9 / (60_000.0 - rate_rps).max(1.0)) as u64;
         let is_kept = value_ns <= 500_000;
         let verdict = match (is_limited, is_kept) {
@@ -283,7 +293,7 @@ mod tests {
             failures_max: 0.001,
             worst: (!is_kept).then(|| "p99".to_owned()),
         };
-        SearchedTrial {
+        TrialResult {
             number,
             rate_rps,
             elapsed_ns: 6_000_000_000,
@@ -295,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_has_its_reasons_and_the_time_left() {
+    fn trial_line_shows_reasons_and_time_left() {
         let line = |rate_rps, is_limited, left_s: u64| {
             trial_line(&trial(7, rate_rps, is_limited), 40, left_s * 1_000_000_000)
         };
@@ -311,22 +321,23 @@ mod tests {
             line(10_000.0, true, 0),
             "  7 of ≤ 40   10.0 k/s  invalid   the generator was the limit, p99 400 µs ≤ 500 µs"
         );
-        let mut not_known = trial(7, 10_000.0, false);
-        if let Some(judgement) = &mut not_known.judgement {
+        // The lower bound is below the limit, but the latency may be above it.
+        let mut undecided = trial(7, 10_000.0, false);
+        if let Some(judgement) = &mut undecided.judgement {
             let latency = &mut judgement.latencies[0];
             (latency.is_lower_bound, latency.is_kept) = (true, false);
             (judgement.achieved_share, judgement.failures) = (0.97, 0.02);
         }
         assert_eq!(
-            trial_line(&not_known, 40, 0),
+            trial_line(&undecided, 40, 0),
             "  7 of ≤ 40   10.0 k/s  kept      p99 ≥400 µs not known ≤ 500 µs, achieved 97% of the \
              offered rate, 2% failures"
         );
     }
 
-    /// The guide shows this text.
+    /// `docs/guide/measure.md` shows this text.
     #[test]
-    fn an_interval_is_shown_with_what_it_rests_on() {
+    fn result_of_a_resolved_search_shows_its_interval_and_trials() {
         assert_eq!(
             result(&searched(1e6, 40)),
             "sustained  20.9 k/s\n\
@@ -339,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_generator_shows_a_lower_bound() {
+    fn result_of_a_generator_limited_search_is_a_lower_bound() {
         let text = result(&searched(15_000.0, 40));
         assert!(text.starts_with("sustained  at least 14."), "{text}");
         assert!(text.contains("\nconfidence 97.5%\n"), "{text}");
@@ -350,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_shows_that_nothing_is_decided() {
+    fn result_is_not_decided_if_the_trials_are_too_few() {
         let text = result(&searched(1e6, 5));
         assert!(text.starts_with("sustained  not decided; near "), "{text}");
         assert!(

@@ -1,4 +1,4 @@
-//! The meta protocol. Answers match requests by opaque token.
+//! The meta protocol. Every request has an opaque token, and its replies carry the same token.
 
 use protocol::MetaKey;
 use protocol::client::{self, Malformed, MetaResult, Reply, ReplyKind, ReplyReader};
@@ -7,7 +7,8 @@ use workload::Op;
 
 use super::{Answer, Encoding, Outcome, Step, Wire, exists, not_found, not_stored};
 
-/// `mg`, `ms`, `md` and `ma`. A multiget is an `mg` for each key, all with one token.
+/// The wire of the meta protocol: `mg`, `ms`, `md` and `ma`. A multiget is sent as one `mg` for
+/// each key, all with the same token.
 pub(crate) struct Meta;
 
 impl Wire for Meta {
@@ -108,7 +109,7 @@ impl Wire for Meta {
     }
 }
 
-/// The outcome that a reply states. None: no reply to this operation is of this kind.
+/// Returns the outcome that a reply states. None: the operation cannot have this reply.
 #[inline]
 fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     let answer = match result {
@@ -129,13 +130,14 @@ fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     Some(answer)
 }
 
-/// The text of a few flags, built without allocation.
+/// The flags of a request as text, separated by spaces. Building them allocates no memory.
 struct Flags {
     bytes: [u8; FLAGS_LEN_MAX],
     len: usize,
 }
 
-/// The longest flags: `C` with 20 digits and `T` with 7.
+/// The capacity of [`Flags`]. The longest text has 30 bytes: `C` with 20 digits, a space, and `T`
+/// with 7 digits.
 const FLAGS_LEN_MAX: usize = 32;
 
 impl Flags {
@@ -144,6 +146,7 @@ impl Flags {
         len: 0,
     };
 
+    /// Appends a word, after a space if there is text before it.
     fn word(&mut self, word: &[u8]) -> &mut Self {
         if self.len > 0 {
             self.push(b" ");
@@ -152,17 +155,18 @@ impl Flags {
         self
     }
 
+    /// Appends a flag letter and its number, such as `T300`.
     fn number(&mut self, letter: u8, number: u64) -> &mut Self {
         let mut digits = [0; 20];
-        let mut from = digits.len();
+        let mut start = digits.len();
         let mut rest = number;
-        while rest > 0 || from == digits.len() {
-            from -= 1;
-            digits[from] = b'0' + (rest % 10) as u8;
+        while rest > 0 || start == digits.len() {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         self.word(&[letter]);
-        self.push(&digits[from..]);
+        self.push(&digits[start..]);
         self
     }
 

@@ -1,4 +1,5 @@
-//! The classic text protocol. Answers match requests by order.
+//! The classic text protocol. Replies come in the order of the requests, so each reply answers the
+//! oldest outstanding request.
 
 use std::iter;
 
@@ -8,7 +9,7 @@ use workload::Op;
 
 use super::{Answer, Encoding, Step, Wire, exists, not_found, not_stored};
 
-/// `get`, `set` and so on.
+/// The wire of the classic text protocol: `get`, `set` and so on.
 pub(crate) struct Text;
 
 impl Wire for Text {
@@ -31,7 +32,8 @@ impl Wire for Text {
         let key = request.key;
         let exptime = request.ttl_s.cast_signed();
         match request.op {
-            // Not by way of `encode_get`: that is compiled into the loop of its one caller.
+            // `encode_get` is not called here, so that it keeps a single caller: the loop that
+            // sends gets. The compiler inlines it into that loop.
             Op::Get | Op::MultiGet | Op::ReadThrough => client::get(out, Some(key), false),
             Op::Gets => client::get(out, Some(key), true),
             Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
@@ -94,6 +96,7 @@ impl Wire for Text {
     }
 }
 
+/// Appends the command line of an operation that stores a value.
 #[inline]
 fn store(out: &mut Vec<u8>, request: &Encoding<'_>, mode: SetMode) {
     let set = Set {
@@ -108,6 +111,7 @@ fn store(out: &mut Vec<u8>, request: &Encoding<'_>, mode: SetMode) {
     client::set_line(out, &set);
 }
 
+/// Appends an `incr` or `decr` by 1.
 fn arith(out: &mut Vec<u8>, key: &[u8], mode: ArithMode) {
     let arith = Arith {
         key,
@@ -118,7 +122,7 @@ fn arith(out: &mut Vec<u8>, key: &[u8], mode: ArithMode) {
     client::arith(out, &arith);
 }
 
-/// The outcome that a reply states. A status that does not belong to the operation is an error.
+/// Returns the outcome that a reply states. A reply that the operation cannot have is an error.
 #[inline]
 fn interpret(reply: Reply, op: Op) -> Answer {
     match reply {

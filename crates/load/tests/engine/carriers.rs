@@ -1,4 +1,5 @@
-//! UDP, a connection for each request, and scripts: the counts add up and the failures show.
+//! Runs over UDP, with a connection for each request, and from scripts. In every case the counts of
+//! the summary must be consistent, and failed requests must be counted by their kind.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -10,7 +11,9 @@ use super::datagrams::{self, Network};
 use super::server::{Fault, Server};
 use super::{config, run};
 
-fn adds_up(summary: &Summary) {
+/// Checks that every intended request is counted exactly once, and that the counts agree with those
+/// of the operations and with the latency distributions.
+fn assert_counts_are_consistent(summary: &Summary) {
     let failed = summary.failures.total();
     let all = summary.answered + failed + summary.censored;
     assert_eq!(summary.intended, all, "{summary:?}");
@@ -21,12 +24,13 @@ fn adds_up(summary: &Summary) {
     assert_eq!(sum(|it| it.failures.total()), failed);
     if let Some(response) = &summary.response {
         assert_eq!(response.count, summary.intended);
-        let apart = response.censored.as_ref().map_or(0, |it| it.count);
-        assert_eq!(apart, failed + summary.censored);
+        let censored = response.censored.as_ref().map_or(0, |it| it.count);
+        assert_eq!(censored, failed + summary.censored);
     }
 }
 
-fn over_udp(network: Network) -> Summary {
+/// Makes a short run over UDP with a time-out of 100 ms.
+fn run_over_udp(network: Network) -> Summary {
     let mut config = Config::new(datagrams::start(network).parse().unwrap());
     config.rate = Rate::PerSecond(1000.0);
     (config.connections, config.depth) = (4, 8);
@@ -35,26 +39,26 @@ fn over_udp(network: Network) -> Summary {
     (config.carrier, config.timeout_ns) = (CarrierKind::Udp, 100_000_000);
     config.value_len_max = 1000;
     let summary = run(&config);
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     summary
 }
 
 #[test]
-fn over_udp_every_answer_counts_once() {
-    let good = over_udp(Network::Good);
+fn repeated_or_divided_udp_answers_count_once() {
+    let good = run_over_udp(Network::Good);
     assert_eq!(
         (good.failures.total(), good.errors, good.censored),
         (0, 0, 0)
     );
     assert_eq!(good.hits, good.gets);
-    let repeated = over_udp(Network::Repeats);
+    let repeated = run_over_udp(Network::Repeats);
     assert_eq!(repeated.answered, repeated.intended);
     let carrier = repeated.carrier.unwrap();
     assert!(
         carrier.late_or_duplicate >= repeated.answered / 2,
         "{carrier:?}"
     );
-    let divided = over_udp(Network::Divides);
+    let divided = run_over_udp(Network::Divides);
     assert_eq!(
         (divided.answered, divided.hits),
         (divided.intended, divided.gets)
@@ -62,12 +66,12 @@ fn over_udp_every_answer_counts_once() {
 }
 
 #[test]
-fn a_lost_datagram_is_a_failure_after_the_time_out() {
-    let summary = over_udp(Network::LosesEveryFifth);
+fn request_whose_udp_answer_is_lost_fails_after_the_time_out() {
+    let summary = run_over_udp(Network::LosesEveryFifth);
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.2).abs() < 0.05, "{share}");
     assert_eq!(summary.failures.total(), summary.failures.timed_out);
-    // A fifth of the latencies are known only to exceed the time-out.
+    // A fifth of the requests have failed. Their latencies are known only to exceed the time-out.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&90.0) && !lower_bounds.contains(&50.0));
@@ -76,8 +80,8 @@ fn a_lost_datagram_is_a_failure_after_the_time_out() {
 }
 
 #[test]
-fn an_answer_after_the_time_out_is_a_failure_and_is_ignored() {
-    let summary = over_udp(Network::DelaysEveryTenth);
+fn udp_answer_after_the_time_out_is_ignored_and_its_request_has_failed() {
+    let summary = run_over_udp(Network::DelaysEveryTenth);
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.1).abs() < 0.05, "{share}");
     assert!(
@@ -89,7 +93,8 @@ fn an_answer_after_the_time_out_is_a_failure_and_is_ignored() {
 }
 
 #[test]
-fn udp_without_a_server_is_refused() {
+fn run_over_udp_without_a_server_fails_as_refused() {
+    // The socket is closed immediately, so nothing listens on the address.
     let unused = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -101,37 +106,38 @@ fn udp_without_a_server_is_refused() {
 }
 
 #[test]
-fn each_request_has_its_own_connection() {
+fn one_shot_carrier_opens_a_connection_for_each_request() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     load::prefill(&config, |_| ()).unwrap();
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert_eq!((summary.failures.total(), summary.errors), (0, 0));
     assert_eq!(summary.hits, summary.gets);
     let opened = summary.carrier.unwrap().opened;
-    // Those of the warm-up are among them.
+    // `opened` includes the connections of the warm-up, `answered` does not.
     assert!(opened >= summary.answered, "{opened}");
     let requests = server.requests.load(Ordering::Relaxed);
     assert!(requests >= opened, "{requests}");
 }
 
 #[test]
-fn a_connection_that_is_closed_before_the_answer_is_a_failure() {
+fn request_fails_as_closed_if_the_server_closes_its_connection_unanswered() {
     let server = Server::start(Fault::ClosesAll(0));
     let mut config = config(&server);
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert_eq!(summary.failures.closed, summary.intended, "{summary:?}");
 }
 
 #[test]
-fn connections_to_a_port_without_a_listener_are_refused() {
+fn requests_fail_as_refused_if_the_server_no_longer_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // It answers `version` once and goes away.
+    // The server answers `version` on one connection, which opens the run, and then stops
+    // listening.
     let server = std::thread::spawn(move || {
         use std::io::{Read, Write};
         let (mut stream, _) = listener.accept().unwrap();
@@ -144,13 +150,13 @@ fn connections_to_a_port_without_a_listener_are_refused() {
     (config.carrier, config.spin) = (CarrierKind::OneShot, false);
     let summary = run(&config);
     server.join().unwrap();
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert!(summary.failures.refused > 10, "{summary:?}");
     assert_eq!(summary.answered, 0);
 }
 
 #[test]
-fn a_script_is_sent_line_by_line_and_ends_the_run() {
+fn run_sends_every_line_of_a_script_in_order_and_ends_with_it() {
     let server = Server::start(Fault::None);
     let path = std::env::temp_dir().join(format!("curtail-script-{}", std::process::id()));
     let mut script =
@@ -165,7 +171,7 @@ fn a_script_is_sent_line_by_line_and_ends_the_run() {
         (config.rate, config.warmup_ns) = (rate, 0);
         (config.duration_ns, config.threads) = (20_000_000_000, threads);
         let summary = run(&config);
-        adds_up(&summary);
+        assert_counts_are_consistent(&summary);
         assert!(
             summary.duration_ns < 10_000_000_000,
             "{}",
@@ -179,8 +185,9 @@ fn a_script_is_sent_line_by_line_and_ends_the_run() {
             let found = summary.operations.iter().find(|it| it.operation == name);
             found.map_or((0, 0), |it| (it.count, it.hits))
         };
-        // Requests of a key stay in order: each get finds what was set before it. Once set, `c` is
-        // there in the second run.
+        // Requests for a key stay in order, so each get finds the value that the line before it
+        // set. The gets of `b` and of `c` may miss: `b` is never set, and the fill of `c` is sent
+        // only after the answer of the read-through.
         assert_eq!(count("set"), (1001, 1001));
         let (gets, hits) = count("get");
         assert!(gets == 1003 && hits >= 1001, "{hits}");
@@ -191,7 +198,7 @@ fn a_script_is_sent_line_by_line_and_ends_the_run() {
 }
 
 #[test]
-fn a_script_that_cannot_be_read_is_named() {
+fn error_for_an_unreadable_script_names_its_path() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     config.script = Some("/nonexistent/script".into());

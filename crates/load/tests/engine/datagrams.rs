@@ -1,13 +1,14 @@
-//! A minimal text-protocol server over UDP that loses, delays, repeats or divides its answers.
+//! A minimal test server for the text protocol over UDP. It can lose, delay, repeat or divide its
+//! answers, as a network would.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-/// What the network between the server and the generator does.
+/// The effect of the simulated network on the server's answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// Nothing.
+    /// Every answer arrives once, in one datagram.
     Good,
     /// Every fifth answer is lost.
     LosesEveryFifth,
@@ -15,11 +16,11 @@ pub(crate) enum Network {
     Repeats,
     /// Each answer is divided into three datagrams that arrive in reverse order.
     Divides,
-    /// Every tenth answer comes 200 ms after its request.
+    /// Every tenth answer is sent 200 ms after its request.
     DelaysEveryTenth,
 }
 
-/// Starts a server; returns its address. Its thread ends with the test's process.
+/// Starts a server and returns its address. The server's thread ends with the test's process.
 pub(crate) fn start(network: Network) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
@@ -69,7 +70,9 @@ fn serve(socket: &UdpSocket, network: Network) {
     }
 }
 
-/// Sends the parts of an answer, the last one first.
+/// Sends the parts of the answer to a request, one in each datagram, the last part first. `[high,
+/// low]` is the request number. The header of memcached's UDP protocol has four 16-bit fields:
+/// request number, sequence number, number of datagrams, and zero.
 fn send(socket: &UdpSocket, peer: SocketAddr, [high, low]: [u8; 2], parts: &[&[u8]]) {
     let total = parts.len() as u8;
     for (number, part) in (0..total).zip(parts).rev() {

@@ -1,4 +1,5 @@
-//! The engine against servers with faults: the counts add up in every case.
+//! Runs the load generator against test servers with faults. With every fault, the counts of the
+//! summary must be consistent with each other.
 
 #![expect(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@ use std::sync::atomic::Ordering;
 use load::{Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
+/// The settings of a short open-loop run of 350 ms.
 fn config(server: &Server) -> Config {
     let mut config = Config::new(server.address.parse().unwrap());
     config.rate = Rate::PerSecond(2000.0);
@@ -31,7 +33,9 @@ fn run(config: &Config) -> Summary {
     load::run(config, |_| ()).unwrap()
 }
 
-fn adds_up(summary: &Summary) {
+/// Checks that every intended request is counted exactly once, and that the counts agree with the
+/// latency distributions.
+fn assert_counts_are_consistent(summary: &Summary) {
     assert_eq!(
         summary.intended,
         summary.answered + summary.failures.total() + summary.censored,
@@ -41,8 +45,8 @@ fn adds_up(summary: &Summary) {
     assert_eq!(summary.service.count, summary.answered);
     if let Some(response) = &summary.response {
         assert_eq!(response.count, summary.intended);
-        let apart = response.censored.as_ref().map_or(0, |it| it.count);
-        assert_eq!(apart, summary.censored);
+        let censored = response.censored.as_ref().map_or(0, |it| it.count);
+        assert_eq!(censored, summary.censored);
     }
     assert!(summary.sent >= summary.answered && summary.sent <= summary.intended);
 }
@@ -54,7 +58,7 @@ fn every_request_of_the_schedule_is_answered_and_counted() {
     load::prefill(&config, |_| ()).unwrap();
     let mut seconds = Vec::new();
     let summary = load::run(&config, |second| seconds.push(*second)).unwrap();
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     let planned = config
         .demand()
         .schedule(2000.0)
@@ -77,7 +81,7 @@ fn every_request_of_the_schedule_is_answered_and_counted() {
 }
 
 #[test]
-fn saturating_connections_are_counted_separately() {
+fn saturating_connections_do_not_change_the_counts_of_measured_requests() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     let alone = run(&config);
@@ -85,8 +89,9 @@ fn saturating_connections_are_counted_separately() {
     config.saturating_connections = 2;
     config.saturating_depth = 100;
     let shared = run(&config);
-    adds_up(&shared);
-    // The saturating connections change the latencies of the measured requests and nothing else.
+    assert_counts_are_consistent(&shared);
+    // Saturating connections may change the latencies of the measured requests, but not the
+    // schedule.
     assert_eq!((alone.intended, alone.sets), (shared.intended, shared.sets));
     assert_eq!((shared.censored, shared.lost_connections), (0, 0));
     assert!(shared.saturating_rps.unwrap() > 2000.0, "{shared:?}");
@@ -94,19 +99,19 @@ fn saturating_connections_are_counted_separately() {
 }
 
 #[test]
-fn threads_share_the_schedule_without_changing_it() {
+fn number_of_threads_does_not_change_the_schedule() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     let alone = run(&config);
     config.threads = 3;
     let shared = run(&config);
-    adds_up(&shared);
+    assert_counts_are_consistent(&shared);
     assert_eq!((alone.intended, alone.sets), (shared.intended, shared.sets));
     assert_eq!(shared.censored, 0);
 }
 
 #[test]
-fn the_same_seed_sends_the_same_bytes() {
+fn same_seed_sends_same_bytes_and_other_seed_sends_others() {
     let bytes_of = |seed| {
         let server = Server::start(Fault::None);
         let mut config = config(&server);
@@ -121,33 +126,35 @@ fn the_same_seed_sends_the_same_bytes() {
 }
 
 #[test]
-fn a_closed_loop_has_no_response_time_and_keeps_every_connection_busy() {
+fn closed_loop_has_no_response_time_and_keeps_connections_at_their_depth() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     (config.rate, config.depth, config.spin) = (Rate::Max, 4, true);
     let summary = run(&config);
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert!(summary.response.is_none() && summary.slip.is_none() && summary.lateness.is_none());
     assert_eq!(summary.censored, 0);
     assert!(summary.answered > 300, "{}", summary.answered);
-    // By count a request ends when its answer is received, so all eight connections have four
-    // requests outstanding all the time. By time stamp it ends when the answer arrives.
+    // The count of outstanding requests falls when the generator receives an answer, and rises
+    // again when it sends the next request immediately afterwards. So all eight connections have
+    // four requests outstanding nearly all the time. The mean by time stamps is lower, because it
+    // ends each request when its answer arrives at the socket.
     let outstanding = summary.outstanding_mean;
     assert!(outstanding > 30.0 && outstanding <= 32.0, "{outstanding}");
     assert!(summary.littles_law().holds, "{:?}", summary.littles_law());
 }
 
 #[test]
-fn without_answers_every_request_is_censored_and_the_depth_holds() {
+fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
     let server = Server::start(Fault::Silent);
     let mut config = config(&server);
     (config.depth, config.grace_ns) = (3, 100_000_000);
     let summary = run(&config);
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // Requests of the warm-up occupy part of the depth.
+    // `sent` does not include the requests of the warm-up, which occupy a part of the depth.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();
@@ -157,15 +164,15 @@ fn without_answers_every_request_is_censored_and_the_depth_holds() {
 }
 
 #[test]
-fn a_lost_connection_is_counted_and_the_run_goes_on() {
+fn run_continues_after_a_lost_connection_and_counts_it() {
     let server = Server::start(Fault::ClosesFirst(20));
     let summary = run(&config(&server));
-    adds_up(&summary);
+    assert_counts_are_consistent(&summary);
     assert_eq!(summary.lost_connections, 1);
     assert!(summary.censored > 10, "{}", summary.censored);
     assert!(summary.answered > summary.intended / 2);
-    // About an eighth of the requests are censored: their latencies are unknown, and so are the
-    // highest percentiles.
+    // About an eighth of the requests are censored. Their latencies are unknown and may be the
+    // highest of all, so the highest percentiles are only lower bounds.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(
@@ -175,12 +182,14 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     assert!(!lower_bounds.contains(&50.0), "{response:?}");
     let table = load::text::table(&summary);
     let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
+    // The mean and the maximum are lower bounds too.
     assert_eq!(row("response").matches('≥').count(), lower_bounds.len() + 2);
-    assert!(!row("service").contains('≥'), "answered requests only");
+    let service = row("service");
+    assert!(!service.contains('≥'), "has answered requests only");
 }
 
 #[test]
-fn losing_every_connection_ends_the_run_with_the_reason() {
+fn run_fails_with_the_reason_when_all_connections_are_lost() {
     let server = Server::start(Fault::ClosesAll(5));
     let error = load::run(&config(&server), |_| ()).unwrap_err();
     let message = error.to_string();
@@ -191,7 +200,8 @@ fn losing_every_connection_ends_the_run_with_the_reason() {
 }
 
 #[test]
-fn connection_refused_names_the_address_and_a_remedy() {
+fn connection_refused_error_names_the_address_and_a_remedy() {
+    // The listener is closed immediately, so nothing listens on the address.
     let unused = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -209,10 +219,10 @@ fn connection_refused_names_the_address_and_a_remedy() {
 }
 
 #[test]
-fn a_full_server_is_recognised() {
+fn server_at_its_connection_limit_is_reported_as_such() {
     let server = Server::start(Fault::Full);
     let error = load::run(&config(&server), |_| ()).unwrap_err();
-    let full = matches!(
+    let is_expected = matches!(
         error,
         Error::TooManyConnections {
             wanted: 8,
@@ -220,14 +230,14 @@ fn a_full_server_is_recognised() {
             ..
         }
     );
-    assert!(full, "{error}");
+    assert!(is_expected, "{error}");
 }
 
 #[test]
-fn too_few_open_files_names_the_remedy() {
+fn error_of_a_low_open_files_limit_names_the_remedy() {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.connections = 1 << 20;
-    // Where the hard limit allows a million files, the run fails to connect instead.
+    // If the machine's hard limit allows a million files, the run fails to connect instead.
     if let Err(error) = load::run(&config, |_| ()) {
         let message = error.to_string();
         let is_expected =
@@ -237,7 +247,7 @@ fn too_few_open_files_names_the_remedy() {
 }
 
 #[test]
-fn a_prefill_reports_the_resident_share() {
+fn prefill_reports_the_share_of_records_that_are_resident() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     config.values = "uniform:0,20000".parse().unwrap();

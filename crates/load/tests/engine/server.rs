@@ -1,4 +1,4 @@
-//! A minimal text-protocol server with injectable faults.
+//! A minimal test server for the text protocol, with a fault of choice.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,50 +7,52 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The fault of the server.
+/// A fault of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It answers `version` and nothing else.
+    /// The server answers only `version`.
     Silent,
-    /// It closes the first connection after this many requests.
+    /// The server closes the first connection after this many requests.
     ClosesFirst(u64),
-    /// It closes every connection after this many requests.
+    /// The server closes every connection after this many requests.
     ClosesAll(u64),
-    /// Its connection limit is reached.
+    /// The server refuses every connection, because its connection limit is reached.
     Full,
-    /// It acknowledges every second set without storing it.
+    /// The server acknowledges all sets, but does not store about half of them.
     Forgetful,
-    /// It refuses every set.
+    /// The server answers every set with an error.
     RefusesSets,
 }
 
-/// A text-protocol server on a free port. Its threads end with the test's process.
+/// A running test server on a free port. Its threads end with the test's process.
 pub(crate) struct Server {
-    /// `HOST:PORT`
+    /// The server's address as `HOST:PORT`.
     pub(crate) address: String,
-    /// Requests received on all connections, without `version`.
+    /// The number of requests received on all connections, except `version`.
     pub(crate) requests: Arc<AtomicU64>,
-    /// Everything received on the last connection, in order.
+    /// All bytes received since the last `version`. If the run has a single connection, these are
+    /// all its bytes after the `version` with which it was opened.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Server {
+    /// Starts a server.
     pub(crate) fn start(fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(AtomicU64::new(0));
         let received = Arc::new(Mutex::new(Vec::new()));
         let store = Arc::new(Mutex::new(HashMap::new()));
-        let (seen, kept) = (Arc::clone(&requests), Arc::clone(&received));
+        let (session_requests, session_received) = (Arc::clone(&requests), Arc::clone(&received));
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let session = Session {
                     fault,
                     number,
-                    requests: Arc::clone(&seen),
-                    received: Arc::clone(&kept),
+                    requests: Arc::clone(&session_requests),
+                    received: Arc::clone(&session_received),
                     store: Arc::clone(&store),
                 };
                 thread::spawn(move || session.serve(stream.unwrap()));
@@ -64,8 +66,10 @@ impl Server {
     }
 }
 
+/// One connection of the server.
 struct Session {
     fault: Fault,
+    /// The number of the connection, from 0.
     number: usize,
     requests: Arc<AtomicU64>,
     received: Arc<Mutex<Vec<u8>>>,
@@ -73,6 +77,7 @@ struct Session {
 }
 
 impl Session {
+    /// Answers requests until the client closes the connection or the fault occurs.
     fn serve(&self, mut out: TcpStream) {
         out.set_nodelay(true).unwrap();
         if self.fault == Fault::Full {
@@ -81,7 +86,7 @@ impl Session {
         }
         let mut input = BufReader::new(out.try_clone().unwrap());
         let mut line = String::new();
-        let mut seen = 0;
+        let mut request_count = 0;
         while input.read_line(&mut line).is_ok_and(|len| len > 0) {
             if line == "version\r\n" {
                 self.received.lock().unwrap().clear();
@@ -89,11 +94,11 @@ impl Session {
                 line.clear();
                 continue;
             }
-            seen += 1;
+            request_count += 1;
             self.requests.fetch_add(1, Ordering::Relaxed);
             let closes = match self.fault {
-                Fault::ClosesFirst(after) => self.number == 0 && seen > after,
-                Fault::ClosesAll(after) => seen > after,
+                Fault::ClosesFirst(after) => self.number == 0 && request_count > after,
+                Fault::ClosesAll(after) => request_count > after,
                 _ => false,
             };
             let Some(answer) = self.answer(&line, &mut input).filter(|_| !closes) else {
@@ -106,6 +111,8 @@ impl Session {
         }
     }
 
+    /// Executes the request whose first line is `line`, and returns its answer. None: the request
+    /// is unknown or incomplete.
     fn answer(&self, line: &str, input: &mut impl Read) -> Option<Vec<u8>> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         self.received
@@ -128,8 +135,8 @@ impl Session {
                 if self.fault == Fault::RefusesSets {
                     return Some(b"SERVER_ERROR out of memory storing object\r\n".to_vec());
                 }
-                let last = key.as_bytes().last().copied().unwrap_or(0);
-                if self.fault != Fault::Forgetful || last % 2 == 0 {
+                let last_byte = key.as_bytes().last().copied().unwrap_or(0);
+                if self.fault != Fault::Forgetful || last_byte % 2 == 0 {
                     value.truncate(value.len() - 2);
                     store.insert(key.to_owned(), value);
                 }
