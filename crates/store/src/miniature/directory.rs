@@ -1,7 +1,9 @@
-//! The directory of watched keys: a slot for each key in at least one of the miniature caches.
+//! The directory of watched keys: a hash table with a slot for each key that is in at least one of
+//! the miniature caches.
 //!
-//! The table is stored by columns, and 0 means "none", so that its unused part stays zero and not
-//! resident.
+//! Each column of the table is an array of its own, indexed by slot, and 0 means "none" in all of
+//! them. So slots that were never used are zeroes that were never written, and the kernel has not
+//! allocated pages for them.
 
 use crate::item::Expiry;
 
@@ -9,35 +11,37 @@ use crate::item::Expiry;
 pub(super) type Slot = u16;
 /// No slot.
 pub(super) const NONE: Slot = 0;
-/// Bytes per slot in this table: hash, length, expiry, second, next, first, flag.
+/// Bytes per slot in the arrays of [`Directory`]: `hash`, `bytes`, `expiry`, `counted_s`, `next`,
+/// `first`, `is_missed`.
 pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 
 /// The properties of an item that the miniatures simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// The length of its blocks in bytes.
+    /// The length of the item's blocks in bytes.
     pub(crate) bytes: u32,
     /// The expiry of the item.
     pub(crate) expiry: Expiry,
 }
 
-/// Slots by hash.
+/// The hash table from the hash of a key to its slot. Keys of one bucket form a chain of slots.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// The first slot of each chain.
+    /// The first slot of each bucket's chain.
     first: Box<[Slot]>,
     /// The next slot in the chain, or in the list of free slots.
     next: Box<[Slot]>,
     hash: Box<[u64]>,
     bytes: Box<[u32]>,
     expiry: Box<[u32]>,
-    /// The second of the last counted request, plus one. 0: none.
+    /// The second of the last request, plus one. 0: no request since the item was inserted.
     counted_s: Box<[u32]>,
-    /// The last read missed, so the next write counts as an insertion after that miss.
+    /// Whether the last read of the item missed in the store. If so, the next write is the client's
+    /// reaction to that miss.
     is_missed: Box<[bool]>,
-    /// The first slot never used.
+    /// The lowest slot that was never used.
     fresh: Slot,
-    /// The first released slot.
+    /// The first slot in the list of released slots.
     free: Slot,
     len: usize,
 }
@@ -75,8 +79,9 @@ impl Directory {
         self.len
     }
 
+    /// The bucket of a hash.
     fn chain(&self, hash: u64) -> usize {
-        // The high bits do not distinguish watched keys: they are 0 in all of them.
+        // Use the low bits: the high bits of the hash are 0 for every watched key.
         (hash as u32) as usize % self.first.len()
     }
 
@@ -91,7 +96,7 @@ impl Directory {
         None
     }
 
-    /// Assigns a slot to a new hash. `None` if no slot is free.
+    /// Assigns a slot to a hash that has none. Returns `None` if no slot is free.
     pub(super) fn insert(&mut self, hash: u64, traits: Traits) -> Option<Slot> {
         let slot = if self.free != NONE {
             let slot = self.free;
@@ -150,25 +155,27 @@ impl Directory {
         self.expiry[usize::from(slot)] = traits.expiry.word();
     }
 
-    /// Records a request in this second. Returns true if it counts: the first one after the item
-    /// was inserted, and the first in each second.
+    /// Records a request in second `now_s`. Returns whether the request raises the frequency
+    /// counters: whether it is the first request in this second, or the first since the item was
+    /// inserted.
     pub(super) fn count_second(&mut self, slot: Slot, now_s: u32) -> bool {
         let counted_s = &mut self.counted_s[usize::from(slot)];
         std::mem::replace(counted_s, now_s + 1) != now_s + 1
     }
 
-    /// Marks the item as just inserted: its next request counts.
+    /// Forgets the second of the last request, as for an item just inserted. So
+    /// [`Directory::count_second`] returns true for the next request.
     pub(super) fn reset_counted(&mut self, slot: Slot) {
         self.counted_s[usize::from(slot)] = 0;
     }
 
-    /// Sets whether the last read was a miss. Returns the old value.
+    /// Sets whether the last read of the item missed in the store. Returns the old value.
     pub(super) fn set_missed(&mut self, slot: Slot, is_missed: bool) -> bool {
         std::mem::replace(&mut self.is_missed[usize::from(slot)], is_missed)
     }
 
-    /// Visits a slot: returns it if it is in use, and the slot to visit next. `NONE`: there is
-    /// none.
+    /// Makes a step of an iteration over all slots. Returns `slot` if it is in use, and the slot of
+    /// the next step, or `NONE` at the end.
     pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
         if slot >= self.fresh {
             return (None, NONE);

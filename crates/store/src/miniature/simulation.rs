@@ -1,27 +1,30 @@
-//! The simulation of watched requests in the miniature caches.
+//! The simulation of watched requests in the miniature caches: one cache for each eviction policy.
+//! Each policy has a score, which is the recent hit ratio of its cache.
 
 use super::directory::{self, Directory, NONE, Slot, Traits};
 use super::queues::{self, Capacity, Queues};
 use crate::eviction_policy::POLICY_COUNT;
 use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_MIN};
 
-/// The score of a cache with hits only.
+/// A hit ratio of 1. Scores are fixed-point numbers with 32 fractional bits.
 const ONE: i64 = 1 << 32;
-/// A policy replaces the current one only if its hit ratio is better by this much: a quarter of a
-/// percentage point.
+/// The least difference in hit ratio at which a better policy replaces the current one: a quarter
+/// of a percentage point. [`Simulation::select_policy`] adds to it.
 const MARGIN: i64 = ONE / 400;
 /// Number of samples between two checks whether enough keys are watched.
 const SAMPLING_CHECK_PERIOD: u32 = 1 << 14;
-/// An item larger than this fraction (1/N) of a miniature cache is not simulated. If such items
-/// fill much of the memory, the miniatures have too much memory for the remaining items.
+/// An item larger than this fraction (1/N) of a miniature cache is not simulated, because that one
+/// item would determine the score. This has a cost: in the store such items take memory away from
+/// the other items, but in a miniature they do not. So the more memory such items fill, the more
+/// the simulation overestimates the hit ratio of the other items.
 const LARGEST_PART: u64 = 8;
 
-/// The result of a request.
+/// A request and its result in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampledAccess {
-    /// A read hit.
+    /// The item was found, by a read or at the start of a read-modify-write.
     Hit(Traits),
-    /// A read missed.
+    /// A read found no item.
     Missed,
     /// The item was written.
     Stored(Traits),
@@ -29,7 +32,7 @@ pub(crate) enum SampledAccess {
     Deleted,
 }
 
-/// A watched request.
+/// A request of a watched key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
     pub(crate) hash: u64,
@@ -37,30 +40,34 @@ pub(crate) struct Observation {
     pub(crate) now_s: u32,
 }
 
-/// The state of the store at the time of a request.
+/// The present sizes of the store, from which the sizes of the miniatures are computed, and the
+/// number of its flushes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleContext {
-    /// Bytes available for items.
+    /// Bytes of memory for items.
     pub(crate) bytes: u64,
     /// Maximum number of ghosts that the store remembers.
     pub(crate) ghosts: u64,
-    /// Number of flushes.
+    /// Number of flushes of the store so far.
     pub(crate) flushes: u32,
 }
 
 /// The miniature caches.
 #[derive(Debug)]
 pub(super) struct Simulation {
-    /// One key in 2^N is watched.
+    /// N if one key in 2^N is watched. 64: no key is watched.
     watched_bits: u32,
     directory: Directory,
     queues: Queues,
-    /// The recent hit ratio of each policy, as a weighted average.
+    /// The recent hit ratio of each policy: an exponential moving average, in units of 1/[`ONE`].
     scores: [i64; POLICY_COUNT],
+    /// The policy that was selected last.
     best: usize,
+    /// Number of flushes of the store when the miniatures were last cleared.
     flushes: u32,
-    /// Position of the search for keys that are no longer watched; `NONE`: there are none.
+    /// The next slot that [`Simulation::sweep`] examines. `NONE`: no sweep is in progress.
     sweep: Slot,
+    /// Number of samples since the last check whether enough keys are watched.
     samples: u32,
 }
 
@@ -78,12 +85,13 @@ impl Simulation {
         }
     }
 
-    /// Size in bytes of a simulation with this many slots.
+    /// The size in bytes of a simulation with this many slots.
     pub(super) fn bytes(slots: usize) -> u64 {
         (slots as u64 + 1) * (directory::SLOT_BYTES + queues::SLOT_BYTES)
     }
 
-    /// Keys with hashes below this are watched; 0: none.
+    /// The bound of the hashes of watched keys: a key is watched if its hash is below this number.
+    /// 0: no key is watched.
     pub(super) fn threshold(&self) -> u64 {
         match self.watched_bits {
             u64::BITS => 0,
@@ -103,7 +111,7 @@ impl Simulation {
         context: &SampleContext,
     ) -> Option<usize> {
         if observation.hash >= self.threshold() {
-            // The key is no longer watched.
+            // The threshold was lowered after the worker read it, so the key is no longer watched.
             return None;
         }
         if self.flushes != context.flushes {
@@ -146,7 +154,7 @@ impl Simulation {
         }
     }
 
-    /// The slot of an item that has not expired.
+    /// Returns the slot of the item, unless the item has expired. Removes an expired item.
     fn find_live(&mut self, observation: &Observation) -> Option<Slot> {
         let slot = self.directory.find(observation.hash)?;
         if self.directory.expiry(slot).is_past(observation.now_s) {
@@ -156,12 +164,14 @@ impl Simulation {
         Some(slot)
     }
 
+    /// Removes an item from all caches and releases its slot.
     fn forget(&mut self, slot: Slot) {
         self.queues.forget(&self.directory, slot);
         self.directory.remove(slot);
     }
 
-    /// Simulates a read: it is a hit in each cache that contains the item.
+    /// Simulates a read. The read is a hit in each cache that contains the item, and a miss in the
+    /// other caches. Updates the score of every policy.
     fn read(&mut self, observation: &Observation, slot: Option<Slot>) {
         let is_first =
             slot.is_some_and(|slot| self.directory.count_second(slot, observation.now_s));
@@ -176,7 +186,8 @@ impl Simulation {
         }
     }
 
-    /// The length of the average: about four times as many requests as a cache has items.
+    /// Returns N, where 2^N is the number of requests over which a score is averaged. It is two to
+    /// four times the number of items in the cache of the selected policy, within [`SCORE_BITS`].
     fn score_bits(&self) -> u32 {
         let held = self.queues.item_count(self.best).max(1);
         (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
@@ -184,7 +195,7 @@ impl Simulation {
 
     /// Inserts the item into each cache that does not contain it.
     fn fill(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
-        // The item may have been touched or overwritten by a request that was not sampled.
+        // A request that was not sampled may have changed the item's length or expiry.
         self.queues.change(&mut self.directory, slot, traits);
         if self.queues.insert_missing(&self.directory, slot) {
             self.directory.reset_counted(slot);
@@ -192,14 +203,16 @@ impl Simulation {
         self.enforce_limits(slot, capacity);
     }
 
+    /// Removes the item of `slot` if it is too large to be simulated. Then evicts items from each
+    /// cache that exceeds its capacity.
     fn enforce_limits(&mut self, slot: Slot, capacity: Capacity) {
         if self.directory.bytes(slot) > capacity.bytes / LARGEST_PART {
-            // The item would fill a large part of the cache, and distort the score.
             self.forget(slot);
         }
         self.queues.evict_excess(&mut self.directory, capacity);
     }
 
+    /// Simulates a write of the item. `slot` is the item's slot, if it has one.
     fn store(
         &mut self,
         observation: &Observation,
@@ -209,6 +222,9 @@ impl Simulation {
     ) {
         match slot {
             Some(slot) if self.directory.set_missed(slot, false) => {
+                // The client read the item, missed, and now writes it. A cache that contains the
+                // item would have answered that read, and this write would not have been sent. So
+                // the write only inserts the item into the caches that do not contain it.
                 self.fill(slot, traits, capacity);
             }
             Some(slot) => {
@@ -223,7 +239,8 @@ impl Simulation {
         }
     }
 
-    /// Assigns a slot to a new item. If no slot is free, fewer keys are watched from now on.
+    /// Assigns a slot to a new item. Returns `None` if no slot is free. Then only half as many keys
+    /// are watched from now on, and a sweep begins to release the slots of the other half.
     fn insert(&mut self, observation: &Observation, traits: Traits) -> Option<Slot> {
         let slot = self.directory.insert(observation.hash, traits);
         if slot.is_none() && self.sweep == NONE {
@@ -233,7 +250,8 @@ impl Simulation {
         slot
     }
 
-    /// Removes some keys that are no longer watched.
+    /// Makes a step of the sweep, if one is in progress: examines [`MINIATURE_SWEEP`] slots and
+    /// removes the keys that are no longer watched.
     fn sweep(&mut self) {
         for _ in 0..MINIATURE_SWEEP {
             if self.sweep == NONE {
@@ -247,8 +265,8 @@ impl Simulation {
         }
     }
 
-    /// Counts a sample. Periodically checks the number of watched keys, and watches more if it is
-    /// small.
+    /// Counts a sample. Once in [`SAMPLING_CHECK_PERIOD`] samples, checks how many slots are in
+    /// use. If fewer than an eighth are, twice as many keys are watched from now on.
     fn adjust_sampling(&mut self) {
         self.samples += 1;
         if self.samples < SAMPLING_CHECK_PERIOD {
@@ -261,9 +279,11 @@ impl Simulation {
         }
     }
 
+    /// Selects the policy with the highest score, if that score exceeds the score of the present
+    /// policy by a margin. Returns the policy if it is selected now.
     fn select_policy(&mut self) -> Option<usize> {
         let bits = self.score_bits();
-        // The fewer requests a score covers, the more it varies by chance.
+        // An average over few requests varies more by chance, so it needs a larger margin.
         let margin = MARGIN + (ONE >> (bits - 2));
         let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
         if self.scores[best] <= self.scores[self.best] + margin {
