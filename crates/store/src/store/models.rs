@@ -17,10 +17,10 @@ use shuttle::thread;
 
 const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
-/// Maximum number of preemptions per run (the depth in Burckhardt et al., ASPLOS 2010). A reader
-/// can see reused memory only if the writers make many steps while the reader makes none. A
-/// scheduler that chooses a thread at random for each step hardly ever produces that. A scheduler
-/// that runs one thread until a rare preemption does.
+/// Maximum number of preemptions per run (Burckhardt et al., ASPLOS 2010). A reader can see reused
+/// memory only if the writers make many steps while the reader makes none. A scheduler that chooses
+/// a thread at random for each step hardly ever produces that. A scheduler that runs one thread
+/// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
 /// A store of 13 segments. Each has space for nine of the items that [`set`] stores.
