@@ -11,8 +11,8 @@ use crate::item::Expiry;
 pub(super) type Slot = u16;
 /// No slot.
 pub(super) const NONE: Slot = 0;
-/// Bytes per slot in the arrays of [`Directory`]: `hash`, `bytes`, `expiry`, `counted_s`, `next`,
-/// `first`, `is_missed`.
+/// Bytes per slot in the arrays of [`Directory`]: `hash`, `bytes`, `expiry`, `last_request_s`,
+/// `next`, `first`, `is_missed`.
 pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 
 /// The properties of an item that the miniatures simulate.
@@ -35,7 +35,7 @@ pub(super) struct Directory {
     bytes: Box<[u32]>,
     expiry: Box<[u32]>,
     /// The second of the last request, plus one. 0: no request since the item was inserted.
-    counted_s: Box<[u32]>,
+    last_request_s: Box<[u32]>,
     /// Whether the last read of the item missed in the store. If so, the next write is the client's
     /// reaction to that miss.
     is_missed: Box<[bool]>,
@@ -55,7 +55,7 @@ impl Directory {
             hash: vec![0; slots + 1].into(),
             bytes: vec![0; slots + 1].into(),
             expiry: vec![0; slots + 1].into(),
-            counted_s: vec![0; slots + 1].into(),
+            last_request_s: vec![0; slots + 1].into(),
             is_missed: vec![false; slots + 1].into(),
             fresh: 1,
             free: NONE,
@@ -80,13 +80,13 @@ impl Directory {
     }
 
     /// The bucket of a hash.
-    fn chain(&self, hash: u64) -> usize {
+    fn bucket(&self, hash: u64) -> usize {
         // Use the low bits: the high bits of the hash are 0 for every watched key.
         (hash as u32) as usize % self.first.len()
     }
 
     pub(super) fn find(&self, hash: u64) -> Option<Slot> {
-        let mut slot = self.first[self.chain(hash)];
+        let mut slot = self.first[self.bucket(hash)];
         while slot != NONE {
             if self.hash[usize::from(slot)] == hash {
                 return Some(slot);
@@ -108,12 +108,12 @@ impl Directory {
         } else {
             return None;
         };
-        let chain = self.chain(hash);
+        let bucket = self.bucket(hash);
         let at = usize::from(slot);
-        self.next[at] = self.first[chain];
-        self.first[chain] = slot;
+        self.next[at] = self.first[bucket];
+        self.first[bucket] = slot;
         self.hash[at] = hash;
-        self.counted_s[at] = 0;
+        self.last_request_s[at] = 0;
         self.is_missed[at] = false;
         self.set_traits(slot, traits);
         self.len += 1;
@@ -121,11 +121,11 @@ impl Directory {
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
-        let chain = self.chain(self.hash(slot));
+        let bucket = self.bucket(self.hash(slot));
         let next = self.next[usize::from(slot)];
-        let mut at = self.first[chain];
+        let mut at = self.first[bucket];
         if at == slot {
-            self.first[chain] = next;
+            self.first[bucket] = next;
         } else {
             while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];
@@ -158,15 +158,15 @@ impl Directory {
     /// Records a request in second `now_s`. Returns whether the request raises the frequency
     /// counters: whether it is the first request in this second, or the first since the item was
     /// inserted.
-    pub(super) fn count_second(&mut self, slot: Slot, now_s: u32) -> bool {
-        let counted_s = &mut self.counted_s[usize::from(slot)];
-        std::mem::replace(counted_s, now_s + 1) != now_s + 1
+    pub(super) fn record_request(&mut self, slot: Slot, now_s: u32) -> bool {
+        let last_request_s = &mut self.last_request_s[usize::from(slot)];
+        std::mem::replace(last_request_s, now_s + 1) != now_s + 1
     }
 
     /// Forgets the second of the last request, as for an item just inserted. So
-    /// [`Directory::count_second`] returns true for the next request.
-    pub(super) fn reset_counted(&mut self, slot: Slot) {
-        self.counted_s[usize::from(slot)] = 0;
+    /// [`Directory::record_request`] returns true for the next request.
+    pub(super) fn forget_last_request(&mut self, slot: Slot) {
+        self.last_request_s[usize::from(slot)] = 0;
     }
 
     /// Sets whether the last read of the item missed in the store. Returns the old value.
@@ -176,7 +176,7 @@ impl Directory {
 
     /// Makes a step of an iteration over all slots. Returns `slot` if it is in use, and the slot of
     /// the next step, or `NONE` at the end.
-    pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
+    pub(super) fn visit(&self, slot: Slot) -> (Option<Slot>, Slot) {
         if slot >= self.fresh {
             return (None, NONE);
         }
@@ -211,25 +211,25 @@ mod tests {
             assert_eq!(found, (![0, 3, 7].contains(&hash)).then_some(slot));
         }
         assert!(directory.insert(99, TRAITS).is_some());
-        let mut walked = 0;
+        let mut visited = 0;
         let mut next = 1;
         while next != NONE {
-            let (slot, after) = directory.walk(next);
-            walked += usize::from(slot.is_some());
+            let (slot, after) = directory.visit(next);
+            visited += usize::from(slot.is_some());
             next = after;
         }
-        assert_eq!(walked, 6);
+        assert_eq!(visited, 6);
     }
 
     #[test]
-    fn the_first_request_counts_and_the_first_of_each_second() {
+    fn the_first_request_and_the_first_of_each_second_count() {
         let mut directory = Directory::new(8);
         let slot = directory.insert(1, TRAITS).unwrap();
         let counts: Vec<bool> = [0, 0, 1, 1, 2]
-            .map(|now_s| directory.count_second(slot, now_s))
+            .map(|now_s| directory.record_request(slot, now_s))
             .into();
         assert_eq!(counts, [true, false, true, false, true]);
-        directory.reset_counted(slot);
-        assert!(directory.count_second(slot, 2));
+        directory.forget_last_request(slot);
+        assert!(directory.record_request(slot, 2));
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Queued {
     Ghost,
 }
 
-/// The values of [`Queued`] by number.
+/// The values of [`Queued`] in the order of their numbers.
 const QUEUED: [Queued; 4] = [Queued::Absent, Queued::Small, Queued::Main, Queued::Ghost];
 
 /// The state of a slot in one miniature cache. Bits 0 and 1: the queue that the slot is in. Bits 2
@@ -49,7 +49,7 @@ impl State {
 }
 
 /// The index of a queue in an element of [`Queues::queues`]. `None` for [`Queued::Absent`].
-fn queue_of(queued: Queued) -> Option<usize> {
+fn queue_index(queued: Queued) -> Option<usize> {
     (queued as usize).checked_sub(Queued::Small as usize)
 }
 
@@ -142,7 +142,7 @@ impl Queues {
     /// Increments the frequency counter of an item in the cache of a policy, after a request for
     /// the item. `is_first` is true for the item's first request in the current second. A later
     /// request in the same second increments the counter only if it is zero.
-    pub(super) fn count(&mut self, policy: usize, slot: Slot, is_first: bool) {
+    pub(super) fn count_request(&mut self, policy: usize, slot: Slot, is_first: bool) {
         let state = self.state(policy, slot);
         if is_first || state.frequency() == 0 {
             self.state[usize::from(slot)][policy] =
@@ -157,8 +157,8 @@ impl Queues {
         let mut was_missing = false;
         for policy in 0..POLICY_COUNT {
             if !self.contains(policy, slot) {
-                let before = self.take(directory, policy, slot);
-                self.push(directory, policy, slot, inserted_state(policy, before));
+                let before = self.unlink(directory, policy, slot);
+                self.push_newest(directory, policy, slot, inserted_state(policy, before));
                 was_missing = true;
             }
         }
@@ -167,35 +167,35 @@ impl Queues {
 
     /// Overwrites an item. In each cache that contains the item, it becomes the newest of its part,
     /// and its frequency is incremented. The other caches insert it.
-    pub(super) fn rewrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
+    pub(super) fn overwrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before: [State; POLICY_COUNT] =
-            std::array::from_fn(|policy| self.take(directory, policy, slot));
+            std::array::from_fn(|policy| self.unlink(directory, policy, slot));
         directory.set_traits(slot, traits);
         for (policy, before) in before.into_iter().enumerate() {
             let state = match before.queued() {
                 Queued::Small | Queued::Main => State::new(before.queued(), before.frequency() + 1),
                 Queued::Ghost | Queued::Absent => inserted_state(policy, before),
             };
-            self.push(directory, policy, slot, state);
+            self.push_newest(directory, policy, slot, state);
         }
     }
 
     /// Updates the length and expiry of an item, without moving it in its queues.
-    pub(super) fn change(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
+    pub(super) fn set_traits(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before = directory.bytes(slot);
         directory.set_traits(slot, traits);
         for policy in 0..POLICY_COUNT {
-            if let Some(number) = queue_of(self.state(policy, slot).queued()) {
-                let bytes = &mut self.queues[policy][number].bytes;
+            if let Some(index) = queue_index(self.state(policy, slot).queued()) {
+                let bytes = &mut self.queues[policy][index].bytes;
                 *bytes = *bytes - before + directory.bytes(slot);
             }
         }
     }
 
     /// Removes a slot from the queues of all caches.
-    pub(super) fn forget(&mut self, directory: &Directory, slot: Slot) {
+    pub(super) fn remove(&mut self, directory: &Directory, slot: Slot) {
         for policy in 0..POLICY_COUNT {
-            self.take(directory, policy, slot);
+            self.unlink(directory, policy, slot);
         }
     }
 
@@ -217,7 +217,7 @@ impl Queues {
             };
             if ghosts.len > ghosts_max {
                 let slot = ghosts.oldest;
-                self.take(directory, policy, slot);
+                self.unlink(directory, policy, slot);
                 self.remove_if_in_no_cache(directory, slot);
                 continue;
             }
@@ -230,7 +230,7 @@ impl Queues {
                 true => small.oldest,
                 false => main.oldest,
             };
-            let state = self.take(directory, policy, slot);
+            let state = self.unlink(directory, policy, slot);
             let decremented = state.frequency().checked_sub(1);
             let next = match (state.queued(), decremented) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,
@@ -244,7 +244,7 @@ impl Queues {
             };
             match next.queued() {
                 Queued::Absent => self.remove_if_in_no_cache(directory, slot),
-                _ => self.push(directory, policy, slot, next),
+                _ => self.push_newest(directory, policy, slot, next),
             }
         }
     }
@@ -257,13 +257,13 @@ impl Queues {
     }
 
     /// Removes a slot from its queue in the cache of a policy. Returns its old state.
-    fn take(&mut self, directory: &Directory, policy: usize, slot: Slot) -> State {
+    fn unlink(&mut self, directory: &Directory, policy: usize, slot: Slot) -> State {
         let at = usize::from(slot);
         let state = self.state(policy, slot);
-        let Some(number) = queue_of(state.queued()) else {
+        let Some(index) = queue_index(state.queued()) else {
             return state;
         };
-        let queue = &mut self.queues[policy][number];
+        let queue = &mut self.queues[policy][index];
         queue.len -= 1;
         queue.bytes -= directory.bytes(slot);
         let (newer, older) = (self.newer[at][policy], self.older[at][policy]);
@@ -280,12 +280,12 @@ impl Queues {
     }
 
     /// Adds a slot to the queue that `state` names, as the newest, and sets its state.
-    fn push(&mut self, directory: &Directory, policy: usize, slot: Slot, state: State) {
+    fn push_newest(&mut self, directory: &Directory, policy: usize, slot: Slot, state: State) {
         let at = usize::from(slot);
-        let Some(number) = queue_of(state.queued()) else {
+        let Some(index) = queue_index(state.queued()) else {
             return;
         };
-        let queue = &mut self.queues[policy][number];
+        let queue = &mut self.queues[policy][index];
         queue.len += 1;
         queue.bytes += directory.bytes(slot);
         let before = std::mem::replace(&mut queue.newest, slot);

@@ -62,11 +62,11 @@ pub(super) struct Simulation {
     /// The recent hit ratio of each policy: an exponential moving average, in units of 1/[`ONE`].
     scores: [i64; POLICY_COUNT],
     /// The policy that was selected last.
-    best: usize,
+    selected: usize,
     /// Number of flushes of the store when the miniatures were last cleared.
     flushes: u32,
     /// The next slot that [`Simulation::sweep`] examines. `NONE`: no sweep is in progress.
-    sweep: Slot,
+    sweep_position: Slot,
     /// Number of samples since the last check whether enough keys are watched.
     samples: u32,
 }
@@ -78,9 +78,9 @@ impl Simulation {
             directory: Directory::new(slots),
             queues: Queues::new(slots),
             scores: [0; POLICY_COUNT],
-            best: 0,
+            selected: 0,
             flushes: 0,
-            sweep: NONE,
+            sweep_position: NONE,
             samples: 0,
         }
     }
@@ -129,21 +129,23 @@ impl Simulation {
         match observation.access {
             SampledAccess::Deleted => {
                 if let Some(slot) = slot {
-                    self.forget(slot);
+                    self.remove(slot);
                 }
             }
-            SampledAccess::Stored(traits) => self.store(observation, slot, traits, capacity),
+            SampledAccess::Stored(traits) => {
+                self.simulate_write(observation, slot, traits, capacity)
+            }
             SampledAccess::Missed => {
-                self.read(observation, slot);
+                self.simulate_read(observation, slot);
                 if let Some(slot) = slot {
                     self.directory.set_missed(slot, true);
                 }
             }
             SampledAccess::Hit(traits) => {
-                self.read(observation, slot);
-                if let Some(slot) = slot.or_else(|| self.insert(observation, traits)) {
+                self.simulate_read(observation, slot);
+                if let Some(slot) = slot.or_else(|| self.assign_slot(observation, traits)) {
                     self.directory.set_missed(slot, false);
-                    self.fill(slot, traits, capacity);
+                    self.insert_where_missing(slot, traits, capacity);
                 }
             }
         }
@@ -158,30 +160,30 @@ impl Simulation {
     fn find_live(&mut self, observation: &Observation) -> Option<Slot> {
         let slot = self.directory.find(observation.hash)?;
         if self.directory.expiry(slot).is_past(observation.now_s) {
-            self.forget(slot);
+            self.remove(slot);
             return None;
         }
         Some(slot)
     }
 
     /// Removes an item from all caches and releases its slot.
-    fn forget(&mut self, slot: Slot) {
-        self.queues.forget(&self.directory, slot);
+    fn remove(&mut self, slot: Slot) {
+        self.queues.remove(&self.directory, slot);
         self.directory.remove(slot);
     }
 
     /// Simulates a read. The read is a hit in each cache that contains the item, and a miss in the
     /// other caches. Updates the score of every policy.
-    fn read(&mut self, observation: &Observation, slot: Option<Slot>) {
+    fn simulate_read(&mut self, observation: &Observation, slot: Option<Slot>) {
         let is_first =
-            slot.is_some_and(|slot| self.directory.count_second(slot, observation.now_s));
+            slot.is_some_and(|slot| self.directory.record_request(slot, observation.now_s));
         let bits = self.score_bits();
         for policy in 0..POLICY_COUNT {
-            let held = slot.filter(|&slot| self.queues.contains(policy, slot));
-            let hit = if held.is_some() { ONE } else { 0 };
+            let cached = slot.filter(|&slot| self.queues.contains(policy, slot));
+            let hit = if cached.is_some() { ONE } else { 0 };
             self.scores[policy] += (hit - self.scores[policy]) >> bits;
-            if let Some(slot) = held {
-                self.queues.count(policy, slot, is_first);
+            if let Some(slot) = cached {
+                self.queues.count_request(policy, slot, is_first);
             }
         }
     }
@@ -189,16 +191,16 @@ impl Simulation {
     /// Returns N, where 2^N is the number of requests over which a score is averaged. It is two to
     /// four times the number of items in the cache of the selected policy, within [`SCORE_BITS`].
     fn score_bits(&self) -> u32 {
-        let held = self.queues.item_count(self.best).max(1);
-        (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
+        let item_count = self.queues.item_count(self.selected).max(1);
+        (item_count.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
     }
 
     /// Inserts the item into each cache that does not contain it.
-    fn fill(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
+    fn insert_where_missing(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
         // A request that was not sampled may have changed the item's length or expiry.
-        self.queues.change(&mut self.directory, slot, traits);
+        self.queues.set_traits(&mut self.directory, slot, traits);
         if self.queues.insert_missing(&self.directory, slot) {
-            self.directory.reset_counted(slot);
+            self.directory.forget_last_request(slot);
         }
         self.enforce_limits(slot, capacity);
     }
@@ -207,13 +209,13 @@ impl Simulation {
     /// cache that exceeds its capacity.
     fn enforce_limits(&mut self, slot: Slot, capacity: Capacity) {
         if self.directory.bytes(slot) > capacity.bytes / LARGEST_PART {
-            self.forget(slot);
+            self.remove(slot);
         }
         self.queues.evict_excess(&mut self.directory, capacity);
     }
 
     /// Simulates a write of the item. `slot` is the item's slot, if it has one.
-    fn store(
+    fn simulate_write(
         &mut self,
         observation: &Observation,
         slot: Option<Slot>,
@@ -225,15 +227,15 @@ impl Simulation {
                 // The client read the item, missed, and now writes it. A cache that contains the
                 // item would have answered that read, and this write would not have been sent. So
                 // the write only inserts the item into the caches that do not contain it.
-                self.fill(slot, traits, capacity);
+                self.insert_where_missing(slot, traits, capacity);
             }
             Some(slot) => {
-                self.queues.rewrite(&mut self.directory, slot, traits);
+                self.queues.overwrite(&mut self.directory, slot, traits);
                 self.enforce_limits(slot, capacity);
             }
             None => {
-                if let Some(slot) = self.insert(observation, traits) {
-                    self.fill(slot, traits, capacity);
+                if let Some(slot) = self.assign_slot(observation, traits) {
+                    self.insert_where_missing(slot, traits, capacity);
                 }
             }
         }
@@ -241,11 +243,11 @@ impl Simulation {
 
     /// Assigns a slot to a new item. Returns `None` if no slot is free. Then only half as many keys
     /// are watched from now on, and a sweep begins to release the slots of the other half.
-    fn insert(&mut self, observation: &Observation, traits: Traits) -> Option<Slot> {
+    fn assign_slot(&mut self, observation: &Observation, traits: Traits) -> Option<Slot> {
         let slot = self.directory.insert(observation.hash, traits);
-        if slot.is_none() && self.sweep == NONE {
+        if slot.is_none() && self.sweep_position == NONE {
             self.watched_bits = (self.watched_bits + 1).min(WATCHED_BITS_MAX);
-            self.sweep = 1;
+            self.sweep_position = 1;
         }
         slot
     }
@@ -254,13 +256,13 @@ impl Simulation {
     /// removes the keys that are no longer watched.
     fn sweep(&mut self) {
         for _ in 0..MINIATURE_SWEEP {
-            if self.sweep == NONE {
+            if self.sweep_position == NONE {
                 return;
             }
-            let (slot, next) = self.directory.walk(self.sweep);
-            self.sweep = next;
+            let (slot, next) = self.directory.visit(self.sweep_position);
+            self.sweep_position = next;
             if let Some(slot) = slot.filter(|&slot| self.directory.hash(slot) >= self.threshold()) {
-                self.forget(slot);
+                self.remove(slot);
             }
         }
     }
@@ -273,8 +275,8 @@ impl Simulation {
             return;
         }
         self.samples = 0;
-        let is_few = self.directory.len() < self.directory.slots() / 8;
-        if is_few && self.watched_bits > WATCHED_BITS_MIN {
+        let has_few_slots_in_use = self.directory.len() < self.directory.slots() / 8;
+        if has_few_slots_in_use && self.watched_bits > WATCHED_BITS_MIN {
             self.watched_bits -= 1;
         }
     }
@@ -286,10 +288,10 @@ impl Simulation {
         // An average over few requests varies more by chance, so it needs a larger margin.
         let margin = MARGIN + (ONE >> (bits - 2));
         let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
-        if self.scores[best] <= self.scores[self.best] + margin {
+        if self.scores[best] <= self.scores[self.selected] + margin {
             return None;
         }
-        self.best = best;
+        self.selected = best;
         Some(best)
     }
 }

@@ -162,7 +162,7 @@ fn a_pinned_value_stays_during_evacuation() {
 /// is evacuated or evicted. Afterwards the number of items in the statistics is the number of items
 /// that reads find.
 #[test]
-fn every_counted_item_of_two_writers_is_found() {
+fn item_count_is_correct_after_two_concurrent_writers() {
     shuttle::check_pct(
         || {
             let store = store();

@@ -60,7 +60,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut looping = simulation(8192);
     // Policy 2 is `recent`. Starting with it forces this simulation to change its policy too.
-    looping.best = 2;
+    looping.selected = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
         read_through(
@@ -74,7 +74,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
         };
         read_through(&mut looping, record, now_s);
     }
-    let name = |simulation: &Simulation| POLICIES[simulation.best].name;
+    let name = |simulation: &Simulation| POLICIES[simulation.selected].name;
     assert!(
         ["recent", "clock"].contains(&name(&moving)),
         "{}",
@@ -96,10 +96,7 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
         read_through(&mut simulation, record, 1);
     }
     assert!(simulation.threshold() < before);
-    assert!(
-        simulation.directory.len() < 512,
-        "no slot was released"
-    );
+    assert!(simulation.directory.len() < 512, "no slot was released");
     simulation.queues.check(&simulation.directory);
     // The deletions leave few slots in use, so the sampling rate rises again.
     for turn in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
@@ -189,7 +186,7 @@ proptest! {
     #[test]
     fn the_queues_stay_consistent(
         samples in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
-        room in 0..2_000_000_u64,
+        memory_bytes in 0..2_000_000_u64,
         slots in 20..400_usize,
     ) {
         let mut simulation = simulation(slots);
@@ -203,7 +200,7 @@ proptest! {
             };
             let observation = Observation { hash: hash_of(record), access, now_s: number as u32 };
             // The memory is halved every 500 requests, and sometimes the store is flushed.
-            let bytes = room >> (number / 500);
+            let bytes = memory_bytes >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
             simulation.observe(&observation, &SampleContext { bytes, ghosts: 1_000, flushes });
             if number % 50 == 0 {
@@ -211,7 +208,7 @@ proptest! {
             }
         }
         simulation.queues.check(&simulation.directory);
-        let known = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
-        prop_assert_eq!(known.count(), simulation.directory.len());
+        let queued = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
+        prop_assert_eq!(queued.count(), simulation.directory.len());
     }
 }
