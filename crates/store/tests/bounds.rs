@@ -1,5 +1,5 @@
-//! What the store promises of memory: the bound holds, whatever is stored; what slow peers hold
-//! is bounded too; what is let go comes back.
+//! The bounds of the store: its memory stays below the limit for all sizes of items, pins and
+//! uploads hold a bounded part of it, and memory that is released can be used again.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -71,7 +71,7 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
         ));
         assert!(
             has(&mut worker, key.as_bytes(), NOW_S),
-            "what has just been stored is there"
+            "an item just stored is absent"
         );
     }
     worker.store().run_page_maintenance();
@@ -80,7 +80,7 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
     assert!(statistics.evicted > 1_000, "{statistics:?}");
     assert!(
         statistics.bytes_live > 6 << 20,
-        "a full store is nearly full: {statistics:?}"
+        "too little of a full store is live: {statistics:?}"
     );
 }
 
@@ -90,7 +90,7 @@ fn the_least_recently_read_go_first() {
     set(&mut worker, b"kept", 100, &SET);
     for number in 0..40_000_u32 {
         set(&mut worker, &number.to_be_bytes(), 200, &SET);
-        // Reads count once a second.
+        // The second changes with each read, because only one read per second counts.
         assert!(has(&mut worker, b"kept", NOW_S + number), "{number}");
     }
     assert!(!has(&mut worker, &1_u32.to_be_bytes(), 50_000));
@@ -121,7 +121,7 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
     let mut steps = 0;
     while worker.maintain(5, 64) {
         steps += 1;
-        assert!(steps < 10_000, "a round of maintenance ends");
+        assert!(steps < 10_000, "maintenance does not end");
     }
     let statistics = worker.store().statistics();
     assert_eq!(statistics.items, 0);
@@ -141,7 +141,8 @@ fn a_delayed_flush_takes_what_was_written_before_it_is_due() {
     assert!(has(&mut worker, b"new", 5));
 }
 
-/// A value at hand is stored whatever form its item takes.
+/// The combinations of length, flags and CAS give blocks of every layout: short and long headers,
+/// and values in pieces.
 #[test]
 fn a_value_is_put_with_any_length_flags_and_cas() {
     let mut worker = store(64 << 20);
@@ -212,7 +213,7 @@ fn unfinished_uploads_hold_at_most_an_eighth() {
     let statistics = worker.store().statistics();
     assert!(
         statistics.bytes_live == 0,
-        "an upload given up leaves nothing: {statistics:?}"
+        "unpublished uploads have live bytes: {statistics:?}"
     );
 }
 
@@ -222,7 +223,8 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
     let mut other = worker.store().worker();
     set(&mut worker, b"first", 10, &SET);
     let mut long = begin(&mut worker, b"long", 900_000).unwrap();
-    // In the middle of a burst: it may look at all there was until it is quiescent.
+    // `other` may now use items until it is quiescent, so no segment that is evacuated from now on
+    // becomes free.
     assert!(has(&mut other, b"first", NOW_S));
     let value = vec![b'x'; 1_000];
     let put = |worker: &mut Worker, number: u32| {
@@ -241,7 +243,7 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
     };
     let count = |worker: &mut Worker| worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
     assert_eq!(count(&mut worker), ArithmeticOutcome::Deferred);
-    // What fits in the memory it has been given is taken all the same.
+    // The bytes for which the upload has memory already are stored nevertheless.
     let bytes = vec![b'l'; 900_000];
     let filled = worker.fill(&mut long, &bytes, NOW_S);
     assert_eq!(filled.unwrap_err(), Rejected::Deferred);
@@ -309,8 +311,8 @@ fn an_append_does_not_evict_what_it_appends_to() {
     for number in 0..100_u32 {
         set(&mut worker, &number.to_be_bytes(), 10_000, &SET);
     }
-    // The longer log needs room while the old one is still there, and the old one is the least
-    // recent of its shard.
+    // The longer value needs memory while the old value is still present, and the old value is the
+    // oldest item of the store.
     let appended = set(&mut worker, b"log", 10, &append);
     assert!(matches!(appended, Published::Stored { .. }), "{appended:?}");
     assert_eq!(value_len(&mut worker, b"log"), Some(800_010));
@@ -369,7 +371,7 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
     assert_eq!(read(&mut worker), Some((true, false, true, then)));
 }
 
-/// Holds an eighth of all segments.
+/// Pins items until the bound of held segments is reached, which is an eighth of all segments.
 fn pin_all_that_may_be(worker: &mut Worker) -> Vec<store::Pin> {
     let pin = |number: u32| {
         let key = (1_000_000 + number).to_be_bytes();
@@ -382,8 +384,8 @@ fn pin_all_that_may_be(worker: &mut Worker) -> Vec<store::Pin> {
     (0..).map_while(pin).collect()
 }
 
-/// A store of `memory_bytes` that refuses instead of evicting, full of values of 200 bytes; how
-/// many.
+/// Creates a store that rejects items instead of evicting others, and fills it with values of 200
+/// bytes. Returns a worker, and the number of items in the store.
 fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
     let config = Config {
         memory_bytes,
@@ -476,10 +478,11 @@ fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
             worker.quiescent();
         }
     }
-    // Nobody has tended: what was to leave has been used again.
+    // No page maintenance has run, so pages were never discarded: when the limit rose again,
+    // workers used the segments that still had to be discarded.
     assert!(
         worker.store().set_limit(1 << 20).is_err(),
-        "less than an eighth"
+        "a limit below an eighth of the initial memory was accepted"
     );
 }
 
@@ -510,7 +513,7 @@ fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
     let needed = written * 80 / after.segment_bytes;
     assert!(
         evacuated < 3 * needed + 20,
-        "{evacuated} segments for {needed}"
+        "{evacuated} segments evacuated, but new items filled only {needed}"
     );
     drop(still);
     assert!(try_set(&mut worker, b"more", 50));
@@ -540,7 +543,7 @@ fn no_operation_visits_more_than_sixty_four_others() {
         most = most.max(worker.visits() - before);
         let (before, hash) = (worker.visits(), worker.hash(&key));
         if number % 3 == 0 {
-            // It moves, to have a place for that.
+            // The touch moves the item to a block with an expiry word.
             assert!(worker.touch(&key, hash, Expiry::at(9), NOW_S).unwrap());
         }
         most = most.max(worker.visits() - before);
@@ -553,7 +556,8 @@ fn no_operation_visits_more_than_sixty_four_others() {
 fn a_requested_chunked_value_survives_whole() {
     let mut worker = store(8 << 20);
     let until = |second| Write::plain(Mode::Set, Expiry::at(second));
-    // Its pieces lie with what never expires, and its head with what expires when it does.
+    // The pieces are stored in segments of items that never expire, and the head block in a segment
+    // of items that expire at about the same time.
     set(&mut worker, b"large", 40_000, &until(5_000));
     assert!(has(&mut worker, b"large", NOW_S));
     let mut others = |from: u32, write: &Write| {
@@ -561,7 +565,7 @@ fn a_requested_chunked_value_survives_whole() {
             set(&mut worker, &number.to_be_bytes(), 100, write);
         });
     };
-    // First the head's neighbours leave, then those of its pieces.
+    // First the segment of the head block is evacuated, then the segments of the pieces.
     others(0, &until(5_000));
     others(100_000, &SET);
     assert_eq!(value_len(&mut worker, b"large"), Some(40_000));

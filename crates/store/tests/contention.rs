@@ -1,4 +1,5 @@
-//! Several writers of one key: none loses a change, and each gets its turn.
+//! Several threads change the item of one key at the same time: no change is lost, and every thread
+//! makes progress.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -72,8 +73,9 @@ fn two_threads_count_without_losing_any() {
     assert_eq!(value.unwrap().unwrap(), b"40000");
 }
 
-/// A writer made its value anew whenever another was first, up to ten thousand times, and then
-/// reported that there is no memory.
+/// Regression: a writer built its value again whenever another writer had changed the item in the
+/// meantime. After ten thousand attempts it reported that there was no memory. The rewrite guard
+/// (`rewrite.rs`) now bounds the number of attempts.
 #[test]
 fn eight_that_append_to_one_key_all_get_their_turn() {
     const EACH: usize = 400;
@@ -93,7 +95,9 @@ fn eight_that_append_to_one_key_all_get_their_turn() {
     assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * EACH));
 }
 
-/// Making the new value takes far longer than a set: without its turn it would never end.
+/// The append builds a new value of 500 kB, which takes far longer than a set. The other threads
+/// replace the item meanwhile, so that every attempt would fail if the rewrite guard (`rewrite.rs`)
+/// did not keep them from storing.
 #[test]
 fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
     let mut worker = store(64 << 20);
@@ -122,7 +126,7 @@ fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
     });
 }
 
-/// Appends a byte; tries again as long as the store says so.
+/// Appends a byte to the item of a key. Tries again while the store defers the write.
 fn append_at_last(worker: &mut Worker, key: &[u8]) {
     let append = Write {
         mode: Mode::Append,

@@ -1,4 +1,6 @@
-//! What overwriting leaves is used again, and never too early, by the wrong one or for too long.
+//! Holes, which are the blocks of overwritten items. They are filled by later values of the same
+//! length, but not while they are pinned, not after a flush, not by slow uploads, and not if that
+//! would keep a segment of expired items in use.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -14,7 +16,8 @@ fn store(memory_bytes: u64, evicts: bool) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
-/// A value on its way, filled with its key's last byte.
+/// Returns an upload whose value is complete but not published. All bytes of the value are equal to
+/// the last byte of the key.
 fn upload(
     worker: &mut Worker,
     key: &str,
@@ -71,7 +74,7 @@ fn values_of_many_lengths_find_holes_too() {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        // Some are longer than the lists of holes tell apart.
+        // Some values are so long that holes of different lengths share a list.
         let len = (random >> 40) as usize % 3000;
         let key = format!("{}", turn % 2000);
         assert!(set(&mut worker, &key, len, Expiry::NEVER, 1));
@@ -146,7 +149,10 @@ fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
             assert!(set(worker, &key, 20, Expiry::at(now_s + 300), now_s));
         }
     };
-    // One of them in every segment, all written anew every forty seconds.
+    // Each segment gets one of the counters, among items that are written once and expire at second
+    // 301. Then all counters are overwritten every 40 seconds. If each overwrite filled a hole in
+    // an old segment, every segment would always contain a live counter, and the memory of the
+    // expired items around it could not be reclaimed.
     for number in 0..1000 {
         for first in 0..50 {
             let key = format!("first{number}.{first}");

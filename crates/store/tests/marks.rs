@@ -1,5 +1,6 @@
-//! What becomes of an item that is marked instead of deleted, created for its reader, or read
-//! shortly before it expires.
+//! Items with marks of the meta protocol: items that are marked stale or emptied instead of
+//! deleted, items that are created already claimed, and items that a read claims before they
+//! expire.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -19,7 +20,7 @@ const INVALIDATE: ItemMark = ItemMark {
     expiry: None,
 };
 
-/// Plain, of many words, and in pieces.
+/// Lengths of values: a short one, a long one, and one that is stored in pieces.
 const LENGTHS: [usize; 3] = [10, 20_000, 600_000];
 
 fn worker() -> Worker {
@@ -48,7 +49,7 @@ fn mark(worker: &mut Worker, mark: &ItemMark) -> MarkOutcome {
     worker.mark(b"key", worker.hash(b"key"), mark, NOW_S)
 }
 
-/// What a reader sees of an item.
+/// The properties of an item as a read returns them.
 #[derive(Debug, PartialEq, Eq)]
 struct SampledAccess {
     value_len: usize,
@@ -121,7 +122,7 @@ fn marking_stale_changes_nothing_else() {
             read(&mut worker, LOOK).marks,
             [true, false, true, false, true]
         );
-        // The next reader wins again.
+        // After the item is marked stale again, the next reader wins again.
         let again = ItemMark {
             explicit_cas: Some(1 << 50),
             expiry: Some(Expiry::NEVER),
@@ -192,7 +193,8 @@ fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
     };
     let first_second = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
     assert!(matches!(first_second, Ok(Published::Stored { .. })));
-    // Frequently read, so that it is copied rather than evicted.
+    // The item is read after every write of another item, so evacuation copies it and does not
+    // evict it.
     for number in 0..100_000_u32 {
         let key = number.to_be_bytes();
         let put = worker.put(&key, worker.hash(&key), &[0; 400], &SET, NOW_S);

@@ -1,8 +1,10 @@
-//! Two workers and a tender on a store that is far too small, for as long as
-//! `CURTAIL_TORN_SECONDS` says (two, if it says nothing): every value tells its key, its length and
-//! a checksum of all that, so whoever is shown bytes that are another item's, or half written, sees
-//! it. Values are read at once and, pinned, much later; the memory's limit goes up and down
-//! meanwhile.
+//! A stress test for torn reads: no read may return bytes of another item, or bytes of an item that
+//! is only partly written.
+//!
+//! Two threads use a store that is far too small for their items, while a third runs page
+//! maintenance and changes the memory limit. Every value begins with its key, its length and a
+//! checksum. Values are checked when they are read, and pinned values again much later. The test
+//! takes as many seconds as the variable `CURTAIL_TORN_SECONDS` says, by default two.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -38,7 +40,8 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)
 }
 
-/// Key, length, checksum of the rest, the rest.
+/// Creates a value of random length: the key and the length of the content (4 bytes each), the
+/// checksum of the content (8 bytes), and random content.
 fn value(random: &mut Random, key: u64) -> Vec<u8> {
     let len = match random.next(100) {
         0 => random.next(400_000),
@@ -58,6 +61,7 @@ fn value(random: &mut Random, key: u64) -> Vec<u8> {
     value
 }
 
+/// Panics unless the value is complete and belongs to this key. `how` says how it was read.
 fn check(key: u64, value: &[u8], how: &str) {
     let word = |from: usize| u32::from_le_bytes(value[from..from + 4].try_into().unwrap());
     assert_eq!(u64::from(word(0)), key, "another's value, {how}");
@@ -71,10 +75,12 @@ fn check(key: u64, value: &[u8], how: &str) {
     );
 }
 
+/// Copies a value that is given as slices.
 fn bytes<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     pieces.flatten().copied().collect()
 }
 
+/// A thread of the test, with its worker and the values that it has pinned.
 struct Client {
     worker: Worker,
     random: Random,
@@ -85,6 +91,7 @@ struct Client {
 }
 
 impl Client {
+    /// Performs a random operation.
     fn step(&mut self) {
         let key = self.random.next(KEYS).min(self.random.next(KEYS));
         let now_s = self.now.load(Ordering::Relaxed);
@@ -129,6 +136,7 @@ impl Client {
         }
     }
 
+    /// A random expiry: soon, later or never.
     fn expiry(&mut self, now_s: u32) -> Expiry {
         match self.random.next(4) {
             0 => Expiry::at(now_s + 1 + self.random.next(30) as u32),
@@ -174,19 +182,20 @@ impl Client {
         };
         match published {
             Ok(Published::Stored { .. }) => self.stored += 1,
-            // Given up.
+            // `upload` has dropped the upload before it was complete.
             Ok(Published::NotStored) => {}
-            // Beside the other's pins there may be no room for a large one just now.
+            // The pins of both clients may leave no memory for a large item.
             Ok(Published::NoSpace) | Err(Rejected::HoldLimit | Rejected::NoMemory) => {
                 self.pins.clear();
             }
-            // The other stood still.
+            // The other worker was not quiescent for too long.
             Err(Rejected::Deferred) => thread::yield_now(),
             other => panic!("{other:?}"),
         }
     }
 
-    /// Sends a value in two halves, now and then only the first.
+    /// Stores a value as an upload that is filled in two halves. Drops one in ten uploads after the
+    /// first half, and returns `NotStored` for it.
     fn upload(
         &mut self,
         name: &[u8],
@@ -214,7 +223,7 @@ impl Client {
     }
 }
 
-/// Steps of each client, whatever time they take.
+/// Minimum number of steps of each client, even if they take longer than the test should.
 const STEPS_LEAST: u64 = 100_000;
 
 #[test]
@@ -243,7 +252,7 @@ fn no_read_returns_foreign_or_torn_bytes() {
                         hits: 0,
                         now,
                     };
-                    // On a machine that does other things too, a while longer.
+                    // On a busy machine the minimum number of steps may take longer.
                     let mut left = STEPS_LEAST;
                     while !done.load(Ordering::Relaxed) || left > 0 {
                         (0..100).for_each(|_| client.step());

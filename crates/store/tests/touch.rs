@@ -1,5 +1,5 @@
-//! What touching does to an item that was made to stay: it has no place for an expiry, and gets
-//! one, without anybody noticing.
+//! Touches of items that were stored without an expiry. The block of such an item has no word for
+//! an expiry, so a touch moves the item to a block that has one. Clients must not notice the move.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -28,7 +28,7 @@ fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
     }
 }
 
-/// What a reader sees of an item.
+/// The properties of an item as a read returns them.
 #[derive(Debug, PartialEq, Eq)]
 struct SampledAccess {
     value_len: usize,
@@ -91,7 +91,11 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
                 })
             };
             let first = read(&mut worker, "key", NOW_S, Some(Expiry::at(9)));
-            assert_eq!(first, seen(Expiry::NEVER, false), "it is shown as it was");
+            assert_eq!(
+                first,
+                seen(Expiry::NEVER, false),
+                "a read that touches returns the item as it was before"
+            );
             assert_eq!(
                 read(&mut worker, "key", NOW_S, None),
                 seen(Expiry::at(9), true)
@@ -138,7 +142,10 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
     assert_eq!(lost, 0);
     worker.store().run_page_maintenance();
     let statistics = worker.store().statistics();
-    assert!(statistics.evicted > 100_000, "it was full: {statistics:?}");
+    assert!(
+        statistics.evicted > 100_000,
+        "the store was not full: {statistics:?}"
+    );
     assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");
 }
 
@@ -147,7 +154,8 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
     let mut worker = store(8 << 20, true);
     let mut other = worker.store().worker();
     set(&mut worker, "first", 10, &SET);
-    // In the middle of a burst: it may look at all there was until it is quiescent.
+    // `other` may now use items until it is quiescent, so no segment that is evacuated from now on
+    // becomes free.
     assert!(read(&mut other, "first", NOW_S, None).is_some());
     let value = vec![b'x'; 1_000];
     let put = |worker: &mut Worker, number: u32| {
@@ -169,7 +177,7 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
     let expiry = |worker: &mut Worker| read(worker, &last, NOW_S, None).map(|seen| seen.expiry);
     assert_eq!(touched(&mut worker), Err(Rejected::Deferred));
     assert_eq!(expiry(&mut worker), Some(Expiry::NEVER));
-    // What is to go at once need not be moved.
+    // A touch with an expiry that is already past needs no memory, because it unlinks the item.
     let before = (count - 2).to_string();
     assert!(touch(&mut worker, &before, Expiry::at(0)));
     assert!(read(&mut worker, &before, NOW_S, None).is_none());
@@ -241,7 +249,8 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
     assert_eq!(worker.store().statistics().evicted, 0);
 }
 
-/// A visit copies a value of up to 16 KiB: other writers of the class must not wait for that.
+/// The closure of a read may take long, because it copies a value of up to 16 KiB. So a read that
+/// touches the item must release the lock of the index class before it calls the closure.
 #[test]
 fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
     let mut reader = store(8 << 20, true);
