@@ -462,13 +462,19 @@ mod tests {
             put(&mut worker, key, hash, "-");
         }
         let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(positions(&small) != positions(&large), "no bucket was split");
+        assert!(
+            positions(&small) != positions(&large),
+            "no bucket was split"
+        );
         assert_all_found(&mut worker, &small);
         for key in &others {
             worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
         }
         let merged: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(positions(&large) != positions(&merged), "no bucket was merged");
+        assert!(
+            positions(&large) != positions(&merged),
+            "no bucket was merged"
+        );
         assert_all_found(&mut worker, &large);
     }
 

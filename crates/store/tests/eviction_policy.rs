@@ -6,23 +6,23 @@
 use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
 
 /// The default number of requests per second of simulated time.
-const SECOND: u64 = 20_000;
+const REQUESTS_PER_SECOND: u64 = 20_000;
 
 /// A client that sends requests to a store, and counts hits.
-struct Asked {
+struct Client {
     worker: Worker,
     requests: u64,
     hits: u64,
     /// Number of requests per second of simulated time.
-    second: u64,
+    requests_per_second: u64,
 }
 
-impl Asked {
+impl Client {
     fn new(evicts: bool) -> Self {
-        Self::of(evicts, 8 << 20)
+        Self::with_memory(evicts, 8 << 20)
     }
 
-    fn of(evicts: bool, memory_bytes: u64) -> Self {
+    fn with_memory(evicts: bool, memory_bytes: u64) -> Self {
         let config = Config {
             memory_bytes,
             evicts,
@@ -33,7 +33,7 @@ impl Asked {
             worker: Store::new(config).unwrap().worker(),
             requests: 0,
             hits: 0,
-            second: SECOND,
+            requests_per_second: REQUESTS_PER_SECOND,
         }
     }
 
@@ -42,18 +42,18 @@ impl Asked {
         self.requests += 1;
         let key = record.to_le_bytes();
         let hash = self.worker.hash(&key);
-        let shown = self
+        let read = self
             .worker
             .read(&key, hash, self.now_s(), Read::default(), |_| Some(()));
         self.worker.quiescent();
-        match shown {
+        match read {
             Ok(_) => self.hits += 1,
             Err(_) => self.write(record),
         }
     }
 
     fn now_s(&self) -> u32 {
-        1 + (self.requests / self.second) as u32
+        1 + (self.requests / self.requests_per_second) as u32
     }
 
     fn write(&mut self, record: u64) {
@@ -84,44 +84,44 @@ fn skewed(turn: u64, below: u64) -> u64 {
 }
 
 #[test]
-fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
-    let mut asked = Asked::new(true);
-    assert_eq!(asked.eviction_policy(), "frequent");
+fn the_policy_changes_when_popularity_begins_to_move() {
+    let mut client = Client::new(true);
+    assert_eq!(client.eviction_policy(), "frequent");
     for turn in 0..1_000_000 {
-        asked.request(match turn % 2 {
+        client.request(match turn % 2 {
             0 => (300_000.0 * unit(turn).powi(3)) as u64,
             // An item that is requested only once.
             _ => 10_000_000 + turn,
         });
     }
-    let eviction_policy = asked.eviction_policy();
+    let eviction_policy = client.eviction_policy();
     assert!(
         ["frequent", "returning"].contains(&eviction_policy),
         "{eviction_policy}"
     );
     for turn in 0..1_000_000 {
         if turn == 500_000 {
-            asked.hits = 0;
+            client.hits = 0;
         }
-        asked.request(turn / 2 + 300_000 - skewed(turn, 300_000));
+        client.request(turn / 2 + 300_000 - skewed(turn, 300_000));
     }
     // If the policy does not change, there are 182 000 hits in 500 000 requests.
-    assert!(asked.hits > 215_000, "{} hits", asked.hits);
-    let eviction_policy = asked.eviction_policy();
+    assert!(client.hits > 215_000, "{} hits", client.hits);
+    let eviction_policy = client.eviction_policy();
     assert!(
         ["recent", "clock"].contains(&eviction_policy),
         "{eviction_policy}"
     );
-    assert!(asked.worker.store().statistics().policy_changes > 0);
+    assert!(client.worker.store().statistics().policy_changes > 0);
 }
 
 #[test]
-fn what_has_to_leave_is_counted_by_part_and_age() {
-    let mut asked = Asked::new(true);
+fn evicted_items_are_counted_by_part_and_age() {
+    let mut client = Client::new(true);
     for turn in 0..300_000 {
-        asked.request(turn);
+        client.request(turn);
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     assert!(statistics.evicted > 200_000);
     assert_eq!(statistics.evicted_main, 0, "no item was requested again");
     assert_eq!(
@@ -134,30 +134,30 @@ fn what_has_to_leave_is_counted_by_part_and_age() {
 }
 
 #[test]
-fn what_is_overwritten_stays_in_its_part_and_leaves_little_dead() {
-    let mut asked = Asked::new(true);
+fn most_occupied_bytes_are_live_when_items_are_overwritten() {
+    let mut client = Client::new(true);
     for turn in 0..1_000_000 {
         match turn % 10 {
             0..3 => {
-                asked.requests += 1;
-                asked.write(skewed(turn, 300_000));
+                client.requests += 1;
+                client.write(skewed(turn, 300_000));
             }
-            _ => asked.request(skewed(turn, 300_000)),
+            _ => client.request(skewed(turn, 300_000)),
         }
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     let live_percent = statistics.bytes_live * 100 / statistics.bytes_occupied;
     assert!(live_percent >= 92, "{statistics:?}");
 }
 
 #[test]
-fn where_nothing_may_leave_nothing_is_watched() {
-    let mut asked = Asked::new(false);
+fn without_eviction_no_policy_is_simulated() {
+    let mut client = Client::new(false);
     // The items fill four fifths of the memory.
     for turn in 0..40_000 {
-        asked.request(turn);
+        client.request(turn);
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     assert_eq!((statistics.items, statistics.policy_changes), (40_000, 0));
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }
@@ -167,17 +167,17 @@ fn where_nothing_may_leave_nothing_is_watched() {
 /// the item.
 #[test]
 fn requested_items_stay_when_memory_turns_over_within_a_second() {
-    let mut asked = Asked::new(true);
-    asked.second = u64::MAX;
+    let mut client = Client::new(true);
+    client.requests_per_second = u64::MAX;
     let mut hits = 0;
     for turn in 0..1_000_000_u64 {
         // Of every three new items, two are requested once and one twice. About 60 000 of them fit
         // into the store.
-        asked.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
         if turn % 10 == 0 {
-            let before = asked.hits;
-            asked.request(turn / 10 % 2_000);
-            hits += asked.hits - before;
+            let before = client.hits;
+            client.request(turn / 10 % 2_000);
+            hits += client.hits - before;
         }
     }
     // If only the first request of a second counts, there are 88 391 hits in 100 000 requests.
@@ -189,31 +189,31 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
 #[test]
 fn new_items_are_stored_when_every_old_item_was_requested() {
     for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
-        let mut asked = Asked::of(true, memory_bytes);
+        let mut client = Client::with_memory(true, memory_bytes);
         for turn in 0..memory_bytes / 40 {
             // Every item is requested twice: the first request misses and writes it, which must not
             // fail.
-            asked.request(turn / 2);
+            client.request(turn / 2);
         }
-        assert!(asked.worker.store().statistics().evicted > 0);
+        assert!(client.worker.store().statistics().evicted > 0);
     }
 }
 
 /// Half of the requests are for popular items. The other half are for items each of which is
 /// requested eight times within two seconds and never again.
 #[test]
-fn items_requested_only_at_first_are_evicted_before_those_requested_since() {
-    let mut asked = Asked::new(true);
+fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
+    let mut client = Client::new(true);
     for turn in 0..2_000_000 {
         if turn == 1_000_000 {
-            asked.hits = 0;
+            client.hits = 0;
         }
-        asked.request(match turn % 2 {
+        client.request(match turn % 2 {
             0 => skewed(turn, 150_000),
             _ => 10_000_000 + turn / 16_000 * 1_000 + turn / 2 % 1_000,
         });
     }
-    assert_eq!(asked.eviction_policy(), "clock");
+    assert_eq!(client.eviction_policy(), "clock");
     // If requests just after an item was written count like later ones, there are 852 000 hits.
-    assert!(asked.hits > 857_000, "{} hits", asked.hits);
+    assert!(client.hits > 857_000, "{} hits", client.hits);
 }

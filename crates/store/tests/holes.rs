@@ -6,7 +6,7 @@
 
 use store::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
 
-fn store(memory_bytes: u64, evicts: bool) -> Worker {
+fn worker(memory_bytes: u64, evicts: bool) -> Worker {
     let config = Config {
         memory_bytes,
         evicts,
@@ -26,14 +26,14 @@ fn upload(
     whole: bool,
     now_s: u32,
 ) -> Result<Upload, Rejected> {
-    let asked = Reserve {
+    let request = Reserve {
         value_len: len,
         flags: 0,
         expiry,
         whole,
     };
     let key = key.as_bytes();
-    let mut upload = worker.reserve(key, worker.hash(key), &asked, now_s)?;
+    let mut upload = worker.reserve(key, worker.hash(key), &request, now_s)?;
     let byte = key.last().copied().unwrap_or_default();
     worker.fill(&mut upload, &vec![byte; len], now_s)?;
     Ok(upload)
@@ -49,8 +49,8 @@ fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -
 }
 
 #[test]
-fn overwriting_fills_holes_and_drains_nothing() {
-    let mut worker = store(8 << 20, true);
+fn overwriting_fills_holes_and_evacuates_nothing() {
+    let mut worker = worker(8 << 20, true);
     for turn in 0..200_000 {
         assert!(set(
             &mut worker,
@@ -67,8 +67,8 @@ fn overwriting_fills_holes_and_drains_nothing() {
 }
 
 #[test]
-fn values_of_many_lengths_find_holes_too() {
-    let mut worker = store(64 << 20, true);
+fn values_of_many_lengths_fill_holes() {
+    let mut worker = worker(64 << 20, true);
     let mut random = 1_u64;
     for turn in 0..100_000 {
         random = random
@@ -84,8 +84,8 @@ fn values_of_many_lengths_find_holes_too() {
 }
 
 #[test]
-fn a_hole_that_a_pin_looks_at_is_not_filled() {
-    let mut worker = store(8 << 20, true);
+fn a_pinned_hole_is_not_filled() {
+    let mut worker = worker(8 << 20, true);
     assert!(set(&mut worker, "a", 1000, Expiry::NEVER, 1));
     let hash = worker.hash(b"a");
     let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
@@ -109,9 +109,9 @@ fn a_hole_that_a_pin_looks_at_is_not_filled() {
 }
 
 #[test]
-fn values_on_their_way_lie_together_whatever_holes_there_are() {
-    let mut worker = store(64 << 20, true);
-    let mut under_way = Vec::new();
+fn slow_uploads_do_not_fill_holes() {
+    let mut worker = worker(64 << 20, true);
+    let mut unfinished = Vec::new();
     for turn in 0..2 {
         for number in 0..10_000 {
             let key = format!("{number}");
@@ -123,7 +123,7 @@ fn values_on_their_way_lie_together_whatever_holes_there_are() {
     }
     for number in 0..300 {
         let key = format!("{}", number * 30);
-        under_way.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
+        unfinished.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
         assert!(set(&mut worker, &key, 4000, Expiry::NEVER, 1));
     }
     let statistics = worker.store().statistics();
@@ -133,8 +133,8 @@ fn values_on_their_way_lie_together_whatever_holes_there_are() {
 }
 
 #[test]
-fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
-    let mut worker = store(8 << 20, false);
+fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
+    let mut worker = worker(8 << 20, false);
     let fill = |worker: &mut Worker, name: &str, now_s: u32| {
         (0..40_000)
             .take_while(|number| {
@@ -172,8 +172,8 @@ fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
 }
 
 #[test]
-fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
-    let mut worker = store(8 << 20, true);
+fn an_upload_dropped_in_a_hole_changes_no_item() {
+    let mut worker = worker(8 << 20, true);
     for turn in 0..20_000 {
         let key = format!("{}", turn % 100);
         drop(upload(&mut worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
@@ -192,8 +192,8 @@ fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
 }
 
 #[test]
-fn a_flush_leaves_no_hole_to_be_filled() {
-    let mut worker = store(8 << 20, true);
+fn holes_from_before_a_flush_are_not_filled() {
+    let mut worker = worker(8 << 20, true);
     for _ in 0..1000 {
         assert!(set(&mut worker, "a", 100, Expiry::NEVER, 1));
     }
@@ -209,8 +209,8 @@ fn a_flush_leaves_no_hole_to_be_filled() {
         ));
         let key = format!("{number}");
         let hash = worker.hash(key.as_bytes());
-        let shown = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
-        assert_eq!(shown, Ok(Some(())));
+        let read_result = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
+        assert_eq!(read_result, Ok(Some(())));
     }
     assert_eq!(worker.store().statistics().holes_filled, before);
 }

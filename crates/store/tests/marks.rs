@@ -51,7 +51,7 @@ fn mark(worker: &mut Worker, mark: &ItemMark) -> MarkOutcome {
 
 /// The properties of an item as a read returns them.
 #[derive(Debug, PartialEq, Eq)]
-struct SampledAccess {
+struct ItemView {
     value_len: usize,
     flags: u32,
     cas: u64,
@@ -60,11 +60,11 @@ struct SampledAccess {
     marks: [bool; 5],
 }
 
-fn read(worker: &mut Worker, how: Read) -> SampledAccess {
-    let shown = worker.read(b"key", worker.hash(b"key"), NOW_S, how, |item| {
+fn read(worker: &mut Worker, options: Read) -> ItemView {
+    let read_result = worker.read(b"key", worker.hash(b"key"), NOW_S, options, |item| {
         assert!(item.value().flatten().all(|&byte| byte == b'x'));
         assert!(item.memory_len() > item.value_len());
-        Some(SampledAccess {
+        Some(ItemView {
             value_len: item.value_len(),
             flags: item.flags,
             cas: item.cas,
@@ -78,10 +78,10 @@ fn read(worker: &mut Worker, how: Read) -> SampledAccess {
             ],
         })
     });
-    shown.unwrap().unwrap()
+    read_result.unwrap().unwrap()
 }
 
-const LOOK: Read = Read {
+const CLAIM_UNTRACKED: Read = Read {
     touch: None,
     claim: true,
     recache: Recache::Never,
@@ -108,9 +108,9 @@ fn marking_stale_changes_nothing_else() {
         };
         assert_eq!(mark(&mut worker, &compared(other)), MarkOutcome::Exists);
         assert_eq!(mark(&mut worker, &compared(Some(cas))), MarkOutcome::Done);
-        let stale = read(&mut worker, LOOK);
+        let stale = read(&mut worker, CLAIM_UNTRACKED);
         assert_ne!(stale.cas, cas);
-        let expected = SampledAccess {
+        let expected = ItemView {
             value_len: len,
             flags: 7,
             cas: stale.cas,
@@ -119,7 +119,7 @@ fn marking_stale_changes_nothing_else() {
         };
         assert_eq!(stale, expected);
         assert_eq!(
-            read(&mut worker, LOOK).marks,
+            read(&mut worker, CLAIM_UNTRACKED).marks,
             [true, false, true, false, true]
         );
         // After the item is marked stale again, the next reader wins again.
@@ -129,14 +129,14 @@ fn marking_stale_changes_nothing_else() {
             ..INVALIDATE
         };
         assert_eq!(mark(&mut worker, &again), MarkOutcome::Done);
-        let stale = read(&mut worker, LOOK);
+        let stale = read(&mut worker, CLAIM_UNTRACKED);
         assert_eq!((stale.cas, stale.expiry), (1 << 50, Expiry::NEVER));
         assert_eq!(stale.marks, [true, true, false, false, true]);
     }
 }
 
 #[test]
-fn an_item_loses_its_value_and_is_new_but_for_its_number() {
+fn emptying_an_item_keeps_its_cas_and_resets_the_rest() {
     for len in LENGTHS {
         let mut worker = worker();
         let write = Write {
@@ -153,23 +153,26 @@ fn an_item_loses_its_value_and_is_new_but_for_its_number() {
             ..INVALIDATE
         };
         assert_eq!(mark(&mut worker, &empty), MarkOutcome::Done);
-        let expected = SampledAccess {
+        let expected = ItemView {
             value_len: 0,
             flags: 9,
             cas: 1 << 50,
             expiry: Expiry::NEVER,
             marks: [false; 5],
         };
-        assert_eq!(read(&mut worker, LOOK), expected);
+        assert_eq!(read(&mut worker, CLAIM_UNTRACKED), expected);
     }
 }
 
 #[test]
-fn the_first_to_read_an_item_before_its_time_is_over_wins() {
+fn the_first_read_that_claims_an_item_before_its_expiry_wins() {
     for len in LENGTHS {
         let mut worker = worker();
-        let recache = |recache| Read { recache, ..LOOK };
-        let won = |worker: &mut Worker, how| read(worker, how).marks[1];
+        let recache = |recache| Read {
+            recache,
+            ..CLAIM_UNTRACKED
+        };
+        let won = |worker: &mut Worker, options| read(worker, options).marks[1];
         set(&mut worker, len, &SET);
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(200)))));
         let expiry = Expiry::at(100);
@@ -178,14 +181,14 @@ fn the_first_to_read_an_item_before_its_time_is_over_wins() {
         assert!(won(&mut worker, recache(Recache::Before(Expiry::at(101)))));
         let marks = [false, false, true, false, false];
         assert_eq!(read(&mut worker, recache(Recache::Always)).marks, marks);
-        assert_eq!(read(&mut worker, LOOK).marks, marks);
+        assert_eq!(read(&mut worker, CLAIM_UNTRACKED).marks, marks);
         set(&mut worker, len, &Write { expiry, ..SET });
         assert!(won(&mut worker, recache(Recache::Always)));
     }
 }
 
 #[test]
-fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
+fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
     let mut worker = worker();
     let claimed = Write {
         claimed: true,
@@ -205,7 +208,7 @@ fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
 }
 
 #[test]
-fn append_to_a_missing_item_creates_it_on_request() {
+fn append_with_vivify_creates_a_missing_item() {
     for len in LENGTHS {
         for mode in [Mode::Append, Mode::Prepend] {
             let mut worker = worker();
@@ -218,14 +221,14 @@ fn append_to_a_missing_item_creates_it_on_request() {
                 ..join
             };
             set(&mut worker, len, &vivify);
-            let seen = read(&mut worker, LOOK);
+            let seen = read(&mut worker, CLAIM_UNTRACKED);
             assert_eq!((seen.value_len, seen.flags, seen.expiry), (len, 7, expiry));
             let later = Write {
                 expiry: Expiry::at(200),
                 ..vivify
             };
             set(&mut worker, 5, &later);
-            let seen = read(&mut worker, LOOK);
+            let seen = read(&mut worker, CLAIM_UNTRACKED);
             assert_eq!((seen.value_len, seen.expiry), (len + 5, expiry));
         }
     }

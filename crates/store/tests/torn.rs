@@ -19,9 +19,9 @@ use store::{
 };
 
 const KEYS: u64 = 4_000;
-const HEAD_LEN: usize = 16;
-const LEAST: u64 = 3 << 20;
-const MOST: u64 = 8 << 20;
+const HEADER_LEN: usize = 16;
+const LIMIT_MIN: u64 = 3 << 20;
+const LIMIT_MAX: u64 = 8 << 20;
 
 struct Random(u64);
 
@@ -49,12 +49,12 @@ fn value(random: &mut Random, key: u64) -> Vec<u8> {
         6..30 => random.next(3_000),
         _ => random.next(200),
     } as usize;
-    let mut value = vec![0; HEAD_LEN + len];
+    let mut value = vec![0; HEADER_LEN + len];
     let seed = random.next(1 << 32);
-    for (at, byte) in value[HEAD_LEN..].iter_mut().enumerate() {
+    for (at, byte) in value[HEADER_LEN..].iter_mut().enumerate() {
         *byte = (seed >> (at % 4 * 8)) as u8 ^ (at / 4) as u8;
     }
-    let sum = checksum(&value[HEAD_LEN..]);
+    let sum = checksum(&value[HEADER_LEN..]);
     value[..4].copy_from_slice(&(key as u32).to_le_bytes());
     value[4..8].copy_from_slice(&(len as u32).to_le_bytes());
     value[8..16].copy_from_slice(&sum.to_le_bytes());
@@ -67,9 +67,9 @@ fn check(key: u64, value: &[u8], how: &str) {
     assert_eq!(u64::from(word(0)), key, "another's value, {how}");
     let sum = u64::from_le_bytes(value[8..16].try_into().unwrap());
     let len = word(4) as usize;
-    assert_eq!(value.len(), HEAD_LEN + len, "{how}");
+    assert_eq!(value.len(), HEADER_LEN + len, "{how}");
     assert_eq!(
-        checksum(&value[HEAD_LEN..]),
+        checksum(&value[HEADER_LEN..]),
         sum,
         "torn, {how}, {len} bytes"
     );
@@ -150,17 +150,17 @@ impl Client {
         let hash = self.worker.hash(&name);
         let pins = self.random.next(20) == 0;
         let touch = (self.random.next(10) == 0).then(|| self.expiry(now_s));
-        let how = Read {
+        let options = Read {
             touch,
             ..Read::default()
         };
-        let shown = self
+        let read_result = self
             .worker
-            .read(&name, hash, now_s, how, |item: &Item<'_>| {
+            .read(&name, hash, now_s, options, |item: &Item<'_>| {
                 let pin = if pins { item.pin() } else { None };
                 Some((bytes(item.value()), pin))
             });
-        if let Ok(Some((value, pin))) = shown {
+        if let Ok(Some((value, pin))) = read_result {
             check(key, &value, "read");
             self.hits += 1;
             self.pins.extend(pin.map(|pin| (key, pin)));
@@ -204,13 +204,13 @@ impl Client {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Rejected> {
-        let asked = Reserve {
+        let request = Reserve {
             value_len: value.len(),
             flags: write.flags,
             expiry: write.expiry,
             whole: false,
         };
-        let mut upload = self.worker.reserve(name, hash, &asked, now_s)?;
+        let mut upload = self.worker.reserve(name, hash, &request, now_s)?;
         let (first, second) = value.split_at(value.len() / 2);
         self.worker.fill(&mut upload, first, now_s)?;
         if self.random.next(10) == 0 {
@@ -224,14 +224,14 @@ impl Client {
 }
 
 /// Minimum number of steps of each client, even if they take longer than the test should.
-const STEPS_LEAST: u64 = 100_000;
+const STEPS_MIN: u64 = 100_000;
 
 #[test]
 fn no_read_returns_foreign_or_torn_bytes() {
     let seconds = std::env::var("CURTAIL_TORN_SECONDS").map_or(2, |text| text.parse().unwrap());
     let store = Store::new(Config {
-        memory_bytes: LEAST,
-        memory_max: MOST,
+        memory_bytes: LIMIT_MIN,
+        memory_max: LIMIT_MAX,
         hash_seed: 5,
         workers: 2,
         ..Config::DEFAULT
@@ -253,11 +253,11 @@ fn no_read_returns_foreign_or_torn_bytes() {
                         now,
                     };
                     // On a busy machine the minimum number of steps may take longer.
-                    let mut left = STEPS_LEAST;
-                    while !done.load(Ordering::Relaxed) || left > 0 {
+                    let mut remaining = STEPS_MIN;
+                    while !done.load(Ordering::Relaxed) || remaining > 0 {
                         (0..100).for_each(|_| client.step());
                         steps.fetch_add(100, Ordering::Relaxed);
-                        left = left.saturating_sub(100);
+                        remaining = remaining.saturating_sub(100);
                     }
                     assert!(client.hits > 1_000 && client.stored > 1_000);
                 })
@@ -269,7 +269,7 @@ fn no_read_returns_foreign_or_torn_bytes() {
             store.run_page_maintenance();
             if random.next(20) == 0 {
                 store
-                    .set_limit(LEAST + random.next(MOST - LEAST + 1))
+                    .set_limit(LIMIT_MIN + random.next(LIMIT_MAX - LIMIT_MIN + 1))
                     .unwrap();
             }
             now.fetch_add(u32::from(random.next(10) == 0), Ordering::Relaxed);

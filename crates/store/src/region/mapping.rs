@@ -185,10 +185,18 @@ mod tests {
         words.iter().for_each(|word| word.store(7, Relaxed));
         let page_words = rustix::param::page_size() / WORD;
         region.discard(1, 3 * page_words + 1).unwrap();
-        assert_eq!(words[page_words - 1].load(Relaxed), 7, "a page only partly in the range was discarded");
+        assert_eq!(
+            words[page_words - 1].load(Relaxed),
+            7,
+            "a page only partly in the range was discarded"
+        );
         assert_eq!(words[page_words].load(Relaxed), 0);
         assert_eq!(words[3 * page_words - 1].load(Relaxed), 0);
-        assert_eq!(words[3 * page_words].load(Relaxed), 7, "a page only partly in the range was discarded");
+        assert_eq!(
+            words[3 * page_words].load(Relaxed),
+            7,
+            "a page only partly in the range was discarded"
+        );
         region.discard(5, 5).unwrap();
         region.discard(0, usize::MAX).unwrap();
         assert_eq!(words[3 * page_words].load(Relaxed), 0);
