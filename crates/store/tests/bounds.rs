@@ -21,6 +21,7 @@ const INCREMENT: Arithmetic = Arithmetic {
     vivify: None,
 };
 
+/// Creates a worker of a new store with this much memory.
 fn worker(memory_bytes: u64) -> Worker {
     Store::new(Config {
         memory_bytes,
@@ -31,6 +32,7 @@ fn worker(memory_bytes: u64) -> Worker {
     .worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`.
 fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     worker
@@ -63,6 +65,8 @@ fn memory_stays_bounded_and_every_set_succeeds_for_any_value_length() {
         } else {
             (seed >> 50) as usize % 2_000
         };
+        // Most values are shorter than 2 kB. About one in a thousand has 700 kB, so it is stored in
+        // pieces.
         let len = if number % 64 == 0 { len } else { len % 2_000 };
         let key = (seed >> 20).to_string();
         assert!(matches!(
@@ -133,6 +137,7 @@ fn a_delayed_flush_invalidates_items_written_before_it_is_due() {
     let mut worker = worker(8 << 20);
     set(&mut worker, b"old", 1, &SET);
     worker.flush(4, NOW_S);
+    // This item is written after the command, but before the flush is due.
     set(&mut worker, b"late", 1, &SET);
     assert!(has_item(&mut worker, b"old", 3));
     assert!(!has_item(&mut worker, b"old", 4));
@@ -192,6 +197,7 @@ fn a_value_of_any_length_flags_and_cas_is_stored_unchanged() {
     assert_eq!(rejected(b"k", 1 << 20), Err(Rejected::TooLarge));
 }
 
+/// Begins an upload of `len` bytes that waits for a peer to send them.
 fn reserve_upload(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Rejected> {
     let request = Reserve {
         value_len: len,
@@ -205,6 +211,7 @@ fn reserve_upload(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload,
 #[test]
 fn unfinished_uploads_hold_at_most_an_eighth_of_memory() {
     let mut worker = worker(8 << 20);
+    // One upload of 900 kB needs almost an eighth of 8 MiB, and two need more.
     let first = reserve_upload(&mut worker, b"first", 900_000).unwrap();
     let second = reserve_upload(&mut worker, b"second", 900_000);
     assert_eq!(second.unwrap_err(), Rejected::HoldLimit);
@@ -285,6 +292,8 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
             .unwrap()
     };
     let held = pin(&mut worker, b"large").unwrap();
+    // A second pin would need credit for as many segments again, and both together are more than an
+    // eighth.
     assert!(pin(&mut worker, b"large").is_none());
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
@@ -294,6 +303,7 @@ fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
     assert_eq!(worker.store().statistics().bytes_pinned, 0);
 }
 
+/// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
     let len = |item: &store::Item<'_>| Some(item.value_len());
@@ -345,6 +355,7 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
     };
     set(&mut worker, b"a", 10, &SET);
     set(&mut worker, b"a", 10, &invalidate);
+    // The third write compares an older CAS, so it makes the item stale.
     let claim = Read {
         claim: true,
         touch: Some(Expiry::at(100)),
@@ -362,6 +373,8 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
         let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, metadata);
         read.unwrap()
     };
+    // While no pin is available, the read returns nothing and changes nothing. So the next read
+    // still wins, and sees the old expiry.
     let pins = pin_until_bound(&mut worker);
     assert_eq!(read(&mut worker), None);
     drop(pins);
@@ -398,6 +411,7 @@ fn full_store_without_eviction(memory_bytes: u64) -> (Worker, u32) {
     (worker, count.unwrap())
 }
 
+/// Stores a value of `len` bytes. Returns whether it was stored.
 fn try_set(worker: &mut Worker, key: &[u8], len: usize) -> bool {
     let value = vec![b'x'; len];
     let put = worker.put(key, worker.hash(key), &value, &SET, NOW_S);
@@ -416,6 +430,8 @@ fn without_eviction_no_item_is_lost_and_memory_of_deleted_items_is_reused() {
             deleted += 1;
         }
         worker.quiescent();
+        // The deleted items are spread over all segments. Evacuation must copy the remaining items
+        // together to gain memory for half as many new items.
         let expected = deleted / 2;
         let mut stored = 0;
         for number in 0..expected {
@@ -497,6 +513,8 @@ fn a_worker_that_is_not_quiescent_does_not_increase_evacuation() {
         set(&mut worker, &number.to_be_bytes(), 50, &SET);
         worker.quiescent();
     }
+    // This read sets `other` online. It is not quiescent afterwards, so no evacuated segment
+    // becomes free. Writers must not evacuate more and more segments because of that.
     has_item(&mut other, b"anything", NOW_S);
     let before = worker.store().statistics();
     let mut written = 0;
@@ -510,6 +528,7 @@ fn a_worker_that_is_not_quiescent_does_not_increase_evacuation() {
     }
     let after = worker.store().statistics();
     let evacuated = after.evacuated - before.evacuated;
+    // An item of 50 bytes takes less than 80 bytes with its key and header.
     let needed = written * 80 / after.segment_bytes;
     assert!(
         evacuated < 3 * needed + 20,

@@ -34,6 +34,7 @@ fn worker(memory_bytes: u64) -> Worker {
     .worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`.
 fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     worker
@@ -41,12 +42,14 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
         .unwrap()
 }
 
+/// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
     let len = |item: &store::Item<'_>| Some(item.value_len());
     worker.read(key, hash, NOW_S, Read::default(), len).ok()?
 }
 
+/// Two threads increment one counter 20 000 times each.
 #[test]
 fn concurrent_increments_are_all_counted() {
     let mut worker = worker(8 << 20);

@@ -1,5 +1,6 @@
 //! The store selects the eviction policy that suits the requests, and its statistics describe the
-//! evicted items.
+//! evicted items. Of the four policies, `frequent` and `returning` suit a popularity that is
+//! stable, `recent` and `clock` one that changes.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -87,6 +88,7 @@ fn skewed(turn: u64, below: u64) -> u64 {
 fn the_policy_changes_when_popularity_begins_to_move() {
     let mut client = Client::new(true);
     assert_eq!(client.eviction_policy(), "frequent");
+    // Stable popularity: the low numbers of 300 000 records are always the popular ones.
     for turn in 0..1_000_000 {
         client.request(match turn % 2 {
             0 => (300_000.0 * unit(turn).powi(3)) as u64,
@@ -99,6 +101,7 @@ fn the_policy_changes_when_popularity_begins_to_move() {
         ["frequent", "returning"].contains(&eviction_policy),
         "{eviction_policy}"
     );
+    // Moving popularity: a new record becomes the most popular one every second turn.
     for turn in 0..1_000_000 {
         if turn == 500_000 {
             client.hits = 0;
@@ -159,6 +162,7 @@ fn without_eviction_no_policy_is_simulated() {
     }
     let statistics = client.worker.store().statistics();
     assert_eq!((statistics.items, statistics.policy_changes), (40_000, 0));
+    // The miniatures have a single slot.
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }
 
@@ -168,12 +172,15 @@ fn without_eviction_no_policy_is_simulated() {
 #[test]
 fn requested_items_stay_when_memory_turns_over_within_a_second() {
     let mut client = Client::new(true);
+    // All requests are in the same second.
     client.requests_per_second = u64::MAX;
     let mut hits = 0;
     for turn in 0..1_000_000_u64 {
         // Of every three new items, two are requested once and one twice. About 60 000 of them fit
         // into the store.
         client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        // Every tenth request is followed by one for a popular item. Only these requests are
+        // counted.
         if turn % 10 == 0 {
             let before = client.hits;
             client.request(turn / 10 % 2_000);

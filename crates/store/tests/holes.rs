@@ -39,6 +39,8 @@ fn upload(
     Ok(upload)
 }
 
+/// Stores a value whose bytes are all equal to the last byte of the key. Then makes the worker
+/// quiescent, so that holes become ready. Returns whether the value was stored.
 fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -> bool {
     let key = key.as_bytes();
     let value = vec![key.last().copied().unwrap_or_default(); len];
@@ -90,6 +92,8 @@ fn a_pinned_hole_is_not_filled() {
     let hash = worker.hash(b"a");
     let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
     let pin = pin.unwrap().flatten().unwrap();
+    // The first overwrite makes the pinned block a hole, and the others look for holes of its
+    // length.
     for _ in 0..100 {
         for key in ["a", "b", "c"] {
             assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));
@@ -121,6 +125,8 @@ fn slow_uploads_do_not_fill_holes() {
             );
         }
     }
+    // The overwrites have left holes of this length in many segments. If the uploads filled them,
+    // almost every upload would hold a different segment.
     for number in 0..300 {
         let key = format!("{}", number * 30);
         unfinished.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
@@ -135,6 +141,7 @@ fn slow_uploads_do_not_fill_holes() {
 #[test]
 fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
     let mut worker = worker(8 << 20, false);
+    // Stores items until one is rejected. Returns the number of stored items.
     let fill = |worker: &mut Worker, name: &str, now_s: u32| {
         (0..40_000)
             .take_while(|number| {
@@ -143,6 +150,7 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
             })
             .count()
     };
+    // Overwrites some of the counters.
     let counters = |worker: &mut Worker, of: std::ops::Range<u32>, now_s: u32| {
         for number in of {
             let key = format!("counter{number}");
@@ -163,6 +171,7 @@ fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
     for now_s in (2..1000).step_by(40) {
         counters(&mut worker, 0..1000, now_s);
     }
+    // All items written first have expired, so most of the memory is available again.
     let stored = fill(&mut worker, "second", 1000);
     assert!(
         stored > 30_000,
@@ -176,6 +185,7 @@ fn an_upload_dropped_in_a_hole_changes_no_item() {
     let mut worker = worker(8 << 20, true);
     for turn in 0..20_000 {
         let key = format!("{}", turn % 100);
+        // The bytes of this upload are available (`whole`), so it may be written into a hole.
         drop(upload(&mut worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
         assert!(set(&mut worker, &key, 100, Expiry::NEVER, 1));
         let hash = worker.hash(key.as_bytes());

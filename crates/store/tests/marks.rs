@@ -20,7 +20,7 @@ const INVALIDATE: ItemMark = ItemMark {
     expiry: None,
 };
 
-/// Lengths of values: a short one, a long one, and one that is stored in pieces.
+/// Lengths of values: one that is stored in a single block, one in a few pieces, and one in many.
 const LENGTHS: [usize; 3] = [10, 20_000, 600_000];
 
 fn worker() -> Worker {
@@ -32,12 +32,14 @@ fn worker() -> Worker {
     Store::new(config).unwrap().worker()
 }
 
+/// Writes a value that consists of `len` times the byte `x`.
 fn put(worker: &mut Worker, len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     let put = worker.put(b"key", worker.hash(b"key"), &value, write, NOW_S);
     put.unwrap()
 }
 
+/// Writes a value as [`put`] does, which must succeed. Returns the CAS.
 fn set(worker: &mut Worker, len: usize, write: &Write) -> u64 {
     match put(worker, len, write) {
         Published::Stored { cas, .. } => cas,
@@ -56,7 +58,7 @@ struct ItemView {
     flags: u32,
     cas: u64,
     expiry: Expiry,
-    /// Stale, won, claimed, fetched, key in base64.
+    /// The flags stale, won, claimed, fetched and key in base64, in this order.
     marks: [bool; 5],
 }
 
@@ -81,6 +83,7 @@ fn read(worker: &mut Worker, options: Read) -> ItemView {
     read_result.unwrap().unwrap()
 }
 
+/// A read that claims a stale item, and does not record the access.
 const CLAIM_UNTRACKED: Read = Read {
     touch: None,
     claim: true,
@@ -106,6 +109,7 @@ fn marking_stale_changes_nothing_else() {
             compare,
             ..INVALIDATE
         };
+        // A mark with another CAS fails.
         assert_eq!(mark(&mut worker, &compared(other)), MarkOutcome::Exists);
         assert_eq!(mark(&mut worker, &compared(Some(cas))), MarkOutcome::Done);
         let stale = read(&mut worker, CLAIM_UNTRACKED);
@@ -118,6 +122,7 @@ fn marking_stale_changes_nothing_else() {
             marks: [true, true, false, false, true],
         };
         assert_eq!(stale, expected);
+        // The first read has won, so the second one only sees that the item is claimed.
         assert_eq!(
             read(&mut worker, CLAIM_UNTRACKED).marks,
             [true, false, true, false, true]
@@ -173,12 +178,14 @@ fn the_first_read_that_claims_an_item_before_its_expiry_wins() {
             ..CLAIM_UNTRACKED
         };
         let won = |worker: &mut Worker, options| read(worker, options).marks[1];
+        // An item that never expires is not claimed before a given second.
         set(&mut worker, len, &SET);
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(200)))));
         let expiry = Expiry::at(100);
         set(&mut worker, len, &Write { expiry, ..SET });
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(100)))));
         assert!(won(&mut worker, recache(Recache::Before(Expiry::at(101)))));
+        // Later reads do not win, because the item is claimed.
         let marks = [false, false, true, false, false];
         assert_eq!(read(&mut worker, recache(Recache::Always)).marks, marks);
         assert_eq!(read(&mut worker, CLAIM_UNTRACKED).marks, marks);
@@ -194,8 +201,8 @@ fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
         claimed: true,
         ..SET
     };
-    let first_second = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
-    assert!(matches!(first_second, Ok(Published::Stored { .. })));
+    let put = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
+    assert!(matches!(put, Ok(Published::Stored { .. })));
     // The item is read after every write of another item, so evacuation copies it and does not
     // evict it.
     for number in 0..100_000_u32 {
@@ -223,6 +230,7 @@ fn append_with_vivify_creates_a_missing_item() {
             set(&mut worker, len, &vivify);
             let seen = read(&mut worker, CLAIM_UNTRACKED);
             assert_eq!((seen.value_len, seen.flags, seen.expiry), (len, 7, expiry));
+            // The item exists now, so the value is joined, and the expiry of this write is ignored.
             let later = Write {
                 expiry: Expiry::at(200),
                 ..vivify

@@ -18,11 +18,16 @@ use store::{
     Write,
 };
 
+/// Number of keys that the clients use.
 const KEYS: u64 = 4_000;
+/// Length of the header with which every value begins, in bytes: see [`value`].
 const HEADER_LEN: usize = 16;
+/// Minimum memory limit, in bytes.
 const LIMIT_MIN: u64 = 3 << 20;
+/// Maximum memory limit, in bytes.
 const LIMIT_MAX: u64 = 8 << 20;
 
+/// A pseudo-random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -35,6 +40,7 @@ impl Random {
     }
 }
 
+/// The FNV-1a hash of the bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     let fold = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)
@@ -64,7 +70,7 @@ fn value(random: &mut Random, key: u64) -> Vec<u8> {
 /// Panics unless the value is complete and belongs to this key. `how` says how it was read.
 fn check(key: u64, value: &[u8], how: &str) {
     let word = |from: usize| u32::from_le_bytes(value[from..from + 4].try_into().unwrap());
-    assert_eq!(u64::from(word(0)), key, "another's value, {how}");
+    assert_eq!(u64::from(word(0)), key, "the value of another key, {how}");
     let sum = u64::from_le_bytes(value[8..16].try_into().unwrap());
     let len = word(4) as usize;
     assert_eq!(value.len(), HEADER_LEN + len, "{how}");
@@ -84,15 +90,20 @@ fn bytes<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 struct Client {
     worker: Worker,
     random: Random,
+    /// The pinned values, oldest first, with their keys.
     pins: Vec<(u64, Pin)>,
+    /// Number of values stored.
     stored: u64,
+    /// Number of reads that found an item.
     hits: u64,
+    /// The current second of simulated time, which the main thread advances.
     now: Arc<AtomicU32>,
 }
 
 impl Client {
-    /// Performs a random operation.
+    /// Performs a random operation on a random key.
     fn step(&mut self) {
+        // Low keys are more frequent.
         let key = self.random.next(KEYS).min(self.random.next(KEYS));
         let now_s = self.now.load(Ordering::Relaxed);
         match self.random.next(1000) {

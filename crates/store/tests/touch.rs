@@ -19,6 +19,7 @@ fn worker(memory_bytes: u64, evicts: bool) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`. Returns the CAS.
 fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
     let value = vec![b'x'; len];
     let key = key.as_bytes();
@@ -39,6 +40,7 @@ struct ItemView {
     last_access_s: u32,
 }
 
+/// Reads an item, and sets its expiry if `touch` is given.
 fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<ItemView> {
     let options = Read {
         touch,
@@ -163,6 +165,7 @@ fn a_deferred_touch_does_not_change_the_item() {
             NOW_S,
         )
     };
+    // Store items until a write is deferred, because no memory is free.
     let count = (0..100_000).find(|&number| put(&mut worker, number).is_err());
     let count = count.unwrap();
     assert_eq!(put(&mut worker, count), Err(Rejected::Deferred));
@@ -187,6 +190,7 @@ fn a_deferred_touch_does_not_change_the_item() {
 #[test]
 fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
     let mut worker = worker(8 << 20, true);
+    // The expiry of the present item (0: never), and that of the invalidating write.
     for (present, wanted) in [(9, None), (0, Some(5)), (9, Some(5))] {
         let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
         let present = at((present > 0).then_some(present));
@@ -209,6 +213,7 @@ fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
             },
         );
         assert!(newer > cas);
+        // This write compares an older CAS, so its item becomes stale.
         let stale = Write {
             compare: Some(cas),
             invalidate: true,
