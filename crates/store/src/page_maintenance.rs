@@ -75,7 +75,7 @@ impl PageMaintenance {
             return PageStep::Discarded;
         }
         if self.current.is_none() {
-            self.current = self.next();
+            self.current = self.take_next_segment();
         }
         if let Some(mut operation) = self.current.take() {
             let log = &self.store.log;
@@ -102,7 +102,7 @@ impl PageMaintenance {
 
     /// Takes the next segment to be populated: preferably one that was discarded earlier, otherwise
     /// one that was never used.
-    fn next(&self) -> Option<PageOperation> {
+    fn take_next_segment(&self) -> Option<PageOperation> {
         let log = &self.store.log;
         let operation = |number, was_discarded| PageOperation {
             number,

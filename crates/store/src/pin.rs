@@ -37,7 +37,7 @@ impl Pin {
 
     /// Pins the value of an item as [`Pin::take`] does, but ignores the bound of held segments. For
     /// a pin that the worker drops before its operation ends.
-    pub(crate) fn force(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
+    pub(crate) fn take_unbounded(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
         Self::hold(
             store,
             blocks_of(location, block),

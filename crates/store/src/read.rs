@@ -90,7 +90,7 @@ impl Worker {
     ) -> Result<Option<R>, Miss> {
         self.ensure_online();
         let Some(entry) = self.find(key, hash) else {
-            self.miss(hash, now_s, options);
+            self.sample_miss(hash, now_s, options);
             return Err(Miss::Absent);
         };
         let location = entry.location();
@@ -99,7 +99,7 @@ impl Worker {
             // Of several concurrent readers only one unlinks the item and reports why. The others
             // report that the item is absent.
             let is_first = self.unlink_expired(hash.0, location, now_s);
-            self.miss(hash, now_s, options);
+            self.sample_miss(hash, now_s, options);
             return Err(if is_first { miss } else { Miss::Absent });
         }
         let access = block.access();
@@ -156,12 +156,12 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 return Err(miss);
             }
-            let unstorable = options
+            let unstorable_expiry = options
                 .touch
                 .filter(|&expiry| !block.can_hold_expiry(expiry));
             // If the new expiry is already past, the item is unlinked, so it need not be moved.
-            let unstorable = unstorable.filter(|expiry| !expiry.is_past(now_s));
-            let Some(expiry) = unstorable.filter(|_| has_memory) else {
+            let unstorable_expiry = unstorable_expiry.filter(|expiry| !expiry.is_past(now_s));
+            let Some(expiry) = unstorable_expiry.filter(|_| has_memory) else {
                 break (writer, found);
             };
             drop(writer);
@@ -308,7 +308,7 @@ impl Worker {
     }
 
     /// Passes a miss to the miniatures, unless the read is untracked.
-    fn miss(&self, hash: KeyHash, now_s: u32, options: Read) {
+    fn sample_miss(&self, hash: KeyHash, now_s: u32, options: Read) {
         if !options.untracked {
             self.sample(hash, now_s, || SampledAccess::Missed);
         }

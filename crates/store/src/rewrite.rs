@@ -126,7 +126,7 @@ pub(crate) enum Rewritten<T> {
 
 impl<T> Rewritten<T> {
     /// The result if memory for the new value was rejected.
-    fn without_memory(rejected: Rejected) -> Self {
+    fn from_rejection(rejected: Rejected) -> Self {
         match rejected {
             Rejected::Deferred => Self::Deferred,
             Rejected::TooLarge | Rejected::NoMemory | Rejected::HoldLimit => Self::NoSpace,
@@ -200,7 +200,7 @@ impl Worker {
             if attempt == 1 {
                 guard = match self.begin_rewrite(hash) {
                     Ok(guard) => Some(guard),
-                    Err(rejected) => return Rewritten::without_memory(rejected),
+                    Err(rejected) => return Rewritten::from_rejection(rejected),
                 };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
@@ -212,7 +212,7 @@ impl Worker {
             };
             let upload = match self.build_value(key, hash, &found, &new_value, change, now_s) {
                 Ok(upload) => upload,
-                Err(rejected) => return Rewritten::without_memory(rejected),
+                Err(rejected) => return Rewritten::from_rejection(rejected),
             };
             let item = upload.new_item();
             let allocation = match upload.block_ref() {
@@ -225,14 +225,16 @@ impl Worker {
                         now_s,
                     ) {
                         Ok(allocation) => Some(allocation),
-                        Err(rejected) => return Rewritten::without_memory(rejected),
+                        Err(rejected) => return Rewritten::from_rejection(rejected),
                     }
                 }
             };
             let draft =
                 allocation.map(|(allocation, fields)| self.draft(allocation, &fields, &item));
             let draft = draft.as_ref();
-            if let Some(cas) = self.swap(&found, &upload, draft, guard.as_ref(), change, now_s) {
+            if let Some(cas) =
+                self.replace_if_current(&found, &upload, draft, guard.as_ref(), change, now_s)
+            {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
@@ -266,7 +268,7 @@ impl Worker {
         self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
-            pin: Pin::force(&self.store, location, block),
+            pin: Pin::take_unbounded(&self.store, location, block),
             value_len: block.value_len(),
             flags: block.flags(),
             cas: block.cas(),
@@ -327,7 +329,7 @@ impl Worker {
     /// Replaces the item by the new one, if the snapshot is still current. `draft` is the head
     /// block of a new value in pieces; any other value is in the block of `new`. Returns the new
     /// CAS, or `None` if the item was not replaced, so that the rewrite has to be repeated.
-    fn swap(
+    fn replace_if_current(
         &self,
         found: &Snapshot,
         new: &Upload,

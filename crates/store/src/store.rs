@@ -190,13 +190,13 @@ impl Store {
     pub fn set_limit(&self, bytes: u64) -> Result<(), ConfigError> {
         self.config.check_limit(bytes)?;
         self.limit.store(bytes, Ordering::Relaxed);
-        self.balance();
+        self.update_segment_limit();
         Ok(())
     }
 
     /// Computes the number of segments again, after the size of the index or the memory limit has
     /// changed: the segments get the memory that the other parts do not use.
-    pub(crate) fn balance(&self) {
+    pub(crate) fn update_segment_limit(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
         self.log

@@ -398,7 +398,7 @@ impl Worker {
         if let ResizeStep::Resized(bytes) = step
             && bytes.is_multiple_of(u64::from(self.store.log.heap.segment_size()))
         {
-            self.store.balance();
+            self.store.update_segment_limit();
         }
     }
 }

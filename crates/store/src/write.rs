@@ -258,13 +258,13 @@ impl Worker {
             Some(built) => self.try_insert(&item, &built, None, write, now_s),
             None => Err(NotInserted::Unfit),
         };
-        self.inserted_or_built(inserted, &item, write, now_s)
+        self.rebuild_if_unfit(inserted, &item, write, now_s)
     }
 
     /// Converts the result of [`Worker::try_insert`]. If its block was unfit, builds another block
     /// for the item and inserts that one.
     #[inline]
-    fn inserted_or_built(
+    fn rebuild_if_unfit(
         &mut self,
         inserted: Result<Published, NotInserted>,
         item: &NewItem<'_>,
@@ -326,7 +326,7 @@ impl Worker {
         let len = fields.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
-            return self.put_long(key, hash, value, write, now_s).map(Ok);
+            return self.put_as_upload(key, hash, value, write, now_s).map(Ok);
         }
         self.assist_evacuation(len, now_s);
         // Prefetch the present item, if any, so that it is cached when the new one is linked.
@@ -355,13 +355,13 @@ impl Worker {
         let candidate = candidate.filter(|present| present.block_ref.block.key() == key);
         let inserted = self.try_insert(&item, &draft.block_ref, candidate, write, now_s);
         drop(draft);
-        Ok(self.inserted_or_built(inserted, &item, write, now_s))
+        Ok(self.rebuild_if_unfit(inserted, &item, write, now_s))
     }
 
     /// Makes one attempt of [`Worker::put`] for a value that has to be stored in pieces, or that is
     /// appended or prepended. Builds the value as an upload.
     #[cold]
-    fn put_long(
+    fn put_as_upload(
         &mut self,
         key: &[u8],
         hash: KeyHash,
@@ -510,7 +510,7 @@ impl Worker {
             access: NewAccess::New,
         };
         let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
-            if differs(write.compare, found.cas) {
+            if cas_differs(write.compare, found.cas) {
                 return Err(Published::Exists);
             }
             Ok(NewValue::Joined {
@@ -568,7 +568,7 @@ impl Worker {
 
 /// Whether a CAS to compare is given and differs from the present one. A given CAS of zero means
 /// that none is given, as in memcached.
-fn differs(compare: Option<u64>, present: u64) -> bool {
+fn cas_differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
@@ -580,7 +580,7 @@ fn apply_arithmetic(
     if found.value_len == 0 {
         return Err(ArithmeticOutcome::NotNumeric);
     }
-    if differs(arithmetic.compare, found.cas) {
+    if cas_differs(arithmetic.compare, found.cas) {
         return Err(ArithmeticOutcome::Exists);
     }
     // The first slice of the value contains all digits, even of a value in pieces, because a piece
