@@ -21,8 +21,8 @@
 //! microsecond, and a worker passes at most
 //! [`SAMPLES_PER_SECOND`](crate::limits::SAMPLES_PER_SECOND) requests of each key to the
 //! miniatures. The first request after a flush costs some tens of microseconds, because it clears
-//! all miniatures. One lock protects them: a worker that finds it taken does not wait, and its
-//! request is not simulated. No key is watched before the memory is half full.
+//! all miniatures. One lock protects the miniatures. A worker that finds the lock taken does not
+//! wait, and its request is not simulated. No key is watched before the memory is half full.
 
 mod directory;
 mod queues;

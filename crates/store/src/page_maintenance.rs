@@ -13,8 +13,8 @@
 //! ```
 //!
 //! To *repopulate* is to populate a segment that was discarded earlier. No worker uses it until all
-//! its pages are populated. A segment that was never used before may be used at any time; its first
-//! user then populates the missing pages by touching them.
+//! its pages are populated. A segment that was never used before may be used at any time, even
+//! before it is populated. Its first user then makes each page resident by touching it.
 
 use crate::heap::Number;
 use crate::limits::POPULATE_BYTES;
@@ -89,6 +89,7 @@ impl PageMaintenance {
             }
             return PageStep::Populated;
         }
+        // Number of bytes behind the buckets in use, into which the index will grow next.
         let ahead_bytes = 2 * self.store.log.heap.segment_size() as usize;
         match self
             .store
@@ -123,8 +124,8 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // The segment can be used although it is populated only in part: each other page becomes
-        // resident on its first touch.
+        // The segment can be used although it is populated only in part, because each other page
+        // becomes resident on its first touch.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

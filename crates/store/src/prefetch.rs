@@ -13,8 +13,8 @@ pub(crate) fn line(at: *const u8) {
     let _ = at;
 }
 
-/// Prefetches the cache line at an address for a write that follows soon: the line is fetched in an
-/// exclusive state, so other cores lose their copies. Does nothing on processors without the
+/// Prefetches the cache line at an address for a write that follows soon. The line is fetched in an
+/// exclusive state, so other cores lose their copies of it. Does nothing on processors without the
 /// instruction.
 #[inline]
 pub(crate) fn line_to_write(at: *const u8) {

@@ -279,8 +279,8 @@ impl Worker {
             self.add_live(&draft.block_ref);
             writer.replace(&found, draft.block_ref.location, found.entry().frequency());
             // Unlike the block of an overwritten item, the old block is neither marked dead nor
-            // remembered as a hole: readers that found it before still use it as the block of a
-            // live item.
+            // remembered as a hole, because readers that found it before still use it as the block
+            // of a live item.
             self.sub_live(&old);
         }
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) struct Holds {
 pub(crate) struct Credit(u32);
 
 impl Credit {
-    /// A credit of no segments. A holder with this credit ignores the bound: each segment is
+    /// A credit of no segments. A holder with this credit ignores the bound, and each segment is
     /// counted when it is held.
     pub(crate) fn none() -> Self {
         Self(0)

@@ -59,8 +59,9 @@ struct CounterSets {
 }
 
 impl CounterSets {
-    /// The sum of a counter over all workers, including dropped ones. `LiveBytes` may wrap below
-    /// zero in one set; the wrapping sum is nevertheless correct.
+    /// The sum of a counter over all workers, including dropped ones. One worker may subtract live
+    /// bytes that another has added, so its `LiveBytes` may wrap below zero. The wrapping sum is
+    /// correct nevertheless.
     fn sum(&self, counter: Counter) -> u64 {
         let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.dropped]);
         counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
@@ -195,7 +196,7 @@ impl Store {
     }
 
     /// Computes the number of segments again, after the size of the index or the memory limit has
-    /// changed: the segments get the memory that the other parts do not use.
+    /// changed. The segments get all memory below the limit that the other parts do not use.
     pub(crate) fn update_segment_limit(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();

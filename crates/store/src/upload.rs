@@ -109,8 +109,8 @@ impl Worker {
         self.reserve_for(key, hash, request, None, now_s)
     }
 
-    /// Does the work of [`Worker::reserve`]. `cas` is the CAS of the item if it is known already;
-    /// the block then gets a layout that can hold it.
+    /// Does the work of [`Worker::reserve`]. `cas` is the CAS of the item, if it is known already.
+    /// The block gets a layout that can hold this CAS.
     pub(crate) fn reserve_for(
         &mut self,
         key: &[u8],
@@ -375,7 +375,8 @@ impl Upload {
             UploadMemory::Pieces {
                 bytes_before_last, ..
             } => {
-                // SAFETY: as above.
+                // SAFETY: the piece was allocated for this upload and no item refers to it, so no
+                // other thread accesses its bytes; the slice borrows the upload exclusively.
                 (unsafe { block.piece_mut() }, *bytes_before_last)
             }
         };
@@ -459,8 +460,8 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// Releases the segments. Blocks that the index refers to by now stay; evacuation drops the
-    /// others.
+    /// Releases the segments. A published upload may have blocks that belong to an item now. Its
+    /// other blocks are dropped when their segment is evacuated.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

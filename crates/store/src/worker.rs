@@ -38,6 +38,7 @@ pub struct KeyHash(pub(crate) u64, pub(crate) Position);
 pub(crate) struct Lease(Arc<Store>);
 
 impl Lease {
+    /// The store itself, to compare it with another one.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.0
     }
@@ -55,8 +56,8 @@ impl Deref for Lease {
 ///
 /// A worker is *online* while its thread may use items, and *offline* while the thread sleeps. An
 /// online worker has to declare regularly that it is [quiescent](Worker::quiescent), which means
-/// that it uses no items at that moment: memory is reused only after every online worker has done
-/// so. Every operation on items sets an offline worker online.
+/// that it uses no items at that moment. Until every online worker has done so, memory of removed
+/// items is not reused. Every operation on items sets an offline worker online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
     /// The reference to the store that the worker's uploads clone: see [`Lease`].
@@ -161,6 +162,7 @@ impl Worker {
         }
     }
 
+    /// Passes a request of a watched key to the miniatures.
     #[cold]
     fn sample_watched(&self, hash: u64, now_s: u32, access: SampledAccess) {
         let log = &self.store.log;

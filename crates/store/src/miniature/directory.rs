@@ -81,7 +81,7 @@ impl Directory {
 
     /// The bucket of a hash.
     fn bucket(&self, hash: u64) -> usize {
-        // Use the low bits: the high bits of the hash are 0 for every watched key.
+        // Use the low bits, because the high bits of the hash are 0 for every watched key.
         (hash as u32) as usize % self.first.len()
     }
 

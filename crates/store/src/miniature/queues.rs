@@ -33,6 +33,7 @@ const QUEUED: [Queued; 4] = [Queued::Absent, Queued::Small, Queued::Main, Queued
 struct State(u8);
 
 impl State {
+    /// The state of a slot in no queue.
     const ABSENT: Self = Self(Queued::Absent as u8);
 
     fn new(queued: Queued, frequency: u8) -> Self {
@@ -62,7 +63,7 @@ fn first_queue(policy: usize) -> Queued {
 }
 
 /// Returns the state of an item after its insertion into a cache. `before` is its state in that
-/// cache before: an item that has a ghost goes to the main part.
+/// cache before the insertion. An item that has a ghost there goes to the main part.
 fn inserted_state(policy: usize, before: State) -> State {
     match before.queued() {
         Queued::Ghost => State::new(Queued::Main, 0),
@@ -70,12 +71,16 @@ fn inserted_state(policy: usize, before: State) -> State {
     }
 }
 
-/// A FIFO queue from which any slot can be removed.
+/// A FIFO queue from which any slot can be removed. Its links are in [`Queues`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Queue {
+    /// The slot that was added last. `NONE` if the queue is empty.
     newest: Slot,
+    /// The slot that was added first. `NONE` if the queue is empty.
     oldest: Slot,
+    /// Number of slots in the queue.
     len: u32,
+    /// Sum of the item lengths of these slots, in bytes.
     bytes: u64,
 }
 
@@ -224,6 +229,8 @@ impl Queues {
             if small.bytes + main.bytes <= capacity.bytes {
                 return;
             }
+            // The cache holds too many bytes. Take the oldest item of the small part if that part
+            // exceeds its share, otherwise the oldest item of the main part.
             let small_exceeds_share =
                 small.bytes * 1000 > capacity.bytes * eviction_policy.small_thousandths;
             let slot = match (small.len > 0 && small_exceeds_share) || main.len == 0 {
@@ -231,6 +238,8 @@ impl Queues {
                 false => main.oldest,
             };
             let state = self.unlink(directory, policy, slot);
+            // The item is kept in the main part if it was requested (its frequency is not 0). The
+            // other items are evicted; those of the small part leave a ghost.
             let decremented = state.frequency().checked_sub(1);
             let next = match (state.queued(), decremented) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,

@@ -35,8 +35,11 @@ pub(crate) enum SampledAccess {
 /// A request of a watched key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
+    /// The hash of the key.
     pub(crate) hash: u64,
+    /// The request and its result.
     pub(crate) access: SampledAccess,
+    /// The second of the request.
     pub(crate) now_s: u32,
 }
 
@@ -90,8 +93,8 @@ impl Simulation {
         (slots as u64 + 1) * (directory::SLOT_BYTES + queues::SLOT_BYTES)
     }
 
-    /// The bound of the hashes of watched keys: a key is watched if its hash is below this number.
-    /// 0: no key is watched.
+    /// The threshold of the hashes. A key is watched if its hash is less than this number. 0: no
+    /// key is watched.
     pub(super) fn threshold(&self) -> u64 {
         match self.watched_bits {
             u64::BITS => 0,
@@ -143,6 +146,8 @@ impl Simulation {
             }
             SampledAccess::Hit(traits) => {
                 self.simulate_read(observation, slot);
+                // The item has no slot if it was stored before its key was watched, or if all
+                // caches have evicted it.
                 if let Some(slot) = slot.or_else(|| self.assign_slot(observation, traits)) {
                     self.directory.set_missed(slot, false);
                     self.insert_where_missing(slot, traits, capacity);
@@ -224,12 +229,14 @@ impl Simulation {
     ) {
         match slot {
             Some(slot) if self.directory.set_missed(slot, false) => {
-                // The client read the item, missed, and now writes it. A cache that contains the
-                // item would have answered that read, and this write would not have been sent. So
-                // the write only inserts the item into the caches that do not contain it.
+                // The last read of the item missed in the store, and the client now writes the item
+                // because of that miss. A cache that contains the item would have answered the
+                // read, so the client would not have sent this write. Therefore the write only
+                // inserts the item into the caches that do not contain it.
                 self.insert_where_missing(slot, traits, capacity);
             }
             Some(slot) => {
+                // The client overwrites the item without having missed it.
                 self.queues.overwrite(&mut self.directory, slot, traits);
                 self.enforce_limits(slot, capacity);
             }

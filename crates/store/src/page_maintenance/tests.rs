@@ -33,6 +33,8 @@ fn steps(maintenance: &mut PageMaintenance) -> u64 {
 
 #[test]
 fn a_step_populates_a_bounded_number_of_bytes() {
+    // In a store of 4 GiB a segment has 2 MiB. Maintenance populates twice the reserve of segments,
+    // the index, and 4 MiB into which the index can grow.
     let step_bytes = u64::from(POPULATE_BYTES);
     let worker = worker(4 << 30);
     let store = worker.store();

@@ -16,6 +16,7 @@ use crate::write::{Mode, Published, Write};
 use shuttle::thread;
 
 const NOW_S: u32 = 1;
+/// Number of interleavings that each model runs.
 const ROUNDS: usize = 300;
 /// Maximum number of preemptions per run (Burckhardt et al., ASPLOS 2010). A reader can see reused
 /// memory only if the writers make many steps while the reader makes none. A scheduler that chooses

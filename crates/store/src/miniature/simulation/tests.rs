@@ -114,7 +114,8 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 #[test]
 fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
-    // Returns whether every cache has had a hit so far: a score is 0 until the first hit.
+    // Simulates a request. Then returns whether every cache has had a hit so far, because a score
+    // is 0 until the first hit.
     let all_hit = |simulation: &mut Simulation, access, now_s, flushes| {
         let context = SampleContext { flushes, ..CONTEXT };
         let hash = 7;
@@ -154,7 +155,8 @@ fn expired_and_flushed_items_do_not_hit() {
 #[test]
 fn deleted_items_do_not_hit_and_touched_items_do() {
     let mut simulation = simulation(512);
-    // Returns whether the access was a hit in every cache: a hit raises the score.
+    // Simulates a request. Returns whether it was a hit in every cache, because a hit raises the
+    // score of the cache.
     let mut all_hit = |access, now_s| {
         let before = simulation.scores;
         observe(&mut simulation, 7, access, now_s);
