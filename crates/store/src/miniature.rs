@@ -41,7 +41,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A key is watched if its hash is below this number. 0: no key is watched. Every request reads the
-/// number, so it has a cache line of its own, which no writes to neighbouring fields invalidate.
+/// number. It has a cache line of its own, so that writes to other fields do not evict it from the
+/// caches of the readers.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Threshold(AtomicU64);
@@ -94,6 +95,7 @@ impl Miniatures {
         }
     }
 
+    /// Chooses the sampling rate, and starts watching keys at this rate.
     #[cold]
     fn start_watching(&self, items: u64) {
         let mut simulation = self
@@ -105,7 +107,7 @@ impl Miniatures {
             return;
         }
         // A watched key needs a slot if it is an item or a ghost in at least one of the four
-        // caches. Reckon with three such keys for each item of the store.
+        // caches. Assume three such keys for each item of the store.
         let keys_per_slot = 3 * items / self.slots as u64;
         simulation.watch_one_in(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold

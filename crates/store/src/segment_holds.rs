@@ -47,10 +47,12 @@ impl Holds {
         self.segments.load(Ordering::Relaxed)
     }
 
+    /// Counts the bytes of a value that is pinned now.
     pub(crate) fn pin_bytes(&self, bytes: u64) {
         self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Subtracts the bytes of a value whose pin is dropped.
     pub(crate) fn unpin_bytes(&self, bytes: u64) {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -120,7 +122,7 @@ mod tests {
     fn a_request_above_the_limit_is_granted_to_one_holder_at_a_time() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
-        let hold_now_and_then = || {
+        let request_and_return = || {
             for _ in 0..200_000 {
                 // Nine of 64 segments are above the bound of eight, so the request is granted only
                 // if no other thread has credit.
@@ -133,7 +135,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(hold_now_and_then);
+                scope.spawn(request_and_return);
             }
         });
     }

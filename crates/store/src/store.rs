@@ -162,6 +162,7 @@ impl Store {
         hot
     }
 
+    /// Locks the counters of all workers.
     fn counter_sets(&self) -> MutexGuard<'_, CounterSets> {
         // No code panics while the list is inconsistent.
         self.counter_sets
@@ -302,8 +303,8 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
             segments_allowed: u64::from(self.log.segment_limit()),
-            // Each worker changes its own counter. If one worker has added an item and another has
-            // removed it while the sum is computed, the sum may miss the addition and be negative.
+            // Each worker changes its own counter. If one worker adds a block and another removes
+            // it while the sum is computed, the sum may contain only the removal and be negative.
             bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
             bytes_occupied: content.bytes_occupied,
             oldest_segment_s: content.oldest_s,

@@ -303,6 +303,9 @@ impl Worker {
         now_s: u32,
     ) -> Option<Miss> {
         self.store.perform_due_flush(now_s);
+        // A segment records the number of flushes before it was opened. If another flush has
+        // happened since, it has invalidated all items of the segment. While there was no flush at
+        // all, the segment need not be read.
         let flushes = self.store.log.flush_count();
         if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
             return Some(Miss::Flushed);
@@ -374,7 +377,8 @@ impl Worker {
         true
     }
 
-    /// Unlinks an expired or flushed item whose entry was found under the lock.
+    /// Unlinks an expired or flushed item. `found` is its entry, which was found under the lock of
+    /// the class that `writer` holds.
     pub(crate) fn unlink_expired_found(
         &self,
         writer: &Writer<'_>,

@@ -199,7 +199,7 @@ pub struct CounterValue {
     pub created: bool,
     /// The CAS of the counter.
     pub cas: u64,
-    /// The expiry before the operation.
+    /// The expiry before the operation; [`Expiry::NEVER`] if the counter was created.
     pub expiry_before: Expiry,
     /// The expiry after the operation.
     pub expiry: Expiry,
@@ -572,7 +572,7 @@ fn cas_differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
-/// Computes the new value of a counter.
+/// Computes the new value of a counter from the present one.
 fn apply_arithmetic(
     found: &Snapshot,
     arithmetic: &Arithmetic,
