@@ -456,6 +456,7 @@ mod tests {
             }
         };
         let positions = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
+        // Positions remembered before the index grows, after it has grown, and after it has shrunk.
         let small: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         for key in &others {
             let hash = worker.hash(key.as_bytes());

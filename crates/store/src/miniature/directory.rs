@@ -31,8 +31,11 @@ pub(super) struct Directory {
     first: Box<[Slot]>,
     /// The next slot in the chain, or in the list of free slots.
     next: Box<[Slot]>,
+    /// The hash of the slot's key.
     hash: Box<[u64]>,
+    /// The length of the item's blocks in bytes.
     bytes: Box<[u32]>,
+    /// The expiry of the item, as [`Expiry::word`].
     expiry: Box<[u32]>,
     /// The second of the last request, plus one. 0: no request since the item was inserted.
     last_request_s: Box<[u32]>,
@@ -43,6 +46,7 @@ pub(super) struct Directory {
     fresh: Slot,
     /// The first slot in the list of released slots.
     free: Slot,
+    /// Number of slots in use.
     len: usize,
 }
 
@@ -85,6 +89,7 @@ impl Directory {
         (hash as u32) as usize % self.first.len()
     }
 
+    /// Returns the slot of a hash, if it has one.
     pub(super) fn find(&self, hash: u64) -> Option<Slot> {
         let mut slot = self.first[self.bucket(hash)];
         while slot != NONE {
@@ -120,6 +125,7 @@ impl Directory {
         Some(slot)
     }
 
+    /// Releases a slot.
     pub(super) fn remove(&mut self, slot: Slot) {
         let bucket = self.bucket(self.hash(slot));
         let next = self.next[usize::from(slot)];

@@ -118,6 +118,7 @@ impl Queues {
         }
     }
 
+    /// Empties all queues.
     pub(super) fn clear(&mut self) {
         self.state.fill([State::ABSENT.0; POLICY_COUNT]);
         self.queues = Default::default();
@@ -212,6 +213,7 @@ impl Queues {
         }
     }
 
+    /// Does the work of [`Queues::evict_excess`] for the cache of one policy.
     fn evict_excess_of(&mut self, directory: &mut Directory, policy: usize, capacity: Capacity) {
         let eviction_policy = &POLICIES[policy];
         for _ in 0..MINIATURE_STEPS {
@@ -230,7 +232,8 @@ impl Queues {
                 return;
             }
             // The cache holds too many bytes. Take the oldest item of the small part if that part
-            // exceeds its share, otherwise the oldest item of the main part.
+            // exceeds its share or the main part is empty. Otherwise take the oldest item of the
+            // main part.
             let small_exceeds_share =
                 small.bytes * 1000 > capacity.bytes * eviction_policy.small_thousandths;
             let slot = match (small.len > 0 && small_exceeds_share) || main.len == 0 {
@@ -238,8 +241,8 @@ impl Queues {
                 false => main.oldest,
             };
             let state = self.unlink(directory, policy, slot);
-            // The item is kept in the main part if it was requested (its frequency is not 0). The
-            // other items are evicted; those of the small part leave a ghost.
+            // If the item was requested (its frequency is not 0), it is kept, in the main part.
+            // Otherwise it is evicted, and leaves a ghost if it was in the small part.
             let decremented = state.frequency().checked_sub(1);
             let next = match (state.queued(), decremented) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,

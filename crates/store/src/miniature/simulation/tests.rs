@@ -92,6 +92,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
 fn fewer_keys_are_watched_when_there_are_no_slots_left() {
     let mut simulation = simulation(512);
     let before = simulation.threshold();
+    // Many more watched keys than slots.
     for record in 0..20_000 {
         read_through(&mut simulation, record, 1);
     }
@@ -210,6 +211,7 @@ proptest! {
             }
         }
         simulation.queues.check(&simulation.directory);
+        // Exactly the slots that are in a queue of some cache are in use.
         let queued = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
         prop_assert_eq!(queued.count(), simulation.directory.len());
     }
