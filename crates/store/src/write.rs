@@ -93,22 +93,18 @@ pub enum Published {
     NoSpace,
 }
 
-/// A change that a client requests instead of a deletion: it marks the item stale, empties its
-/// value, or both.
+/// The parameters of [`Worker::mark`], which marks an item stale, empties its value, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemMark {
     /// Mark the item only if it has this CAS.
     pub compare: Option<u64>,
-    /// The new CAS. `None`: an item that becomes stale gets the next CAS, any other item keeps its
-    /// CAS.
+    /// The new CAS. `None`: a stale item gets the next CAS, and any other item keeps its CAS.
     pub explicit_cas: Option<u64>,
     /// The item becomes stale and unclaimed, so the next read that claims it wins.
     pub invalidate: bool,
-    /// If present, the value becomes empty, and these are the new client flags. The rest of the
-    /// metadata, except the CAS, becomes that of a new item.
+    /// Empty the value and set these flags. The rest is that of a new item, except the CAS.
     pub empty: Option<u32>,
-    /// The new expiry. `None`: an item whose value becomes empty never expires, any other item
-    /// keeps its expiry.
+    /// The new expiry. `None`: an empty item never expires, and any other item keeps its expiry.
     pub expiry: Option<Expiry>,
 }
 
@@ -209,9 +205,8 @@ impl Worker {
     /// Publishes an upload as the value of its key, if the conditions of `write` hold.
     ///
     /// # Errors
-    /// Returns the upload, for another attempt later, in two cases: memory for a new block is not
-    /// free yet ([`Rejected::Deferred`]), or another worker is rewriting an item of the same index
-    /// class (`rewrite.rs`).
+    /// Returns the upload, for another attempt later, if memory for a new block is not free yet, or
+    /// if another worker is rewriting an item of the same index class (`rewrite.rs`).
     ///
     /// # Panics
     /// The upload belongs to another store, or bytes of its value are missing. An incomplete value
@@ -307,8 +302,7 @@ impl Worker {
     /// Makes one attempt of [`Worker::put`].
     ///
     /// # Errors
-    /// The outer error is final for this request. The inner one says what a further attempt has to
-    /// wait for.
+    /// The outer error is final. The inner one says what another attempt has to wait for.
     #[inline]
     fn try_put(
         &mut self,
