@@ -1,12 +1,15 @@
 //! Selects the eviction policy by miniature simulation (Waldspurger et al., *Cache modeling and
 //! optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in 64 to a few thousand, selected by its hash, is watched. Requests of watched keys are
-//! also sent to four miniature caches, one per policy, which hold only hashes and lengths. If one
-//! key in N is watched, a miniature simulates 1/N of the memory. So its hit ratio estimates the hit
-//! ratio of the store under the same policy. (A miniature counts requests but does not record the
-//! time of the last one, so it underestimates `recent` and `clock` slightly.) Each policy has a
-//! score, its recent hit ratio, and the store uses the policy with the highest score.
+//! One key in N, selected by its hash, is *watched*; N is between 64 and a few thousand. The
+//! requests of watched keys are repeated on four miniature caches, one for each policy. A miniature
+//! stores hashes, lengths and expiries of items, but no values, and it simulates 1/N of the store's
+//! memory. It serves 1/N of the keys with 1/N of the memory, so its hit ratio estimates the hit
+//! ratio that the whole store would have under the same policy. Each policy has a score, which is
+//! the recent hit ratio of its miniature, and the store uses the policy with the highest score.
+//!
+//! The policies `recent` and `clock` also take into account when an item was last requested. A
+//! miniature does not record that time, so it underestimates the two policies slightly.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -15,10 +18,11 @@
 //! ```
 //!
 //! A request of an unwatched key costs a comparison. A request of a watched key costs about a
-//! microsecond, and a worker passes only [`SAMPLES_PER_SECOND`](crate::limits::SAMPLES_PER_SECOND)
-//! of each key. Occasionally a request costs some tens of microseconds, when many keys have to be
-//! forgotten at once. A worker that finds the lock taken skips the request. No key is watched
-//! before the memory is half full.
+//! microsecond, and a worker passes at most
+//! [`SAMPLES_PER_SECOND`](crate::limits::SAMPLES_PER_SECOND) requests of each key to the
+//! miniatures. The first request after a flush costs some tens of microseconds, because it clears
+//! all miniatures. One lock protects the miniatures. A worker that finds the lock taken does not
+//! wait, and its request is not simulated. No key is watched before the memory is half full.
 
 mod directory;
 mod queues;
@@ -36,24 +40,27 @@ use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys with hashes below this number are watched; 0: none. Every request reads the number, so it
-/// has its own cache line.
+/// A key is watched if its hash is below this number. 0: no key is watched. Every request reads the
+/// number. It has a cache line of its own, so that writes to other fields do not evict it from the
+/// caches of the readers.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Threshold(AtomicU64);
 
-/// The miniature caches, and the watched keys.
+/// The miniature caches of all policies, and the decision which keys are watched.
 #[derive(Debug)]
 pub(crate) struct Miniatures {
     threshold: Threshold,
-    /// Number of policy changes.
+    /// Number of policy changes so far.
     changes: AtomicU64,
     simulation: Mutex<Simulation>,
+    /// Maximum number of watched keys.
     slots: usize,
 }
 
 impl Miniatures {
-    /// Creates miniatures with capacity for this many watched keys.
+    /// Creates miniatures with a slot for each of up to `slots` watched keys. No key is watched
+    /// before [`Miniatures::start`].
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             threshold: Threshold::default(),
@@ -63,23 +70,24 @@ impl Miniatures {
         }
     }
 
-    /// Size of the caches in bytes. They are not resident before their first use.
+    /// The size of the miniatures in bytes. Their memory is not resident before its first use.
     pub(crate) fn bytes(&self) -> u64 {
         Simulation::bytes(self.slots)
     }
 
-    /// Number of policy changes.
+    /// The number of policy changes so far.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether the requests of a key are to be passed to [`Miniatures::observe`].
+    /// Whether a key is watched, so that its requests have to be passed to [`Miniatures::observe`].
     #[inline]
     pub(crate) fn watches(&self, hash: u64) -> bool {
         hash < self.threshold.0.load(Ordering::Relaxed)
     }
 
-    /// Starts watching, if it has not started yet. `items` is the expected number of items.
+    /// Starts watching keys, if this has not been done yet. `items` is the number of items that the
+    /// store is expected to hold when it is full.
     #[inline]
     pub(crate) fn start(&self, items: u64) {
         if self.threshold.0.load(Ordering::Relaxed) == 0 {
@@ -87,6 +95,7 @@ impl Miniatures {
         }
     }
 
+    /// Chooses the sampling rate, and starts watching keys at this rate.
     #[cold]
     fn start_watching(&self, items: u64) {
         let mut simulation = self
@@ -94,11 +103,11 @@ impl Miniatures {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if simulation.threshold() != 0 {
-            // Another worker was first.
+            // Another worker has started it.
             return;
         }
-        // Three keys for each item of the store: every key in one of the caches, or recently
-        // evicted from one, needs a slot.
+        // A watched key needs a slot if it is an item or a ghost in at least one of the four
+        // caches. Assume three such keys for each item of the store.
         let keys_per_slot = 3 * items / self.slots as u64;
         simulation.watch_one_in(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold
@@ -106,7 +115,8 @@ impl Miniatures {
             .store(simulation.threshold(), Ordering::Relaxed);
     }
 
-    /// Simulates a request. Calls `set_eviction_policy` if another policy has become the best.
+    /// Simulates a request of a watched key, unless another worker has the lock. Calls
+    /// `set_eviction_policy` if another policy has become the best.
     pub(crate) fn observe(
         &self,
         observation: &Observation,
@@ -121,7 +131,8 @@ impl Miniatures {
         let threshold_before = simulation.threshold();
         if let Some(best) = simulation.observe(observation, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
-            // The lock is held, so that the last call has the latest result.
+            // This call is made under the lock. Otherwise two workers could make their calls in the
+            // wrong order, and the store would keep the older result.
             set_eviction_policy(best);
         }
         if simulation.threshold() != threshold_before {

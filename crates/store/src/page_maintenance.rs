@@ -1,30 +1,39 @@
-//! Page maintenance: system calls for memory, in small steps, on a thread that serves no requests.
-//! That thread may share a processor with a worker, which is then delayed by the length of a step.
+//! Page maintenance: the system calls that return unused memory to the kernel and populate memory
+//! before its first use. They are made by a thread that serves no requests, so that no worker has
+//! to make them. The thread may share a processor with a worker. That worker waits while a step
+//! runs, so steps are small.
+//!
+//! A step does the first of these things for which there is work:
 //!
 //! ```text
-//! segments being repopulated ─► a number of bytes per step; not used before they are populated
-//! segments to be discarded   ─► one segment per step
-//! segments needed soon       ─► a number of bytes per step
-//! the index                  ─► a number of bytes of its next buckets per step
+//! the segment being repopulated ─► populates the next POPULATE_BYTES of it
+//! segments to be discarded      ─► returns the pages of one segment to the kernel
+//! segments needed soon          ─► populates the next POPULATE_BYTES of one
+//! the index                     ─► populates POPULATE_BYTES of the buckets to be used next
 //! ```
+//!
+//! To *repopulate* is to populate a segment that was discarded earlier. No worker uses it until all
+//! its pages are populated. A segment that was never used before may be used at any time, even
+//! before it is populated. Its first user then makes each page resident by touching it.
 
 use crate::heap::Number;
 use crate::limits::POPULATE_BYTES;
 use crate::store::Store;
 use crate::sync::Arc;
 
-/// The result of a step.
+/// What a step of page maintenance did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageStep {
     /// There was nothing to do.
     Nothing,
     /// The pages of a segment were returned to the kernel.
     Discarded,
-    /// Pages were populated.
+    /// Some pages of a segment or of the index were populated.
     Populated,
 }
 
-/// Returns unused memory to the kernel and populates the pages needed next.
+/// The page maintenance of a store: returns unused memory to the kernel and populates the pages
+/// needed next. The caller calls [`PageMaintenance::step`] repeatedly.
 #[derive(Debug)]
 pub struct PageMaintenance {
     store: Arc<Store>,
@@ -32,12 +41,13 @@ pub struct PageMaintenance {
     current: Option<PageOperation>,
 }
 
+/// A segment that is being populated, and how much of it is done.
 #[derive(Debug)]
 struct PageOperation {
     number: Number,
     /// Number of bytes of the segment that are populated already.
     populated_len: u32,
-    /// The segment was discarded earlier, and is not used until it is populated.
+    /// The segment was discarded earlier, so no worker uses it until it is populated.
     was_discarded: bool,
 }
 
@@ -51,21 +61,21 @@ impl PageMaintenance {
         }
     }
 
-    /// Runs a step, which makes system calls.
+    /// Does a step of page maintenance. Makes system calls.
     pub fn step(&mut self) -> PageStep {
         let log = &self.store.log;
         let is_repopulating = self.current.as_ref().is_some_and(|it| it.was_discarded);
         if !is_repopulating && let Some(number) = log.next_to_discard() {
-            // With huge pages, the first touch of a small part would make all of the discarded
-            // memory around it resident again.
+            // With huge pages, the first touch of any byte would make a whole huge page resident,
+            // including discarded memory around that byte.
             self.store.disable_huge_pages();
-            // If discarding fails, the segment keeps its pages, and can be used again all the same.
+            // If discarding fails, the segment keeps its pages. It can be used again nevertheless.
             log.heap.discard(number);
             log.discarded(number);
             return PageStep::Discarded;
         }
         if self.current.is_none() {
-            self.current = self.next();
+            self.current = self.take_next_segment();
         }
         if let Some(mut operation) = self.current.take() {
             let log = &self.store.log;
@@ -79,6 +89,7 @@ impl PageMaintenance {
             }
             return PageStep::Populated;
         }
+        // Number of bytes behind the buckets in use, into which the index will grow next.
         let ahead_bytes = 2 * self.store.log.heap.segment_size() as usize;
         match self
             .store
@@ -90,7 +101,9 @@ impl PageMaintenance {
         }
     }
 
-    fn next(&self) -> Option<PageOperation> {
+    /// Takes the next segment to be populated: preferably one that was discarded earlier, otherwise
+    /// one that was never used.
+    fn take_next_segment(&self) -> Option<PageOperation> {
         let log = &self.store.log;
         let operation = |number, was_discarded| PageOperation {
             number,
@@ -101,6 +114,7 @@ impl PageMaintenance {
         next_to_populate.or_else(|| Some(operation(log.next_fresh()?, false)))
     }
 
+    /// Ends the population of a segment. A segment that was discarded is free from now on.
     fn finish(&self, current: &PageOperation) {
         if current.was_discarded {
             self.store.log.populated(current.number);
@@ -110,7 +124,8 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // The segment can be used: its other pages are populated on first touch.
+        // The segment can be used although it is populated only in part, because each other page
+        // becomes resident on its first touch.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

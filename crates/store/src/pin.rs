@@ -1,4 +1,5 @@
-//! Pins: values that stay valid as long as their owner needs them.
+//! Pins: values that stay valid until their pin is dropped, for example while a slow peer receives
+//! them.
 
 use crate::heap::block::Block;
 use crate::index::Location;
@@ -7,20 +8,20 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
 
-/// A value that stays valid as long as the pin exists, even if its item is replaced or evicted: the
-/// segments of the value are held and not reused.
+/// A reference to a value that stays valid as long as the pin exists, even if the value's item is
+/// replaced or evicted. The pin holds the segments of the value, so they are not reused.
 #[derive(Debug)]
 pub struct Pin {
     store: Arc<Store>,
-    /// The blocks of the value: the block of its item, preceded by the blocks of its pieces, if
-    /// any.
+    /// The locations of the value's blocks: those of its pieces in order, if any, and last the
+    /// block of the item.
     blocks: Box<[Location]>,
     value_len: usize,
 }
 
 impl Pin {
-    /// Pins a value found by a worker that is online. `None` if the bound of held memory is
-    /// reached.
+    /// Pins the value of an item. The caller is a worker that found the block and was not quiescent
+    /// since. Returns `None` if pins and uploads hold as many segments as they may.
     pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
         let blocks = blocks_of(location, block);
         let mut segments: Vec<_> = blocks
@@ -34,8 +35,9 @@ impl Pin {
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 
-    /// As [`Pin::take`], without the bound. For a pin that is dropped before the operation ends.
-    pub(crate) fn force(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
+    /// Pins the value of an item as [`Pin::take`] does, but ignores the bound of held segments. For
+    /// a pin that the worker drops before its operation ends.
+    pub(crate) fn take_unbounded(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
         Self::hold(
             store,
             blocks_of(location, block),
@@ -44,6 +46,7 @@ impl Pin {
         )
     }
 
+    /// Holds the segments of `blocks`. Uses up `credit` for them and returns the rest.
     fn hold(
         store: &Arc<Store>,
         blocks: Box<[Location]>,
@@ -75,19 +78,21 @@ impl Pin {
         })
     }
 
-    /// One of the pinned blocks.
+    /// Returns one of the pinned blocks.
     fn block(&self, location: Location) -> Block<'_> {
         // SAFETY: the block's segment is held until the pin is dropped.
         unsafe { self.store.log.heap.block(location) }
     }
 
-    /// Length of the value in bytes.
+    /// The length of the value in bytes.
     #[must_use]
     pub fn value_len(&self) -> usize {
         self.value_len
     }
 }
 
+/// Returns the locations of the blocks of an item: its pieces in order, if any, then the item's own
+/// block.
 fn blocks_of(location: Location, block: Block<'_>) -> Box<[Location]> {
     if block.is_in_pieces() {
         pieces_of(block).chain([location]).collect()

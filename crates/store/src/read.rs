@@ -1,4 +1,4 @@
-//! Reads.
+//! Reads of items, with their optional effects: touching and claiming.
 
 use std::cell::RefCell;
 
@@ -15,18 +15,19 @@ use crate::worker::{KeyHash, Worker, traits};
 /// The effects of a read on the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Set this expiry (get-and-touch). An item whose block has no expiry word has to be moved to
-    /// another block. If memory for that block will become free, the read is deferred. If there is
-    /// no memory, the item is returned and then evicted.
+    /// Set this expiry (get-and-touch). If the item's block has no word for an expiry, the item is
+    /// moved to a block that has one. If no memory is free for that block but some will be soon,
+    /// the read is deferred. If no memory will become free, the item is returned and then evicted.
     pub touch: Option<Expiry>,
-    /// Claim a stale item, if no client has claimed it.
+    /// Claim the item if it is stale. The first read that claims it wins ([`Item::won`]).
     pub claim: bool,
     /// Also claim an item that is not stale, under this condition.
     pub recache: Recache,
-    /// Do not record the access.
+    /// Do not record the access: neither its time, nor in the frequency counter, nor as a sample.
     pub untracked: bool,
-    /// `visit` pins values longer than this, in bytes. `None` if it pins no value. A read that
-    /// changes the item takes the pin first, so that nothing is changed if no pin is available.
+    /// The caller's `visit` pins a value if it is longer than this number of bytes. `None`: it pins
+    /// no value. A read that touches or claims the item takes the pin before it changes the item.
+    /// So if no pin is available, the item is unchanged.
     pub pins_above: Option<usize>,
 }
 
@@ -43,6 +44,7 @@ pub enum Recache {
 }
 
 impl Recache {
+    /// Whether a read with this condition claims the item of `block`, stale or not.
     #[inline]
     fn is_due(self, block: Block<'_>) -> bool {
         match self {
@@ -58,22 +60,26 @@ impl Recache {
 pub enum Miss {
     /// The key has no item.
     Absent,
-    /// The item has expired, and this read is the first to find that.
+    /// The item has expired, and this read has unlinked it. Later reads return [`Miss::Absent`].
     Expired,
-    /// The item was flushed, and this read is the first to find that.
+    /// The item was flushed, and this read has unlinked it. Later reads return [`Miss::Absent`].
     Flushed,
 }
 
 impl Worker {
     /// Passes the item of `key` to `visit`, which runs at most once, after all locks are released.
     ///
-    /// The result `None` means that the caller has to repeat the read later, for one of three
-    /// reasons: `visit` returned `None`; a pin is needed before a change and none is available
-    /// ([`Read::pins_above`]); or a touch has to wait for memory ([`Rejected::Deferred`]). If
-    /// `visit` returned `None` after the read has changed the item, the change is not undone.
+    /// Returns the result of `visit`. `None` means that the caller has to repeat the read later,
+    /// for one of three reasons:
+    ///
+    /// - `visit` returned `None`. If the read has touched or claimed the item before, this is not
+    ///   undone.
+    /// - The read needs a pin before it may change the item, and none is available
+    ///   ([`Read::pins_above`]).
+    /// - A touch has to wait for memory ([`Rejected::Deferred`]).
     ///
     /// # Errors
-    /// A miss.
+    /// The reason of the miss, if the key has no item that may be returned.
     pub fn read<R>(
         &mut self,
         key: &[u8],
@@ -84,15 +90,16 @@ impl Worker {
     ) -> Result<Option<R>, Miss> {
         self.ensure_online();
         let Some(entry) = self.find(key, hash) else {
-            self.miss(hash, now_s, options);
+            self.sample_miss(hash, now_s, options);
             return Err(Miss::Absent);
         };
         let location = entry.location();
         let block = self.block(location);
         if let Some(miss) = self.miss_reason(location, block, now_s) {
-            // Only one of several concurrent readers unlinks the item. The others report it absent.
+            // Of several concurrent readers only one unlinks the item and reports why. The others
+            // report that the item is absent.
             let is_first = self.unlink_expired(hash.0, location, now_s);
-            self.miss(hash, now_s, options);
+            self.sample_miss(hash, now_s, options);
             return Err(if is_first { miss } else { Miss::Absent });
         }
         let access = block.access();
@@ -109,7 +116,8 @@ impl Worker {
         Ok(Some(answer))
     }
 
-    /// The entry of a key. Tries the remembered position before a search.
+    /// Returns the index entry of a key. Tries the position remembered in `hash` first, and
+    /// searches the buckets of the key if that fails.
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
@@ -124,8 +132,8 @@ impl Worker {
             })
     }
 
-    /// As [`Worker::read`], for a read that touches or claims the item. Locks the class, as a write
-    /// does.
+    /// Does the work of [`Worker::read`] for a read that touches or claims the item. Changes the
+    /// item under the lock of its index class, as a write does.
     fn read_and_change<R>(
         &mut self,
         key: &[u8],
@@ -135,6 +143,9 @@ impl Worker {
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
         let (mut moves, mut has_memory) = (0, true);
+        // Find the item under the lock. If its block cannot hold the new expiry, release the lock,
+        // move the item to another block, and start again, because other workers may have changed
+        // the item meanwhile.
         let (writer, found) = loop {
             let writer = self.store.index.lock(hash.0);
             let found = writer.find(|entry| self.has_key(entry, key));
@@ -145,17 +156,17 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 return Err(miss);
             }
-            let unstorable = options
+            let unstorable_expiry = options
                 .touch
                 .filter(|&expiry| !block.can_hold_expiry(expiry));
-            // An item that expires now need not be moved.
-            let unstorable = unstorable.filter(|expiry| !expiry.is_past(now_s));
-            let Some(expiry) = unstorable.filter(|_| has_memory) else {
+            // If the new expiry is already past, the item is unlinked, so it need not be moved.
+            let unstorable_expiry = unstorable_expiry.filter(|expiry| !expiry.is_past(now_s));
+            let Some(expiry) = unstorable_expiry.filter(|_| has_memory) else {
                 break (writer, found);
             };
             drop(writer);
             if moves == TOUCH_MOVES_MAX {
-                // Other workers have replaced the item at every attempt.
+                // Other workers replaced the item after every move.
                 return Ok(None);
             }
             match self.add_expiry_word(key, hash, expiry, now_s) {
@@ -197,8 +208,8 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 drop(writer);
             }
-            // There is no memory to move the item to. The item must not be found after its new
-            // expiry, which its block cannot hold. So it is evicted now.
+            // There was no memory to move the item. Its block cannot hold the new expiry, so later
+            // reads would return the item after that expiry. Evict it to prevent this.
             Some(_) => {
                 let part = self.store.log.heap.segment_of(location).part();
                 self.evict_found(writer, &found, part, now_s);
@@ -212,11 +223,13 @@ impl Worker {
         Ok(answer)
     }
 
-    /// Moves an item to a block with an expiry word, as evacuation would. The item may be replaced
-    /// at the same time, so the caller looks it up again.
+    /// Moves an item to a block with an expiry word: copies it and makes the index refer to the
+    /// copy, as evacuation does. Does nothing if another worker replaces the item in the meantime,
+    /// so the caller has to look up the item again in any case. The expiry itself is not changed;
+    /// `expiry` only selects the segment of the new block.
     ///
     /// # Errors
-    /// There is no memory for the block now.
+    /// There is no memory for the new block, or none yet ([`Rejected::Deferred`]).
     #[cold]
     fn add_expiry_word(
         &mut self,
@@ -240,8 +253,8 @@ impl Worker {
         let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
         block.begin(&fields, key);
-        // The worker may have been quiescent while it waited for memory, so the item may have been
-        // replaced.
+        // `allocate` may have made the worker quiescent, so `current` may refer to reused memory.
+        // Look up the item again, and check that the new block still fits it.
         let found = self.find(key, hash);
         let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
@@ -265,13 +278,15 @@ impl Worker {
             block.set_access(old.block.access());
             self.add_live(&draft.block_ref);
             writer.replace(&found, draft.block_ref.location, found.entry().frequency());
-            // The old block is neither a hole nor marked dead: readers that found it earlier still
-            // use it.
+            // Unlike the block of an overwritten item, the old block is neither marked dead nor
+            // remembered as a hole, because readers that found it before still use it as the block
+            // of a live item.
             self.sub_live(&old);
         }
         Ok(())
     }
 
+    /// Returns the item of a block for `visit`. `won` says whether this read has claimed it.
     #[inline]
     fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool, now_s: u32) -> Item<'a> {
         let access = block.access();
@@ -292,16 +307,24 @@ impl Worker {
         }
     }
 
-    fn miss(&self, hash: KeyHash, now_s: u32, options: Read) {
+    /// Passes a miss to the miniatures, unless the read is untracked.
+    fn sample_miss(&self, hash: KeyHash, now_s: u32, options: Read) {
         if !options.untracked {
             self.sample(hash, now_s, || SampledAccess::Missed);
         }
     }
 
-    /// Records an access by a read or by an overwrite, at most once per second for each item, so
-    /// that a frequently read item stays in the caches of all cores. A frequency counter of zero,
-    /// as after each move, is incremented even in the same second. Otherwise an item in a segment
-    /// with a lifetime below a second would be evicted although it is requested.
+    /// Records an access to an item: passes it to the sampling, and updates the access time of the
+    /// block and the frequency counter of the index entry. `is_read` is false for a
+    /// read-modify-write.
+    ///
+    /// Time and counter are written only on the first access in a second. Otherwise every read of a
+    /// popular item would write to its cache line, which would then bounce between the cores.
+    ///
+    /// A counter of zero is incremented on every access, even in the same second. Evacuation lowers
+    /// the counter when it moves an item, often to zero. If memory turns over within a second, the
+    /// item's next evacuation follows in the same second, and would evict the item if its counter
+    /// were still zero, although the item is requested.
     #[inline]
     pub(crate) fn record_access(
         &self,
@@ -329,7 +352,8 @@ impl Worker {
         }
     }
 
-    /// Sets the expiry of an item. Returns false on a miss. See [`Read::touch`].
+    /// Sets the expiry of an item, as [`Read::touch`] describes. Returns whether the key has an
+    /// item.
     ///
     /// # Errors
     /// Only [`Rejected::Deferred`].
@@ -381,14 +405,15 @@ mod tests {
         read.map(Option::unwrap_or_default)
     }
 
-    /// The hash of a key, with the present position of its entry.
+    /// Returns the hash of a key, in which the present position of its index entry is remembered.
     fn remembered(worker: &Worker, key: &str) -> KeyHash {
         let mut hash = worker.hash(key.as_bytes());
         worker.prefetch_item(&mut hash);
         hash
     }
 
-    /// A reader may have read the entry, but not the block, when another worker unlinks the item.
+    /// Another worker may unlink an item after a reader has read its index entry and before the
+    /// reader reads its block.
     #[test]
     fn a_reader_of_an_unlinked_item_gets_its_metadata() {
         let (mut reader, mut writer) = {
@@ -431,19 +456,26 @@ mod tests {
             }
         };
         let positions = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
+        // Positions remembered before the index grows, after it has grown, and after it has shrunk.
         let small: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         for key in &others {
             let hash = worker.hash(key.as_bytes());
             put(&mut worker, key, hash, "-");
         }
         let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(positions(&small) != positions(&large), "none was split");
+        assert!(
+            positions(&small) != positions(&large),
+            "no bucket was split"
+        );
         assert_all_found(&mut worker, &small);
         for key in &others {
             worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
         }
         let merged: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(positions(&large) != positions(&merged), "none was merged");
+        assert!(
+            positions(&large) != positions(&merged),
+            "no bucket was merged"
+        );
         assert_all_found(&mut worker, &large);
     }
 
@@ -457,7 +489,8 @@ mod tests {
             let hash = worker.hash(key.as_bytes());
             worker.store.index.reread(hash.0, position).is_some()
         };
-        // A tag collision, one in a million.
+        // Find a key whose tag matches at the position of the first key. About one key in a million
+        // does.
         let other = (0..).map(|number| number.to_string()).find(collides);
         let other = other.unwrap();
         let with_wrong_position = KeyHash(worker.hash(other.as_bytes()).0, position);

@@ -1,8 +1,9 @@
 //! Memory mapped from the kernel. Creating a mapping reserves its addresses; each page becomes
 //! resident on first touch.
 //!
-//! In models (`crate::sync`) the words of the index are atomics of the model's scheduler, and not
-//! plain memory. Items are always in plain memory.
+//! In the models (`crate::sync`), `Region` and `Table` are replaced by the types of `double.rs`.
+//! There the words of the index, and the values of tables, are atomics of the model's scheduler, so
+//! that it can switch threads at each access. Items stay in plain memory ([`Mapping`]).
 
 mod mapping;
 mod nodes;

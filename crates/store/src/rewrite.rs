@@ -1,10 +1,16 @@
-//! Read-modify-write: a new value derived from the present one, as by append and arithmetic.
+//! Read-modify-write, here called a *rewrite*: append, prepend, arithmetic and marks derive a new
+//! value from the present one.
 //!
-//! The new value is computed without a lock from a pinned snapshot. It replaces the item if the
-//! snapshot is still current. Otherwise another writer was first, and the computation is repeated
-//! under a [`RewriteGuard`]: no other worker may then store in the class, and the second attempt
-//! succeeds unless evacuation moves the item. A worker that finds the class guarded by another one
-//! waits briefly, and then defers its request.
+//! A rewrite proceeds as follows:
+//!
+//! 1. Pin the present value as a snapshot.
+//! 2. Build the new value from the snapshot, without a lock.
+//! 3. Lock the index class of the key. If the snapshot is still the current item, replace it.
+//!
+//! If another worker has replaced the item in the meantime, the rewrite is repeated under a
+//! [`RewriteGuard`]. While the guard exists, no other worker stores items in the class. So the
+//! second attempt succeeds, unless evacuation has moved the item. A worker that finds the class
+//! guarded by another worker waits briefly, and then defers its request.
 
 use crate::decimal::Digits;
 use crate::heap::block::Access;
@@ -18,10 +24,10 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Lease, Worker, traits};
 
-/// Padding for a number that has become shorter.
+/// Padding for a number with fewer digits than its value has bytes.
 static SPACES: [u8; 4096] = [b' '; 4096];
 
-/// Value and metadata of an item at one moment.
+/// The value and the metadata of an item at one moment. The pin keeps the value from being reused.
 pub(crate) struct Snapshot {
     location: Location,
     pin: Pin,
@@ -32,33 +38,37 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// The slices of the value, in order.
     pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
         self.pin.value()
     }
 }
 
-/// A value derived from a snapshot.
+/// How the new value is derived from a snapshot.
 pub(crate) enum NewValue<'v> {
     /// The digits of a number, padded with spaces to a length.
     Number { number: u64, value_len: usize },
-    /// The snapshot's value with another one appended or prepended.
+    /// The snapshot's value and the value of an upload, which is prepended if `is_before`, and
+    /// appended otherwise.
     Joined { new: &'v Upload, is_before: bool },
-    /// The unchanged value.
+    /// The snapshot's value.
     Same,
     /// An empty value.
     Empty,
 }
 
-/// The access word of the rewritten item: access time, stale, claimed, base64 key.
+/// How the flags in the access word of the rewritten item are derived: fetched, stale, claimed, key
+/// in base64. The access time is always the present second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewAccess {
-    /// As for a new item.
+    /// The flags of a new item: none is set.
     New,
-    /// Unchanged if the value keeps its length; otherwise as [`NewAccess::New`].
+    /// The flags of the old item if the new value has the same length; otherwise as
+    /// [`NewAccess::New`].
     Kept,
-    /// Stale and unclaimed; otherwise unchanged.
+    /// The flags of the old item, except that the item is stale and unclaimed.
     Stale,
-    /// Stale and unclaimed; otherwise as for a new item.
+    /// The flags of a new item, except that the item is stale.
     NewStale,
 }
 
@@ -76,19 +86,21 @@ pub(crate) struct Change {
 /// The CAS of a rewritten item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewCas {
+    /// The next CAS of the index class.
     Next,
-    /// Chosen by the client.
+    /// A CAS that the client chose.
     Given(u64),
-    /// Unchanged.
+    /// The CAS of the old item.
     Kept,
 }
 
 impl NewCas {
+    /// The CAS that the client chose, if any; otherwise `or`.
     pub(crate) fn given_or(cas: Option<u64>, or: Self) -> Self {
         cas.map_or(or, Self::Given)
     }
 
-    /// The CAS as a number. `None`: the next one of the class.
+    /// The CAS as a number. `None` for [`NewCas::Next`], which is known only under the lock.
     fn number(self, found: &Snapshot) -> Option<u64> {
         match self {
             Self::Next => None,
@@ -100,10 +112,11 @@ impl NewCas {
 
 /// The result of a rewrite.
 pub(crate) enum Rewritten<T> {
+    /// The item was replaced.
     Done(Done),
-    /// There is no item.
+    /// The key has no item.
     Absent,
-    /// The closure returned this error.
+    /// The closure `compute` returned this error.
     Rejected(T),
     /// The new value is too long, or there is no memory for it.
     NoSpace,
@@ -112,7 +125,8 @@ pub(crate) enum Rewritten<T> {
 }
 
 impl<T> Rewritten<T> {
-    fn without_memory(rejected: Rejected) -> Self {
+    /// The result if memory for the new value was rejected.
+    fn from_rejection(rejected: Rejected) -> Self {
         match rejected {
             Rejected::Deferred => Self::Deferred,
             Rejected::TooLarge | Rejected::NoMemory | Rejected::HoldLimit => Self::NoSpace,
@@ -122,14 +136,18 @@ impl<T> Rewritten<T> {
 
 /// A completed rewrite.
 pub(crate) struct Done {
+    /// The new CAS.
     pub(crate) cas: u64,
+    /// The length of the new value in bytes.
     pub(crate) value_len: usize,
+    /// The new number, if the new value is [`NewValue::Number`]; otherwise 0.
     pub(crate) number: u64,
     pub(crate) expiry_before: Expiry,
 }
 
-/// The exclusive right to store in a class, until this value is dropped. The right is not a lock:
-/// other writers check for it under the lock of the class, and try again later.
+/// The exclusive right of a worker to store items in an index class, until this value is dropped.
+/// It is a flag of the class, not a lock. Another writer locks the class, sees the flag, releases
+/// the lock without storing its item, and tries again later.
 struct RewriteGuard {
     store: Arc<Lease>,
     hash: KeyHash,
@@ -142,10 +160,10 @@ impl Drop for RewriteGuard {
 }
 
 impl Worker {
-    /// Waits until no other worker has the guard of the class, and takes it.
+    /// Waits until no worker has the guard of the class, and takes it.
     ///
     /// # Errors
-    /// [`Rejected::Deferred`] if other workers held the guard for too long.
+    /// [`Rejected::Deferred`] if other workers have the guard for too long.
     fn begin_rewrite(&mut self, hash: KeyHash) -> Result<RewriteGuard, Rejected> {
         for _ in 0..REWRITE_YIELDS_MAX {
             if self.store.index.begin_rewrite(hash.0) {
@@ -161,13 +179,14 @@ impl Worker {
     /// Waits until no worker has the guard of the class.
     ///
     /// # Errors
-    /// [`Rejected::Deferred`] if other workers held the guard for too long.
+    /// [`Rejected::Deferred`] if other workers have the guard for too long.
     #[cold]
     pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Rejected> {
         self.begin_rewrite(hash).map(drop)
     }
 
-    /// Replaces the value of an item by the result of `compute`.
+    /// Replaces the value of an item by the result of `compute`, and its metadata by `change`.
+    /// Calls `compute` again for each attempt. See the module documentation.
     pub(crate) fn rewrite<'v, T>(
         &mut self,
         key: &[u8],
@@ -181,7 +200,7 @@ impl Worker {
             if attempt == 1 {
                 guard = match self.begin_rewrite(hash) {
                     Ok(guard) => Some(guard),
-                    Err(rejected) => return Rewritten::without_memory(rejected),
+                    Err(rejected) => return Rewritten::from_rejection(rejected),
                 };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
@@ -193,7 +212,7 @@ impl Worker {
             };
             let upload = match self.build_value(key, hash, &found, &new_value, change, now_s) {
                 Ok(upload) => upload,
-                Err(rejected) => return Rewritten::without_memory(rejected),
+                Err(rejected) => return Rewritten::from_rejection(rejected),
             };
             let item = upload.new_item();
             let allocation = match upload.block_ref() {
@@ -206,14 +225,16 @@ impl Worker {
                         now_s,
                     ) {
                         Ok(allocation) => Some(allocation),
-                        Err(rejected) => return Rewritten::without_memory(rejected),
+                        Err(rejected) => return Rewritten::from_rejection(rejected),
                     }
                 }
             };
             let draft =
                 allocation.map(|(allocation, fields)| self.draft(allocation, &fields, &item));
             let draft = draft.as_ref();
-            if let Some(cas) = self.swap(&found, &upload, draft, guard.as_ref(), change, now_s) {
+            if let Some(cas) =
+                self.replace_if_current(&found, &upload, draft, guard.as_ref(), change, now_s)
+            {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
@@ -225,10 +246,12 @@ impl Worker {
                 });
             }
         }
-        // Evacuation moved the item in each attempt.
+        // Evacuation has moved the item during each attempt.
         Rewritten::Deferred
     }
 
+    /// Takes a snapshot of the item of a key. Returns `None` if the key has no item that may be
+    /// returned.
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
         let entry = self
             .store
@@ -240,11 +263,12 @@ impl Worker {
             self.unlink_expired(hash.0, location, now_s);
             return None;
         }
-        // Without a recorded access, the allocation for the new value might evict the old one.
+        // Record the access first. Otherwise the allocation of memory for the new value might evict
+        // the item itself.
         self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
-            pin: Pin::force(&self.store, location, block),
+            pin: Pin::take_unbounded(&self.store, location, block),
             value_len: block.value_len(),
             flags: block.flags(),
             cas: block.cas(),
@@ -252,7 +276,7 @@ impl Worker {
         })
     }
 
-    /// Builds the new value.
+    /// Builds the new value in memory of the store.
     fn build_value(
         &mut self,
         key: &[u8],
@@ -302,8 +326,10 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Replaces the item by the new value, if the snapshot is still current. Returns the new CAS.
-    fn swap(
+    /// Replaces the item by the new one, if the snapshot is still current. `draft` is the head
+    /// block of a new value in pieces; any other value is in the block of `new`. Returns the new
+    /// CAS, or `None` if the item was not replaced, so that the rewrite has to be repeated.
+    fn replace_if_current(
         &self,
         found: &Snapshot,
         new: &Upload,
@@ -334,7 +360,7 @@ impl Worker {
         let access = match change.access {
             NewAccess::Stale => kept.with_stale_and_claimed(true, false),
             NewAccess::NewStale => Access::new(now_s).with_stale_and_claimed(true, false),
-            // If the length changes, the item counts as new, as in memcached.
+            // If the length of the value changes, the item counts as new, as in memcached.
             NewAccess::Kept if new.value_len() == found.value_len => kept,
             NewAccess::Kept | NewAccess::New => Access::new(now_s),
         };

@@ -1,57 +1,66 @@
-//! Segments held for slow peers: pins, and uploads that wait for their bytes, keep whole segments
-//! from being reused. The number of held segments is bounded.
+//! Segments held for slow peers. A pin, and an upload that waits for its bytes, each hold the
+//! segments in which their blocks are, and a held segment is not reused. The number of held
+//! segments is bounded: a holder first requests a [`Credit`] for as many segments as it may need.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, Number};
 use crate::limits::HELD_PART;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Counts the segments held for peers. A segment with several holds is counted once.
+/// The numbers of segments and bytes that are held for peers. A segment with several holds is
+/// counted once.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
+    /// Number of held segments, plus the unused credit.
     segments: AtomicU32,
     /// Bytes of pinned values.
     pinned_bytes: AtomicU64,
 }
 
-/// The right to hold a number of additional segments, which are counted as held already.
+/// The right to hold a number of further segments. They are counted as held from the time at which
+/// the credit is granted.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Credit(u32);
 
 impl Credit {
-    /// No credit: every segment is counted when it is held.
+    /// A credit of no segments. A holder with this credit ignores the bound, and each segment is
+    /// counted when it is held.
     pub(crate) fn none() -> Self {
         Self(0)
     }
 
-    /// Takes the unused credit out.
+    /// Returns the unused credit, and leaves none.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::none())
     }
 }
 
 impl Holds {
+    /// The number of bytes of pinned values.
     pub(crate) fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Number of held segments, plus the unused credit of unfinished uploads.
+    /// The number of held segments, plus the unused credit of unfinished uploads.
     pub(crate) fn segments(&self) -> u32 {
         self.segments.load(Ordering::Relaxed)
     }
 
+    /// Counts the bytes of a value that is pinned now.
     pub(crate) fn pin_bytes(&self, bytes: u64) {
         self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Subtracts the bytes of a value whose pin is dropped.
     pub(crate) fn unpin_bytes(&self, bytes: u64) {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Requests the right to hold `count` segments, of `segment_limit` in all. `None` if the bound
-    /// is reached. While no segment is held, every request is granted, so that a small memory can
-    /// serve its largest item.
+    /// Requests the right to hold `count` segments of a store that has `segment_limit` segments.
+    /// Returns `None` if more segments than the bound would be held. A request while no segment is
+    /// held is granted even above the bound, so that a store with little memory can serve its
+    /// largest item.
     pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
         let held_max = (segment_limit / HELD_PART).max(1);
         let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= held_max);
@@ -61,8 +70,8 @@ impl Holds {
             .then_some(Credit(count))
     }
 
-    /// Holds a segment. If it was not held before, this uses one unit of credit; without credit it
-    /// is counted now.
+    /// Holds a segment. If it was not held before, it uses up one unit of credit, by which it is
+    /// counted already. If no credit is left, the segment is counted now.
     pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
         if segment.hold() {
             if credit.0 > 0 {
@@ -73,13 +82,14 @@ impl Holds {
         }
     }
 
+    /// Releases one hold of a segment. If it was the last one, the segment is not counted any more.
     pub(crate) fn release(&self, heap: &Heap, number: Number) {
         if heap.segment(number).release() {
             self.segments.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the unused credit.
+    /// Gives unused credit back, so that its segments are not counted any more.
     pub(crate) fn return_credit(&self, Credit(unused): Credit) {
         self.segments.fetch_sub(unused, Ordering::Relaxed);
     }
@@ -101,9 +111,9 @@ mod tests {
             Some(())
         };
         assert_eq!([0, 0, 1].map(hold), [Some(()); 3]);
-        assert_eq!(hold(2), None, "an eighth of sixteen");
+        assert_eq!(hold(2), None, "two of sixteen segments are the bound");
         holds.release(&heap, 0);
-        assert_eq!(hold(2), None, "it is held once more");
+        assert_eq!(hold(2), None, "segment 0 still has one hold");
         holds.release(&heap, 0);
         assert_eq!(hold(2), Some(()));
     }
@@ -112,9 +122,10 @@ mod tests {
     fn a_request_above_the_limit_is_granted_to_one_holder_at_a_time() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
-        let hold_now_and_then = || {
+        let request_and_return = || {
             for _ in 0..200_000 {
-                // More than the limit is granted only to the first holder.
+                // Nine of 64 segments are above the bound of eight, so the request is granted only
+                // if no other thread has credit.
                 if let Some(credit) = holds.request(9, 64) {
                     assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                     holders.fetch_sub(1, Ordering::SeqCst);
@@ -124,7 +135,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(hold_now_and_then);
+                scope.spawn(request_and_return);
             }
         });
     }

@@ -1,75 +1,76 @@
 //! Statistics of the store.
 
-/// Upper bounds, in seconds, of the age classes of evicted items.
+/// The upper bounds, in seconds, of the age ranges by which evicted items are counted.
 pub const EVICTED_AGES_S: [u32; 6] = [1, 10, 60, 600, 3_600, 86_400];
 
-/// Sums over the whole store. Byte counts are in bytes.
+/// The statistics of a store. Counts of events are totals since the store was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// The limit of segments, index, ghosts and miniatures together.
+    /// The memory limit of segments, index, ghosts and miniatures together, in bytes.
     pub limit_bytes: u64,
-    /// Bytes of live items: key, value, header.
+    /// Bytes of the blocks of all present items: headers, keys and values.
     pub bytes_live: u64,
-    /// Bytes of blocks in segments, live and dead.
+    /// Bytes of all blocks in segments, including blocks that no item uses any more.
     pub bytes_occupied: u64,
-    /// Bytes of the index.
+    /// Size of the index in bytes.
     pub index_bytes: u64,
-    /// Bytes of the ghosts.
+    /// Size of the ghosts in bytes.
     pub ghost_bytes: u64,
-    /// Bytes of the miniatures.
+    /// Size of the miniatures in bytes.
     pub miniature_bytes: u64,
     /// The current eviction policy: `frequent`, `returning`, `recent` or `clock`.
     pub eviction_policy: &'static str,
-    /// Number of policy changes.
+    /// Number of changes of the eviction policy.
     pub policy_changes: u64,
-    /// Bytes of values held by pins.
+    /// Bytes of the values that pins refer to.
     pub bytes_pinned: u64,
-    /// Bytes of segments that pins and unfinished uploads keep from being reused.
+    /// Bytes of the segments that pins and unfinished uploads hold, so that they are not reused.
     pub bytes_held: u64,
-    /// Size of a segment.
+    /// Size of a segment in bytes.
     pub segment_bytes: u64,
-    /// Resident segments.
+    /// Number of resident segments.
     pub segments: u64,
-    /// Segments that may be resident.
+    /// Maximum number of resident segments.
     pub segments_allowed: u64,
     /// The second in which the oldest segment was opened. Only open segments and the first segment
     /// of each eviction queue are compared. `None` if nothing has been written.
     pub oldest_segment_s: Option<u32>,
-    /// Present items, including expired ones not yet reclaimed.
+    /// Number of items in the index. Includes expired and flushed items that were not unlinked yet.
     pub items: u64,
-    /// Items stored since the start.
+    /// Number of times an item was stored.
     pub items_stored: u64,
-    /// Evicted items.
+    /// Number of evicted items.
     pub evicted: u64,
-    /// Evicted items that were never read.
+    /// Number of evicted items that were never read.
     pub evicted_unfetched: u64,
-    /// Items evicted from the main part, which holds most items that were requested again.
+    /// Number of items evicted from the main part, which has most items that were requested again.
     pub evicted_main: u64,
-    /// Evicted items by age, the time since their last request. Each class ends below one of
-    /// [`EVICTED_AGES_S`]; the last has no upper bound.
+    /// Number of evicted items by age, which is the time since the item's last request. Element N
+    /// counts ages below element N of [`EVICTED_AGES_S`] that no earlier element counts. The last
+    /// element counts all higher ages.
     pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
-    /// Items reclaimed after they expired or were flushed.
+    /// Number of items unlinked after they expired or were flushed.
     pub expired: u64,
-    /// Reclaimed items that were never read.
+    /// Number of items unlinked after they expired or were flushed that were never read.
     pub expired_unfetched: u64,
-    /// Items evicted because the index had no free slot.
+    /// Number of items evicted because the index had no free slot.
     pub evicted_index_full: u64,
-    /// Blocks copied during evacuation.
+    /// Number of blocks copied during evacuation.
     pub copied: u64,
-    /// Bytes of copied blocks.
+    /// Bytes of blocks copied during evacuation.
     pub copied_bytes: u64,
-    /// New items whose ghost was still remembered.
+    /// Number of new items whose key had a ghost.
     pub ghost_hits: u64,
-    /// Blocks written into holes.
+    /// Number of blocks written into holes.
     pub holes_filled: u64,
-    /// Evacuated segments.
+    /// Number of evacuated segments.
     pub evacuated: u64,
     /// Number of times a worker waited for a segment.
     pub waits: u64,
 }
 
 impl Statistics {
-    /// Resident memory of the store: segments, index, ghosts and miniatures.
+    /// The memory that the store uses, in bytes: resident segments, index, ghosts and miniatures.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
         self.segments * self.segment_bytes

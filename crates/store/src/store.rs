@@ -1,4 +1,4 @@
-//! The store.
+//! The store: the parts that all workers share, and their sizes.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -25,7 +25,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::worker::Worker;
 
-/// The store. Threads use it through [`Store::worker`].
+/// The store. Each thread uses it through a handle of its own, which [`Store::worker`] creates.
 #[derive(Debug)]
 pub struct Store {
     config: Config,
@@ -38,13 +38,16 @@ pub struct Store {
     pub(crate) holds: Holds,
     /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,
-    /// When the next flush is due, in seconds. `NO_FLUSH`: none.
+    /// The second at which the delayed flush is due. [`NO_FLUSH`]: there is none.
     flush_due_s: AtomicU64,
     counter_sets: Mutex<CounterSets>,
 }
 
+/// The value of [`Store::flush_due_s`] if no flush is due.
 const NO_FLUSH: u64 = u64::MAX;
 
+/// The counters of all workers. Each worker has a set of its own, so that counting does not bounce
+/// cache lines between cores.
 #[derive(Debug, Default)]
 struct CounterSets {
     /// The counters of the existing workers.
@@ -56,6 +59,9 @@ struct CounterSets {
 }
 
 impl CounterSets {
+    /// The sum of a counter over all workers, including dropped ones. One worker may subtract live
+    /// bytes that another has added, so its `LiveBytes` may wrap below zero. The wrapping sum is
+    /// correct nevertheless.
     fn sum(&self, counter: Counter) -> u64 {
         let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.dropped]);
         counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
@@ -69,16 +75,18 @@ impl Store {
     /// The configuration is invalid, or the address space is exhausted.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
+        // A store reserves address space for `memory_max` bytes, to which its limit can be raised
+        // later. If the kernel refuses that much (strict accounting, `ulimit -v`), create a store
+        // whose limit cannot be raised.
         let fixed_size = Config {
             memory_max: 0,
             ..config
         };
-        // If address space is scarce (strict accounting, `ulimit -v`), try a store whose limit
-        // cannot be raised.
         Self::build(config, Geometry::new(&config))
             .or_else(|_| Self::build(fixed_size, Geometry::new(&fixed_size)))
     }
 
+    /// Creates an empty store with parts of the given sizes.
     pub(crate) fn build(config: Config, geometry: Geometry) -> Result<Arc<Self>, ConfigError> {
         let index = Index::new(
             geometry.classes,
@@ -113,7 +121,7 @@ impl Store {
         }))
     }
 
-    /// Creates a handle for a thread.
+    /// Creates a handle on the store for one thread.
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker {
         let counters = Arc::new(Counters::default());
@@ -125,6 +133,7 @@ impl Store {
         Worker::new(self, counters, stripe)
     }
 
+    /// Moves the counters of a worker that is dropped to the sums over all dropped workers.
     pub(crate) fn remove_worker(&self, counters: &Arc<Counters>) {
         let mut counter_sets = self.counter_sets();
         counter_sets
@@ -133,12 +142,13 @@ impl Store {
         counter_sets.dropped.absorb(counters);
     }
 
-    /// The recently most read keys, at most [`HOT_KEYS`].
+    /// Returns the most frequently read keys of the recent past, at most [`HOT_KEYS`] of them.
     #[must_use]
     pub fn hot_keys(&self) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
         for counters in &self.counter_sets().present {
-            // A worker may wait for this lock, so nothing is allocated while it is held.
+            // The worker itself may be waiting for this lock. So hold it only for a copy to
+            // existing memory, and allocate after releasing it.
             copy.copy_from(
                 &counters
                     .sketch
@@ -152,6 +162,7 @@ impl Store {
         hot
     }
 
+    /// Locks the counters of all workers.
     fn counter_sets(&self) -> MutexGuard<'_, CounterSets> {
         // No code panics while the list is inconsistent.
         self.counter_sets
@@ -171,40 +182,45 @@ impl Store {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the memory limit, in bytes. Memory above the limit is evacuated step by step, as
-    /// workers write and maintain, and returned to the kernel by a [`PageMaintenance`].
+    /// Changes the memory limit, in bytes. Workers evacuate the memory above the limit step by
+    /// step, in their writes and in [`Worker::maintain`]. A [`PageMaintenance`] returns it to the
+    /// kernel.
     ///
     /// # Errors
-    /// The store cannot work with so little memory, or was not created for so much.
+    /// The limit is too low for this store to work, or is above the maximum with which the store
+    /// was created.
     pub fn set_limit(&self, bytes: u64) -> Result<(), ConfigError> {
         self.config.check_limit(bytes)?;
         self.limit.store(bytes, Ordering::Relaxed);
-        self.balance();
+        self.update_segment_limit();
         Ok(())
     }
 
-    /// Adjusts the number of segments, after the index or the memory limit has changed.
-    pub(crate) fn balance(&self) {
+    /// Computes the number of segments again, after the size of the index or the memory limit has
+    /// changed. The segments get all memory below the limit that the other parts do not use.
+    pub(crate) fn update_segment_limit(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
         self.log
             .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether a [`PageMaintenance`] has work to do. Returns true once for each change.
+    /// Whether a [`PageMaintenance`] has new work to do. Resets this to false, so the caller that
+    /// gets true has to run the maintenance.
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
     }
 
-    /// Does all page maintenance at once, before the server answers requests.
+    /// Runs steps of page maintenance until none is left to do. For the time before the server
+    /// answers requests, because it makes many system calls.
     pub fn run_page_maintenance(self: &Arc<Self>) {
         let mut maintenance = PageMaintenance::new(self);
         while maintenance.step() != PageStep::Nothing {}
     }
 
-    /// Uses small pages for memory that is not resident yet, for a machine on which populating a
-    /// huge page takes too long. Makes a system call.
+    /// Uses small pages from now on, for memory that is not resident yet. For a machine on which
+    /// populating a huge page takes too long. Makes a system call.
     pub fn disable_huge_pages(&self) {
         if self.log.heap.disable_huge() {
             self.index.disable_huge();
@@ -217,9 +233,11 @@ impl Store {
         self.log.heap.is_huge()
     }
 
-    /// Invalidates every item written before second `at_s`, or before now if `at_s` is past.
+    /// Invalidates all items that were written before second `at_s`, once that second has come. If
+    /// it is not in the future, invalidates all present items immediately.
     pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
-        // A flush that is already due must not be replaced by the new one.
+        // The new flush replaces a delayed one that is still in the future. An earlier flush that
+        // is due but was not performed yet must not be lost that way, so perform it first.
         self.perform_due_flush(now_s);
         if at_s <= now_s {
             self.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
@@ -229,7 +247,7 @@ impl Store {
         }
     }
 
-    /// Performs a delayed flush that is due. Every caller may do so; only the first one does.
+    /// Performs the delayed flush if it is due. If several workers call this, only one performs it.
     #[inline]
     pub(crate) fn perform_due_flush(&self, now_s: u32) {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
@@ -246,13 +264,14 @@ impl Store {
         }
     }
 
-    /// [`Statistics::evicted`] alone, without visiting segments.
+    /// Returns [`Statistics::evicted`] alone, which costs less than all statistics.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.counter_sets().sum(Counter::Evicted)
     }
 
-    /// Sums over all workers and open segments. The time does not grow with the memory.
+    /// Computes the statistics from sums over the workers and the open segments. The time that this
+    /// takes does not grow with the memory.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let counter_sets = self.counter_sets();
@@ -284,7 +303,8 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
             segments_allowed: u64::from(self.log.segment_limit()),
-            // While workers write, the sum may be off by their current changes.
+            // Each worker changes its own counter. If one worker adds a block and another removes
+            // it while the sum is computed, the sum may contain only the removal and be negative.
             bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
             bytes_occupied: content.bytes_occupied,
             oldest_segment_s: content.oldest_s,
@@ -299,17 +319,22 @@ impl Store {
     }
 }
 
-/// The sizes of the parts of a store, fixed at its creation.
+/// The sizes of the parts of a store, which are fixed at its creation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
+    /// N if a segment has 2^N bytes.
     pub(crate) segment_bits: u32,
     /// Maximum number of segments.
     pub(crate) segments: usize,
+    /// Number of index classes, a power of two.
     pub(crate) classes: usize,
+    /// Initial and minimum number of buckets of an index class.
     pub(crate) class_buckets: usize,
-    /// Largest size of the index in bytes.
+    /// Maximum size of the index in bytes.
     pub(crate) index_bytes: usize,
+    /// Size of the ghosts in bytes.
     pub(crate) ghost_bytes: usize,
+    /// Maximum number of watched keys.
     pub(crate) miniature_slots: usize,
 }
 
@@ -339,8 +364,9 @@ impl Geometry {
     }
 }
 
-/// The number of segments that fit into `memory` in addition to the `other` parts. One segment
-/// less, because the index may grow by the size of a segment before this is computed again.
+/// Returns the number of segments for which there is space in `memory` bytes, next to the `other`
+/// bytes of index, ghosts and miniatures. Keeps the size of one segment in reserve, because the
+/// index may grow by that size before this number is computed again.
 fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
     let count = (memory.saturating_sub(other) >> size_bits).saturating_sub(1);
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -357,8 +383,9 @@ mod tests {
     use crate::heap::segment::Phase;
     use crate::{Expiry, Mode, Write};
 
-    /// `bytes_live` and `bytes_occupied` are running sums, updated as blocks are written, linked
-    /// and unlinked.
+    /// The statistics `bytes_live` and `bytes_occupied` are running sums, which are updated when a
+    /// block is linked or unlinked and when a segment is sealed or retired. They must equal the
+    /// sums over all segments.
     #[test]
     fn bytes_live_and_occupied_are_those_of_all_segments() {
         let config = Config {

@@ -1,15 +1,16 @@
-//! Synchronisation primitives: those of the standard library, or, in builds of the models (`cargo
-//! xtask models`), those of a scheduler that explores interleavings:
+//! The synchronisation primitives of this crate. Normally they are those of the standard library.
+//! In builds of the models (`cargo xtask models`), they are those of a model checker, which runs
+//! the threads of a test in many interleavings:
 //!
-//! - `--cfg shuttle`: all threads see every operation at once (sequential consistency). Shuttle can
-//!   run the whole store, but cannot detect a missing fence.
-//! - `--cfg loom`: also the weaker orders of the C++11 memory model, in which a thread may see
-//!   stores of another thread late. Loom is fast enough for small parts only.
+//! - `--cfg shuttle`: every operation takes effect for all threads immediately (sequential
+//!   consistency). Shuttle can run the whole store, but cannot detect a missing fence.
+//! - `--cfg loom`: as in the C++11 memory model, a thread may see the stores of another thread late
+//!   and in another order. Loom is fast enough for small parts of the store only.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
-/// Yields the processor to other threads, because the caller may be waiting for one of them.
+/// Yields the processor to other threads. For loops that wait for the progress of another thread.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use rustix::thread::sched_yield as yield_now;
 

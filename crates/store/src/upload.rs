@@ -1,4 +1,5 @@
-//! Uploads: memory reserved for a value and filled in place.
+//! Uploads. An upload is memory for a value that is reserved when the length of the value is known,
+//! and filled in place as the bytes of the value arrive.
 
 use std::fmt;
 
@@ -19,44 +20,50 @@ use crate::worker::{KeyHash, Lease, Worker};
 /// Why a write was rejected.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
-    /// The value is longer than the store accepts.
+    /// The item is longer than the store accepts.
     #[error("value longer than the store accepts")]
     TooLarge,
     /// Pins and uploads hold all memory that could be evicted.
     #[error("no memory left that may be evicted")]
     NoMemory,
-    /// The bound of memory held for peers is reached. Try again when a pin or upload ends.
+    /// Pins and unfinished uploads hold as much memory as they may. Try again after a pin or an
+    /// upload was dropped.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory will become free once a worker that may still use it has become quiescent, which
-    /// takes too long to wait for. Try again soon.
+    /// Memory will become free once another worker that may still use it becomes quiescent. The
+    /// operation has waited for that as long as it may. Try again soon.
     #[error("a worker may still use memory that is to be reused")]
     Deferred,
 }
 
-/// The item for which memory is reserved.
+/// The properties of the item for which an upload reserves memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     /// Length of the value in bytes.
     pub value_len: usize,
     /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
-    /// The expected expiry, which selects a segment: items of similar expiry are stored together.
+    /// The expected expiry. It selects the segment, because items of similar expiry are stored
+    /// together. The expiry of the item is that of the [`Write`](crate::Write).
     pub expiry: Expiry,
-    /// All bytes of the value are available. Otherwise the upload's segments count as held for a
-    /// peer until it is published or dropped.
+    /// The caller has all bytes of the value already. If false, the upload has to wait for a peer
+    /// to send them, so its segments count as held for a peer until the upload is published or
+    /// dropped.
     pub whole: bool,
 }
 
-/// A value being received. If it is dropped before it is published, the store is unchanged.
+/// A value that is being received, in memory of the store. Dropping an upload that was not
+/// published frees its memory and changes no item.
 pub struct Upload {
     store: Arc<Lease>,
     pub(crate) hash: KeyHash,
     pub(crate) flags: u32,
     part: Part,
     value_len: usize,
+    /// Number of bytes of the value that are present.
     filled: usize,
-    /// The unused credit. `None` if the upload does not wait for a peer.
+    /// The right to hold further segments. `None` if the upload does not wait for a peer, because
+    /// its segments then do not count as held for one.
     credit: Option<Credit>,
     memory: UploadMemory,
 }
@@ -64,13 +71,15 @@ pub struct Upload {
 /// The memory of an upload.
 #[derive(Debug)]
 enum UploadMemory {
-    /// One block, which also contains the key.
+    /// One block for the key and the complete value.
     Whole(Allocation),
-    /// Pieces; all but the last are full. The key is kept until the item's head block is built.
+    /// Blocks for the pieces of a large value. All pieces except the last are full.
     Pieces {
+        /// The key. It is copied into the item's head block, which is built when the upload is
+        /// published.
         key: Box<[u8]>,
         pieces: Vec<Allocation>,
-        /// Bytes in all pieces but the last.
+        /// Number of bytes of the value in all pieces except the last.
         bytes_before_last: usize,
     },
 }
@@ -85,7 +94,8 @@ impl fmt::Debug for Upload {
 }
 
 impl Worker {
-    /// Reserves memory for the value of an item.
+    /// Reserves memory for the value of an item: for the complete value, or, if the value is to be
+    /// stored in pieces, for the first piece.
     ///
     /// # Errors
     /// See [`Rejected`].
@@ -99,7 +109,8 @@ impl Worker {
         self.reserve_for(key, hash, request, None, now_s)
     }
 
-    /// As [`Worker::reserve`], for a write whose CAS is known.
+    /// Does the work of [`Worker::reserve`]. `cas` is the CAS of the item, if it is known already.
+    /// The block gets a layout that can hold this CAS.
     pub(crate) fn reserve_for(
         &mut self,
         key: &[u8],
@@ -169,7 +180,8 @@ impl Worker {
             upload.block(allocation).begin(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
-                // The block is in one segment. If that was held before, credit is left.
+                // The block is in one segment. Only the first hold of a segment uses up credit, so
+                // credit is left if the segment was held before.
                 self.store.holds.return_credit(credit.take());
             }
         } else {
@@ -178,14 +190,17 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Called at the start of every write of an item.
+    /// Checks the arguments of a write, and sets the worker online. Every write of an item calls
+    /// this first.
     ///
     /// # Errors
-    /// The item is too large.
+    /// The key is empty or too long, or the item is too large.
     ///
     /// # Panics
-    /// The hash belongs to another key or to another store. Evacuation finds an entry by the hash
-    /// of the key in its block: an entry under another hash would refer to reused memory.
+    /// `hash` is the hash of another key or of another store. Such a write must not happen, because
+    /// evacuation searches for the entry of a block under the hash of the block's key. It would not
+    /// find an entry that is stored under another hash. The entry would then remain, and refer to
+    /// memory that is reused.
     pub(crate) fn begin_write(
         &self,
         key: &[u8],
@@ -203,9 +218,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Allocates memory for an item whose bytes are available: a hole of its length if there is
-    /// one. Does not wait, and the worker does not become quiescent, so locations that it has read
-    /// stay valid.
+    /// Allocates memory for a block that is filled immediately. Takes a hole of its length if there
+    /// is one. Returns `None` if no memory is free. Does not wait, and does not make the worker
+    /// quiescent, so locations that the worker has read before stay valid.
     pub(crate) fn try_allocate(
         &self,
         len: usize,
@@ -218,12 +233,12 @@ impl Worker {
         hole.or_else(|| self.store.log.allocate(len, &target))
     }
 
-    /// Copies the missing bytes of an upload from the front of `bytes` and returns their number.
-    /// Allocates memory as needed.
+    /// Copies bytes from the front of `bytes` into an upload, as many as the upload still misses,
+    /// and returns their number. Allocates memory as needed.
     ///
     /// # Errors
-    /// There is no memory, or it is not free yet ([`Rejected::Deferred`]). The bytes that fitted
-    /// have been copied.
+    /// There is no memory for the next piece, or it is not free yet ([`Rejected::Deferred`]). The
+    /// bytes for which there was memory have been copied: see [`Upload::missing`].
     ///
     /// # Panics
     /// The upload belongs to another store.
@@ -250,7 +265,8 @@ impl Worker {
         Ok(copied)
     }
 
-    /// Panics if the upload belongs to another store: it contains locations of its own store.
+    /// Panics if the upload belongs to another store, because its locations have no meaning in this
+    /// one.
     pub(crate) fn check_owner(&self, upload: &Upload) {
         assert!(
             Arc::ptr_eq(upload.store.store(), &self.store),
@@ -258,7 +274,8 @@ impl Worker {
         );
     }
 
-    /// Allocates the next piece of an upload whose pieces are full.
+    /// Allocates the next piece of an upload whose present pieces are full. Does nothing for an
+    /// upload in one block.
     fn extend(&mut self, upload: &mut Upload, now_s: u32) -> Result<(), Rejected> {
         let missing = upload.missing();
         let UploadMemory::Pieces {
@@ -297,7 +314,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Allocates memory for a block. Waits, and becomes quiescent, if memory can become free.
+    /// Allocates memory for a block. If no memory is free but some can become free, waits and makes
+    /// the worker quiescent, so that blocks it has found before may be reused.
     pub(crate) fn allocate(
         &mut self,
         len: usize,
@@ -331,40 +349,42 @@ impl Upload {
         self.hash
     }
 
-    /// Length of the whole value in bytes.
+    /// The length of the complete value in bytes.
     #[must_use]
     pub fn value_len(&self) -> usize {
         self.value_len
     }
 
-    /// Number of missing bytes.
+    /// The number of bytes of the value that are still missing.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.value_len - self.filled
     }
 
-    /// The memory to fill next. Empty if nothing is missing, or if [`Worker::fill`] has to allocate
-    /// more first.
+    /// The memory for the next bytes of the value. It is empty if no bytes are missing, or if the
+    /// next piece is not allocated yet, which [`Worker::fill`] does.
     pub fn unfilled(&mut self) -> &mut [u8] {
         let Some(last) = self.last() else {
             return &mut [];
         };
         let block = self.block(last);
         let (bytes, from) = match &self.memory {
-            // SAFETY: the block was allocated for this upload and is not linked; the slice borrows
-            // the upload.
+            // SAFETY: the block was allocated for this upload and is not linked, so no other thread
+            // accesses its bytes; the slice borrows the upload exclusively.
             UploadMemory::Whole(_) => (unsafe { block.value_mut() }, 0),
             UploadMemory::Pieces {
                 bytes_before_last, ..
             } => {
-                // SAFETY: as above.
+                // SAFETY: the piece was allocated for this upload and no item refers to it, so no
+                // other thread accesses its bytes; the slice borrows the upload exclusively.
                 (unsafe { block.piece_mut() }, *bytes_before_last)
             }
         };
         &mut bytes[self.filled - from..]
     }
 
-    /// Declares the first `len` bytes of [`Upload::unfilled`] as filled.
+    /// Declares the first `len` bytes of [`Upload::unfilled`] as filled. The caller has written
+    /// them.
     pub fn advance(&mut self, len: usize) {
         let unfilled = self.unfilled().len();
         self.filled += len.min(unfilled);
@@ -388,7 +408,7 @@ impl Upload {
         unsafe { self.store.log.heap.block(allocation.location) }
     }
 
-    /// The block that is being filled, or was filled last.
+    /// The only block of the upload, or its last piece.
     fn last(&self) -> Option<&Allocation> {
         match &self.memory {
             UploadMemory::Whole(allocation) => Some(allocation),
@@ -396,7 +416,7 @@ impl Upload {
         }
     }
 
-    /// The block of the item, if the upload has one: `None` for a value in pieces.
+    /// The block of the item. `None` for a value in pieces, whose head block is not built yet.
     pub(crate) fn block_ref(&self) -> Option<BlockRef<'_>> {
         match &self.memory {
             UploadMemory::Whole(allocation) => Some(BlockRef {
@@ -416,10 +436,12 @@ impl Upload {
         }
     }
 
+    /// The part in which the item is stored.
     pub(crate) fn part(&self) -> Part {
         self.part
     }
 
+    /// Releases the holds on the segment of a block of this upload.
     fn release(&self, allocation: &Allocation) {
         let heap = &self.store.log.heap;
         if self.credit.is_some() {
@@ -428,7 +450,7 @@ impl Upload {
         heap.segment(allocation.number).release_writer();
     }
 
-    /// Holds a segment for the peer, if the upload waits for one.
+    /// Holds a segment for the peer, if the upload waits for a peer.
     fn hold(&mut self, number: Number) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);
@@ -438,8 +460,8 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// Releases the segments. The blocks of a published upload are live then, those of any other
-    /// upload dead.
+    /// Releases the segments. A published upload may have blocks that belong to an item now. Its
+    /// other blocks are dropped when their segment is evacuated.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

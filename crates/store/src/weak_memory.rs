@@ -1,16 +1,20 @@
-//! Common parts of the models under loom (`cargo xtask models`).
+//! Common parts of the models under the model checker loom (`cargo xtask models`).
 //!
-//! Shuttle runs all operations in one total order (sequential consistency), so it does not detect
-//! missing fences or weak orderings. Loom lets a load return any store that the C++11 memory model
-//! allows, and reports data races on plain memory. The models next to `epochs.rs`,
-//! `heap/segment.rs` and `heap/block/access.rs` run the production code of those files. Orderings
-//! of surrounding code that are stronger than these files need, such as those of index entries, are
-//! relaxed here: the file under test has to suffice.
+//! The other model checker, shuttle, runs all operations in one total order (sequential
+//! consistency), so it does not detect missing fences or orderings that are too weak. Loom lets a
+//! load return any store that the C++11 memory model allows, and reports data races on plain
+//! memory. Three files have models for loom, in a file `weak_memory.rs` each: `epochs.rs`,
+//! `heap/segment.rs` and `heap/block/access.rs`. The models run the production code of these files.
+//! A model replaces the code around them, such as the index, and uses relaxed orderings there. So
+//! the model passes only if the orderings of the file under test suffice by themselves.
 //!
-//! Loom has three limits. A SeqCst fence acquires everything that precedes earlier SeqCst fences,
-//! which is more than C++11 guarantees. No compare-exchange fails spuriously. And loom tries
-//! another order only for the last operation on a word, so that a load can hide an earlier
-//! operation of another thread. [`PreemptionPoint`] works around the limit named last.
+//! Loom has three limits:
+//!
+//! - A SeqCst fence acquires everything that precedes earlier SeqCst fences. C++11 guarantees less.
+//! - No compare-exchange fails spuriously.
+//! - Loom tries another order of two threads' operations on a word only for the last operation on
+//!   that word. If a load follows, it hides an earlier operation of another thread from this
+//!   search. [`PreemptionPoint`] works around this limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +27,12 @@ const PREEMPTIONS_MAX: usize = 3;
 /// Maximum number of operations per execution.
 const BRANCHES_MAX: usize = 1_000;
 
-/// Whether the case to be tested arose in an execution of a model.
+/// The result of one execution of a model: whether the case that the model is to test arose in it.
 #[derive(Debug)]
 pub(crate) struct CaseArose(pub(crate) bool);
 
-/// Runs `model` in all executions within the bounds. The case to be tested must arise in at least
-/// one of them.
+/// Runs `model` in all executions within the bounds. Panics if the case to be tested arises in none
+/// of them, because the model would then test nothing.
 pub(crate) fn explore(model: impl Fn() -> CaseArose + Send + Sync + 'static) {
     let arose_count = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&arose_count);
@@ -45,7 +49,7 @@ pub(crate) fn explore(model: impl Fn() -> CaseArose + Send + Sync + 'static) {
     );
 }
 
-/// The bytes of a block: plain memory, for which loom reports data races.
+/// A stand-in for the bytes of a block: plain memory, on which loom detects data races.
 #[derive(Debug)]
 pub(crate) struct Bytes(UnsafeCell<u32>);
 
@@ -68,8 +72,9 @@ impl Bytes {
     }
 }
 
-/// A word that every thread of a model stores to at the points at which it may be preempted: loom
-/// tries all orders of stores to one word. The word is never loaded, so it synchronises nothing.
+/// A word by which a model marks the points at which loom shall preempt its threads. Each thread
+/// stores to this word at such a point. Loom tries all orders of the stores to one word, and so it
+/// tries all orders of the points. The word is never loaded, so it synchronises nothing.
 #[derive(Debug)]
 pub(crate) struct PreemptionPoint(AtomicU8);
 
@@ -78,7 +83,7 @@ impl PreemptionPoint {
         Self(AtomicU8::new(0))
     }
 
-    /// The calling thread may be preempted here.
+    /// Marks a point at which the calling thread may be preempted.
     pub(crate) fn point(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

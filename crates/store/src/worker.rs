@@ -1,4 +1,4 @@
-//! The handle of a thread on the store.
+//! The handle of a thread on the store, and the parts that several operations on items share.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -24,17 +24,21 @@ use crate::read::Miss;
 use crate::store::Store;
 use crate::sync::Arc;
 
-/// The hash of a key, computed once per request, and the position of its entry in the index
-/// ([`Worker::prefetch_item`]).
+/// The hash of a key, computed once per request, and the remembered position of the key's entry in
+/// the index. [`Worker::prefetch_item`] sets the position. It is a hint: the entry may have moved
+/// since.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64, pub(crate) Position);
 
-/// A worker's own reference to the store, which its uploads share. With one reference count for all
-/// workers, every upload would bounce its cache line.
+/// A reference to the store with a reference count for one worker. The worker has an `Arc<Lease>`,
+/// and each of its uploads clones it. If uploads cloned the `Arc<Store>` instead, every upload of
+/// every worker would write to the one reference count of the store, whose cache line would bounce
+/// between the cores.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Store>);
 
 impl Lease {
+    /// The store itself, to compare it with another one.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.0
     }
@@ -50,29 +54,32 @@ impl Deref for Lease {
 
 /// The handle of one thread on the store.
 ///
-/// A worker is *online* while its thread may use items and *offline* while the thread sleeps. A
-/// worker that stays online and never becomes [quiescent](Worker::quiescent) prevents the reuse of
-/// memory. Every operation on items sets an offline worker online.
+/// A worker is *online* while its thread may use items, and *offline* while the thread sleeps. An
+/// online worker has to declare regularly that it is [quiescent](Worker::quiescent), which means
+/// that it uses no items at that moment. Until every online worker has done so, memory of removed
+/// items is not reused. Every operation on items sets an offline worker online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
-    /// The worker's own reference to the store, which its uploads share.
+    /// The reference to the store that the worker's uploads clone: see [`Lease`].
     pub(crate) lease: Arc<Lease>,
     worker_slot: WorkerSlot,
     is_online: Cell<bool>,
-    /// [`Worker::visits`] at the start of the current write.
+    /// The value of [`Worker::visits`] at the start of the current write.
     pub(crate) visits_before: Cell<u64>,
-    /// True while the worker waits for a segment: its evacuation then ignores access frequency.
+    /// True while the worker waits for a segment. Evacuation by a waiting worker ignores access
+    /// frequency already when two free segments are left (`Log::is_critical`).
     pub(crate) is_waiting: bool,
     pub(crate) counters: Arc<Counters>,
-    /// The column in which the worker counts live bytes.
+    /// The column of the table of live bytes (`heap/live.rs`) in which this worker counts.
     column: Column,
+    /// The group of workers that write to the same open segments.
     stripe: usize,
     /// Number of reads left until the next one is sampled for `stats hotkeys`.
     pub(crate) reads_until_sample: Cell<u32>,
     sample_limiter: SampleLimiter,
-    /// The segment that the worker is evacuating.
+    /// The segment that the worker is evacuating, and the position in it.
     pub(crate) cursor: Option<Cursor>,
-    /// The holes that the worker may reuse.
+    /// The holes that this worker's writes have left.
     pub(crate) holes: RefCell<Holes>,
 }
 
@@ -115,15 +122,16 @@ impl Worker {
         KeyHash(hash, Position::default())
     }
 
-    /// Prefetches the index buckets of a key. A hint: it never waits and never fails.
+    /// Prefetches the index buckets of a key. It never waits and never fails.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
         self.store.index.prefetch(hash.0);
     }
 
-    /// Prefetches the item of a key, and stores the position of its entry in the hash, so that a
-    /// following read or put need not search. Useful some requests after
-    /// [`prefetch`](Self::prefetch), when the buckets have arrived.
+    /// Prefetches the item of a key, and stores the position of its index entry in `hash`. A later
+    /// read or put with this hash tries that position before it searches. Call this some requests
+    /// after [`prefetch`](Self::prefetch), when the buckets have arrived in the processor's cache;
+    /// otherwise this call waits for them.
     #[inline]
     pub fn prefetch_item(&self, hash: &mut KeyHash) {
         if let Some(found) = self.store.index.find_candidate(hash.0, hash.1) {
@@ -136,7 +144,7 @@ impl Worker {
     /// the next sample.
     #[cold]
     pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8]) {
-        // The only other user of this lock is `stats hotkeys`, which holds it briefly.
+        // The only other user of this lock is `stats hotkeys`, which holds it for a short time.
         let mut sketch = self
             .counters
             .sketch
@@ -145,7 +153,8 @@ impl Worker {
         self.reads_until_sample.set(sketch.record(hash.0, key));
     }
 
-    /// Passes a request to the miniatures, if its key is watched and not over its sampling limit.
+    /// Passes a request to the miniatures, if its key is watched and the key's limit of samples per
+    /// second is not reached. `access` is called only then.
     #[inline]
     pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, access: impl FnOnce() -> SampledAccess) {
         if self.store.miniatures.watches(hash.0) && self.sample_limiter.admits(hash.0, now_s) {
@@ -153,6 +162,7 @@ impl Worker {
         }
     }
 
+    /// Passes a request of a watched key to the miniatures.
     #[cold]
     fn sample_watched(&self, hash: u64, now_s: u32, access: SampledAccess) {
         let log = &self.store.log;
@@ -173,12 +183,13 @@ impl Worker {
             .observe(&observation, &context, set_eviction_policy);
     }
 
-    /// Declares that the thread holds no references of the past burst.
+    /// Declares that the thread uses no items any more that it has found before this call. Called
+    /// after each burst.
     pub fn quiescent(&mut self) {
         self.announce_quiescence();
     }
 
-    /// Declares that the thread goes to sleep. Implies [`Worker::quiescent`].
+    /// Declares that the thread goes to sleep and uses no items. Implies [`Worker::quiescent`].
     pub fn offline(&mut self) {
         self.is_online.set(false);
         self.worker_slot.offline();
@@ -198,52 +209,55 @@ impl Worker {
         }
     }
 
-    /// Announces that the worker holds no references, if it is online. Blocks borrow the worker and
-    /// cannot outlive this call, except those whose segment is held by a pin, an upload or an
-    /// evacuation.
+    /// Announces that the worker holds no references to blocks, if it is online. This is true
+    /// because a block borrows the worker, and this call needs the worker exclusively. The
+    /// exceptions are blocks of a pin, an upload, a draft or the cursor of an evacuation; each of
+    /// them keeps its segment from being reused.
     pub(crate) fn announce_quiescence(&mut self) {
         if self.is_online.get() {
             self.worker_slot.quiescent();
         }
     }
 
-    /// Number of blocks and buckets that this worker has visited in addition to those of the
-    /// requested keys. For tests and benchmarks: the increase during an operation is its extra
-    /// work.
+    /// The number of blocks and index buckets that this worker has visited so far for evacuation,
+    /// index resizing and index insertion. Those of the requested keys are not counted. For tests
+    /// and benchmarks: the increase during an operation is the operation's share of that work.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.counters.value(Counter::Visits)
     }
 
-    /// Invalidates every item written before second `at_s`, or before now if `at_s` is past.
+    /// Invalidates all items that were written before second `at_s`, once that second has come. If
+    /// it is not in the future, invalidates all present items immediately.
     pub fn flush(&self, at_s: u32, now_s: u32) {
         self.store.flush(at_s, now_s);
     }
 
-    /// Number of visits that the current operation may still make, without those reserved for a
-    /// step of index resizing.
+    /// The number of visits ([`Worker::visits`]) that the current write may still make. Leaves
+    /// enough for a step of index resizing.
     pub(crate) fn visits_left(&self) -> usize {
         let visited = (self.visits() - self.visits_before.get()) as usize;
         VISITS_MAX.saturating_sub(visited + RESIZE_BUCKETS)
     }
 
-    /// Whether an item does not exceed the maximum size.
+    /// Whether an item is within the maximum size, counted as memcached counts it.
     pub(crate) fn fits(&self, key: &[u8], flags: u32, value_len: usize) -> bool {
         let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
         let item_len = ITEM_OVERHEAD + key.len() + flags_len + value_len;
         item_len <= self.store.config().item_max as usize
     }
 
-    /// The block at a location that the index, or the piece list of an item, gave to this worker
-    /// since it was last quiescent. The block borrows the worker, which therefore cannot become
-    /// quiescent before the block is released ([`Worker::announce_quiescence`]).
+    /// Returns the block at a location. The worker must have read the location from the index, or
+    /// from the piece list of an item, since it was last quiescent. The block borrows the worker,
+    /// so the worker cannot become quiescent while the block is in use
+    /// ([`Worker::announce_quiescence`]).
     #[inline]
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
         // SAFETY: the worker is online and borrowed; no location is kept across quiescence.
         unsafe { self.store.log.heap.block(location) }
     }
 
-    /// As [`Worker::block`], with the block's segment.
+    /// Returns the block at a location, as [`Worker::block`] does, with its segment.
     #[inline]
     pub(crate) fn block_ref(&self, location: Location) -> BlockRef<'_> {
         BlockRef {
@@ -253,6 +267,7 @@ impl Worker {
         }
     }
 
+    /// The target of an allocation for a new block: it selects the open segment.
     #[inline]
     pub(crate) fn target(&self, part: Part, expiry: Expiry, now_s: u32) -> AllocTarget {
         AllocTarget {
@@ -264,9 +279,9 @@ impl Worker {
         }
     }
 
-    /// Whether the block of an item with this expiry gets an expiry word. Without eviction every
-    /// block gets one: a touch of an item without the word has to move the item, which may then be
-    /// impossible.
+    /// Whether the block of an item with this expiry gets an expiry word. A touch of an item
+    /// without the word has to move the item to another block. In a store that never evicts, there
+    /// may be no memory for that block, so every block gets the word from the start.
     #[inline]
     pub(crate) fn needs_expiry_word(&self, expiry: Expiry) -> bool {
         expiry != Expiry::NEVER || !self.store.config().evicts
@@ -278,7 +293,8 @@ impl Worker {
         self.block(entry.location()).key() == key
     }
 
-    /// Why a read of this item misses: the item has expired or was flushed. `None` if it is valid.
+    /// Returns why a read of this item misses: the item has expired or was flushed. Returns `None`
+    /// if the item is valid.
     #[inline]
     pub(crate) fn miss_reason(
         &self,
@@ -287,6 +303,9 @@ impl Worker {
         now_s: u32,
     ) -> Option<Miss> {
         self.store.perform_due_flush(now_s);
+        // A segment records the number of flushes before it was opened. If another flush has
+        // happened since, it has invalidated all items of the segment. While there was no flush at
+        // all, the segment need not be read.
         let flushes = self.store.log.flush_count();
         if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
             return Some(Miss::Flushed);
@@ -294,7 +313,7 @@ impl Worker {
         block.expiry().is_past(now_s).then_some(Miss::Expired)
     }
 
-    /// Adds a linked block to the live bytes.
+    /// Adds the length of a block to the live bytes, when the block is linked.
     #[inline]
     pub(crate) fn add_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -303,7 +322,7 @@ impl Worker {
         self.counters.add(Counter::LiveBytes, len as u64);
     }
 
-    /// Subtracts an unlinked block from the live bytes.
+    /// Subtracts the length of a block from the live bytes, when the block is unlinked.
     #[inline]
     pub(crate) fn sub_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -313,8 +332,8 @@ impl Worker {
             .add(Counter::LiveBytes, (len as u64).wrapping_neg());
     }
 
-    /// Subtracts an unlinked item from the live bytes and marks its block dead. Returns the length
-    /// of the block.
+    /// Subtracts an unlinked item, with its pieces, from the live bytes, and marks its head block
+    /// dead. Returns the length of the head block in bytes.
     #[inline]
     pub(crate) fn account_unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
         let block = block_ref.block;
@@ -328,7 +347,7 @@ impl Worker {
         len
     }
 
-    /// Counts the eviction of an item that was stored in `part`.
+    /// Counts the eviction of the item of `block`, which was stored in `part`.
     pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
         let access = block.access();
         self.counters.count(Counter::Evicted);
@@ -342,8 +361,9 @@ impl Worker {
             .count_age(now_s.saturating_sub(access.time_s(now_s)));
     }
 
-    /// Unlinks an expired or flushed item. Returns false if the index does not refer to it any
-    /// more, or if a touch has extended its expiry.
+    /// Unlinks the item at `location`, which was found expired or flushed without a lock. Returns
+    /// false, and does nothing, if the index does not refer to the location any more, or if a touch
+    /// has extended the item's expiry.
     pub(crate) fn unlink_expired(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);
         let Some(found) = writer.find(|entry| entry.location() == location) else {
@@ -357,7 +377,8 @@ impl Worker {
         true
     }
 
-    /// Unlinks an expired or flushed item whose entry was found under the lock.
+    /// Unlinks an expired or flushed item. `found` is its entry, which was found under the lock of
+    /// the class that `writer` holds.
     pub(crate) fn unlink_expired_found(
         &self,
         writer: &Writer<'_>,
@@ -372,7 +393,8 @@ impl Worker {
         self.account_unlinked(&self.block_ref(found.entry().location()));
     }
 
-    /// Resizes the index by a step, and adjusts the number of segments to its size.
+    /// Makes a step of index resizing, if one is due. Whenever the size of the index has become a
+    /// multiple of the segment size, adjusts the number of segments.
     pub(crate) fn resize_step(&self) {
         use crate::index::ResizeStep;
         let step = self.store.index.resize_step();
@@ -382,12 +404,12 @@ impl Worker {
         if let ResizeStep::Resized(bytes) = step
             && bytes.is_multiple_of(u64::from(self.store.log.heap.segment_size()))
         {
-            self.store.balance();
+            self.store.update_segment_limit();
         }
     }
 }
 
-/// The properties of an item that the miniatures simulate.
+/// Returns the properties of an item that the miniatures simulate.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
     let pieces_len = if block.is_in_pieces() {
         block.value_len()
@@ -400,10 +422,13 @@ pub(crate) fn traits(block: Block<'_>) -> Traits {
     }
 }
 
-/// The present locations of the pieces of a value.
+/// Returns the present locations of the pieces of a value, in order. `block` is the head block of
+/// the item.
 pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
     use std::sync::atomic::Ordering;
-    // Acquire: pairs with the release after a piece was moved, so that the whole piece is visible.
+    // Acquire: pairs with the release in `Worker::relink`. Evacuation copies a piece and then
+    // stores the location of the copy with release. So a reader of that location sees all bytes of
+    // the copy.
     let locations = block.pieces().iter().map(|it| it.load(Ordering::Acquire));
     locations.filter_map(Location::new)
 }

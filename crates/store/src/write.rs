@@ -1,4 +1,4 @@
-//! Writes.
+//! Operations that change items: write, delete, mark and arithmetic.
 
 use crate::decimal::{self, Digits};
 use crate::heap::block::HeaderFields;
@@ -15,9 +15,9 @@ use crate::worker::{KeyHash, Worker};
 pub enum Mode {
     /// Store unconditionally.
     Set,
-    /// Store only if there is no item.
+    /// Store only if the key has no item.
     Add,
-    /// Store only if there is an item.
+    /// Store only if the key has an item.
     Replace,
     /// Append to the present value; flags and expiry are unchanged.
     Append,
@@ -28,26 +28,28 @@ pub enum Mode {
 /// The parameters of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// Condition and effect.
+    /// The condition and the effect of the write.
     pub mode: Mode,
     /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
-    /// The expiry.
+    /// The expiry of the item.
     pub expiry: Expiry,
-    /// Store only if the item has this CAS. `Add` and `Replace` ignore it, as in memcached.
+    /// Store only if the present item has this CAS. `Add` and `Replace` ignore it, as in memcached.
     pub compare: Option<u64>,
-    /// If `compare` is below the item's CAS, store nevertheless and mark the item stale.
+    /// If `compare` is below the CAS of the present item, store nevertheless, and mark the new item
+    /// stale.
     pub invalidate: bool,
-    /// The new CAS. `None`: the next one.
+    /// The CAS of the new item. `None`: the store chooses the next one.
     pub explicit_cas: Option<u64>,
-    /// `Append` and `Prepend` store the value if there is no item, with this write's flags and
-    /// expiry.
+    /// `Append` and `Prepend` create the item if the key has none, with the flags and expiry of
+    /// this write.
     pub vivify: bool,
-    /// The new item counts as claimed: see [`Item::won`].
+    /// The new item is already claimed by a client, so that no reader wins it: see [`Item::won`].
     ///
     /// [`Item::won`]: crate::Item::won
     pub claimed: bool,
-    /// The key was sent in base64, which is kept for readers: see [`Item::base64_key`].
+    /// The client sent the key in base64. The item records this for readers: see
+    /// [`Item::base64_key`].
     ///
     /// [`Item::base64_key`]: crate::Item::base64_key
     pub base64_key: bool,
@@ -78,44 +80,44 @@ pub enum Published {
     Stored {
         /// The item's CAS.
         cas: u64,
-        /// Length of the item's whole value, in bytes.
+        /// The length of the item's complete value after the write, in bytes.
         value_len: u32,
     },
     /// The condition of the mode did not hold.
     NotStored,
-    /// The item has another CAS.
+    /// The present item has another CAS than [`Write::compare`].
     Exists,
-    /// A CAS was given and there is no item.
+    /// The write has a CAS to compare, but the key has no item.
     NotFound,
-    /// The joined value is too long, or there is no memory.
+    /// The value, or the value joined with the present one, is too long; or there is no memory.
     NoSpace,
 }
 
-/// Marks an item stale, empties its value, or both, instead of deleting it.
+/// The parameters of [`Worker::mark`], which marks an item stale, empties its value, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemMark {
     /// Mark the item only if it has this CAS.
     pub compare: Option<u64>,
-    /// The new CAS. `None`: the next one, or the present one if the item does not become stale.
+    /// The new CAS. `None`: a stale item gets the next CAS, and any other item keeps its CAS.
     pub explicit_cas: Option<u64>,
-    /// The item becomes stale, and the next reader that claims it wins.
+    /// The item becomes stale and unclaimed, so the next read that claims it wins.
     pub invalidate: bool,
-    /// The value becomes empty; the item gets these flags and is otherwise new.
+    /// Empty the value and set these flags. The rest is that of a new item, except the CAS.
     pub empty: Option<u32>,
-    /// The new expiry. `None`: unchanged, or never if the value becomes empty.
+    /// The new expiry. `None`: an empty item never expires, and any other item keeps its expiry.
     pub expiry: Option<Expiry>,
 }
 
-/// The result of a [`ItemMark`].
+/// The result of [`Worker::mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkOutcome {
-    /// Done.
+    /// The item was changed.
     Done,
-    /// There is no item.
+    /// The key has no item.
     NotFound,
-    /// The item has another CAS.
+    /// The item has another CAS than [`ItemMark::compare`].
     Exists,
-    /// There is no memory.
+    /// There is no memory for the changed item.
     NoSpace,
     /// See [`Rejected::Deferred`].
     Deferred,
@@ -126,22 +128,22 @@ pub enum MarkOutcome {
 pub enum Deleted {
     /// The item was deleted.
     Deleted,
-    /// There was no item.
+    /// The key had no item.
     NotFound,
-    /// The item has another CAS.
+    /// The item has another CAS than the one to compare.
     Exists,
 }
 
-/// The direction of arithmetic.
+/// Whether arithmetic adds or subtracts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Wraps at 2^64.
+    /// Add. The sum wraps at 2^64.
     Up,
-    /// Stops at zero.
+    /// Subtract. The difference is at least zero.
     Down,
 }
 
-/// A counter to create if there is none.
+/// The counter that arithmetic creates if the key has no item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vivify {
     /// The initial value of the counter.
@@ -150,20 +152,20 @@ pub struct Vivify {
     pub expiry: Expiry,
 }
 
-/// Arithmetic on a counter.
+/// The parameters of arithmetic on a counter, which is an item whose value is a decimal number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// The amount.
+    /// The amount to add or subtract.
     pub delta: u64,
-    /// The direction.
+    /// Whether the amount is added or subtracted.
     pub direction: Direction,
     /// Change the counter only if it has this CAS.
     pub compare: Option<u64>,
-    /// The new CAS. `None`: the next one.
+    /// The new CAS. `None`: the store chooses the next one.
     pub explicit_cas: Option<u64>,
-    /// The new expiry.
+    /// The new expiry. `None`: the expiry is unchanged.
     pub touch: Option<Expiry>,
-    /// Create the counter if there is none.
+    /// The counter to create if the key has no item. `None`: none is created.
     pub vivify: Option<Vivify>,
 }
 
@@ -172,13 +174,13 @@ pub struct Arithmetic {
 pub enum ArithmeticOutcome {
     /// The counter was changed or created.
     Done(CounterValue),
-    /// There is no counter.
+    /// The key has no item.
     NotFound,
-    /// The value is not a number.
+    /// The value is not a decimal number.
     NotNumeric,
-    /// The item has another CAS.
+    /// The item has another CAS than [`Arithmetic::compare`].
     Exists,
-    /// There is no memory.
+    /// There is no memory for the new number.
     NoSpace,
     /// See [`Rejected::Deferred`].
     Deferred,
@@ -193,22 +195,22 @@ pub struct CounterValue {
     pub created: bool,
     /// The CAS of the counter.
     pub cas: u64,
-    /// The expiry before the operation.
+    /// The expiry before the operation; [`Expiry::NEVER`] if the counter was created.
     pub expiry_before: Expiry,
     /// The expiry after the operation.
     pub expiry: Expiry,
 }
 
 impl Worker {
-    /// Publishes an upload as the value of its key, if `write` allows.
+    /// Publishes an upload as the value of its key, if the conditions of `write` hold.
     ///
     /// # Errors
-    /// The upload, to be published later: memory is not free yet ([`Rejected::Deferred`]), or
-    /// another worker is rewriting an item of the class.
+    /// Returns the upload, for another attempt later, if memory for a new block is not free yet, or
+    /// if another worker is rewriting an item of the same index class (`rewrite.rs`).
     ///
     /// # Panics
-    /// The upload belongs to another store, or bytes of its value are missing. Publishing them
-    /// would expose what the memory held before.
+    /// The upload belongs to another store, or bytes of its value are missing. An incomplete value
+    /// must not be published, because its unfilled memory still contains bytes of earlier items.
     pub fn publish(
         &mut self,
         upload: Upload,
@@ -220,7 +222,8 @@ impl Worker {
         self.ensure_online();
         let published = match write.mode {
             Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
-                // If another worker stores an item at the same time, the value is joined with it.
+                // The key has no item, so try to add one. If that fails because another worker has
+                // added one in the meantime, join the value with that item.
                 Ok(Published::NotStored) if write.vivify => {
                     let add = Write {
                         mode: Mode::Add,
@@ -238,7 +241,7 @@ impl Worker {
         published.map_err(|_| upload)
     }
 
-    /// Links the item of an upload, if `write` allows.
+    /// Links the item of an upload, if the conditions of `write` hold.
     fn insert_upload(
         &mut self,
         upload: &Upload,
@@ -250,13 +253,13 @@ impl Worker {
             Some(built) => self.try_insert(&item, &built, None, write, now_s),
             None => Err(NotInserted::Unfit),
         };
-        self.inserted_or_built(inserted, &item, write, now_s)
+        self.rebuild_if_unfit(inserted, &item, write, now_s)
     }
 
-    /// Returns the result of the insertion. If the block was unfit, builds another one and inserts
-    /// it.
+    /// Converts the result of [`Worker::try_insert`]. If its block was unfit, builds another block
+    /// for the item and inserts that one.
     #[inline]
-    fn inserted_or_built(
+    fn rebuild_if_unfit(
         &mut self,
         inserted: Result<Published, NotInserted>,
         item: &NewItem<'_>,
@@ -270,14 +273,14 @@ impl Worker {
         }
     }
 
-    /// Stores a complete value, if `write` allows: [`Worker::reserve`], [`Worker::fill`] and
-    /// [`Worker::publish`] in one.
+    /// Stores a complete value, if the conditions of `write` hold. Combines [`Worker::reserve`],
+    /// [`Worker::fill`] and [`Worker::publish`].
     ///
     /// # Errors
-    /// See [`Rejected`]; never [`Rejected::HoldLimit`].
+    /// Those of [`Rejected`] except [`Rejected::HoldLimit`].
     ///
     /// # Panics
-    /// The hash is not that of the key in this store.
+    /// `hash` is not the hash of the key in this store.
     pub fn put(
         &mut self,
         key: &[u8],
@@ -296,7 +299,10 @@ impl Worker {
         Err(Rejected::Deferred)
     }
 
-    /// As [`Worker::put`], without waiting for memory.
+    /// Makes one attempt of [`Worker::put`].
+    ///
+    /// # Errors
+    /// The outer error is final. The inner one says what another attempt has to wait for.
     #[inline]
     fn try_put(
         &mut self,
@@ -314,10 +320,10 @@ impl Worker {
         let len = fields.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
-            return self.put_long(key, hash, value, write, now_s).map(Ok);
+            return self.put_as_upload(key, hash, value, write, now_s).map(Ok);
         }
         self.assist_evacuation(len, now_s);
-        // Prefetch the present item while the new one is built.
+        // Prefetch the present item, if any, so that it is cached when the new one is linked.
         let candidate = self.candidate(hash);
         if let Some(present) = &candidate {
             self.store.index.prefetch_entry(&present.found);
@@ -326,7 +332,8 @@ impl Worker {
         let part = self.part_for(candidate.as_ref(), hash);
         let (allocation, candidate) = match self.try_allocate(len, part, write.expiry, now_s) {
             Some(allocation) => (allocation, candidate),
-            // `allocate` may make this worker quiescent, so locations read before are invalid.
+            // `allocate` may make this worker quiescent. Then the memory at the candidate's
+            // location may be reused, so the candidate is dropped.
             None => (self.allocate(len, part, write.expiry, now_s)?, None),
         };
         let item = NewItem {
@@ -337,16 +344,18 @@ impl Worker {
             value: Value::Whole(value),
         };
         let draft = self.draft(allocation, &fields, &item);
-        // If the candidate belongs to another key, the item is looked up under the lock.
+        // The candidate may belong to another key with the same tag. Without a candidate,
+        // `try_insert` looks the item up under the lock.
         let candidate = candidate.filter(|present| present.block_ref.block.key() == key);
         let inserted = self.try_insert(&item, &draft.block_ref, candidate, write, now_s);
         drop(draft);
-        Ok(self.inserted_or_built(inserted, &item, write, now_s))
+        Ok(self.rebuild_if_unfit(inserted, &item, write, now_s))
     }
 
-    /// As [`Worker::put`], for a value stored in pieces or joined with another.
+    /// Makes one attempt of [`Worker::put`] for a value that has to be stored in pieces, or that is
+    /// appended or prepended. Builds the value as an upload.
     #[cold]
-    fn put_long(
+    fn put_as_upload(
         &mut self,
         key: &[u8],
         hash: KeyHash,
@@ -366,7 +375,7 @@ impl Worker {
         published.map_err(|_| Rejected::Deferred)
     }
 
-    /// Deletes an item.
+    /// Deletes the item of a key. If `compare` is given, deletes it only if it has that CAS.
     pub fn delete(
         &mut self,
         key: &[u8],
@@ -378,7 +387,7 @@ impl Worker {
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
             drop(writer);
-            // A miniature may still contain it.
+            // The store may have evicted the item while a miniature still contains it.
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
         };
@@ -403,9 +412,10 @@ impl Worker {
         Deleted::Deleted
     }
 
-    /// Marks an item stale, empties its value, or both. The item gets a new block, because
-    /// published bytes do not change and because a concurrent read of the old block could undo the
-    /// mark.
+    /// Marks an item stale, empties its value, or both. Builds a new block for the changed item,
+    /// for two reasons. A published value never changes. And a mark in the old block could be lost:
+    /// a concurrent read loads the access word and later stores it with a new time, which would
+    /// overwrite a mark made in between.
     pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &ItemMark, now_s: u32) -> MarkOutcome {
         self.ensure_online();
         let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
@@ -440,7 +450,8 @@ impl Worker {
         }
     }
 
-    /// Adds to or subtracts from a counter.
+    /// Adds an amount to a counter, or subtracts it, as `arithmetic` says. Creates the counter if
+    /// the key has no item and `arithmetic` allows it.
     pub fn arith(
         &mut self,
         key: &[u8],
@@ -455,8 +466,8 @@ impl Worker {
             flags: None,
             access: NewAccess::Kept,
         };
-        // If the counter is created by another worker after the first attempt, the second one
-        // changes it.
+        // The first pass may find no counter, and then fail to create one because another worker
+        // has created it. The second pass changes that counter.
         for _ in 0..2 {
             let counted = self.rewrite(key, hash, now_s, change, |found| {
                 apply_arithmetic(found, arithmetic)
@@ -483,6 +494,8 @@ impl Worker {
         ArithmeticOutcome::NotFound
     }
 
+    /// Appends or prepends the value of an upload to the present value of its key. Returns
+    /// [`Published::NotStored`] if the key has no item.
     fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Deferral> {
         let change = Change {
             cas: NewCas::given_or(write.explicit_cas, NewCas::Next),
@@ -491,7 +504,7 @@ impl Worker {
             access: NewAccess::New,
         };
         let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
-            if differs(write.compare, found.cas) {
+            if cas_differs(write.compare, found.cas) {
                 return Err(Published::Exists);
             }
             Ok(NewValue::Joined {
@@ -511,6 +524,8 @@ impl Worker {
         })
     }
 
+    /// Creates the counter of a key that has no item, if `arithmetic` allows it. Returns `None` if
+    /// another worker has created an item first.
     fn vivify(
         &mut self,
         key: &[u8],
@@ -540,17 +555,18 @@ impl Worker {
             }
             Err(Rejected::Deferred) => Some(ArithmeticOutcome::Deferred),
             Err(_) | Ok(Published::NoSpace) => Some(ArithmeticOutcome::NoSpace),
-            // Another worker has created the counter: change that one.
             _ => None,
         }
     }
 }
 
-/// Whether a CAS was given and differs. Zero means "no CAS", as in memcached.
-fn differs(compare: Option<u64>, present: u64) -> bool {
+/// Whether a CAS to compare is given and differs from the present one. A given CAS of zero means
+/// that none is given, as in memcached.
+fn cas_differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
+/// Computes the new value of a counter from the present one.
 fn apply_arithmetic(
     found: &Snapshot,
     arithmetic: &Arithmetic,
@@ -558,10 +574,11 @@ fn apply_arithmetic(
     if found.value_len == 0 {
         return Err(ArithmeticOutcome::NotNumeric);
     }
-    if differs(arithmetic.compare, found.cas) {
+    if cas_differs(arithmetic.compare, found.cas) {
         return Err(ArithmeticOutcome::Exists);
     }
-    // The digits of a value in pieces are in the first piece, which is longer than any number.
+    // The first slice of the value contains all digits, even of a value in pieces, because a piece
+    // is longer than the longest number.
     let text = found.value().next().unwrap_or_default();
     let present = decimal::parse(text).ok_or(ArithmeticOutcome::NotNumeric)?;
     let number = match arithmetic.direction {
@@ -571,7 +588,8 @@ fn apply_arithmetic(
     let digits_len = Digits::new(number).as_bytes().len();
     Ok(NewValue::Number {
         number,
-        // A shorter number keeps the length and is padded with spaces, as in memcached.
+        // If the new number has fewer digits than the value has bytes, the value keeps its length
+        // and is padded with spaces, as in memcached.
         value_len: found.value_len.max(digits_len),
     })
 }

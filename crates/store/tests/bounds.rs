@@ -1,5 +1,5 @@
-//! What the store promises of memory: the bound holds, whatever is stored; what slow peers hold
-//! is bounded too; what is let go comes back.
+//! The bounds of the store: its memory stays below the limit for all sizes of items, pins and
+//! uploads hold a bounded part of it, and memory that is released can be used again.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -12,7 +12,7 @@ const NOW_S: u32 = 1;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-const ONE_MORE: Arithmetic = Arithmetic {
+const INCREMENT: Arithmetic = Arithmetic {
     delta: 1,
     direction: Direction::Up,
     compare: None,
@@ -21,7 +21,8 @@ const ONE_MORE: Arithmetic = Arithmetic {
     vivify: None,
 };
 
-fn store(memory_bytes: u64) -> Worker {
+/// Creates a worker of a new store with this much memory.
+fn worker(memory_bytes: u64) -> Worker {
     Store::new(Config {
         memory_bytes,
         hash_seed: 1,
@@ -31,6 +32,7 @@ fn store(memory_bytes: u64) -> Worker {
     .worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`.
 fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     worker
@@ -38,21 +40,21 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
         .unwrap()
 }
 
-fn set_to(worker: &mut Worker, key: &[u8], value: &[u8]) {
+fn set_value(worker: &mut Worker, key: &[u8], value: &[u8]) {
     worker
         .put(key, worker.hash(key), value, &SET, NOW_S)
         .unwrap();
 }
 
-fn has(worker: &mut Worker, key: &[u8], now_s: u32) -> bool {
+fn has_item(worker: &mut Worker, key: &[u8], now_s: u32) -> bool {
     worker
         .read(key, worker.hash(key), now_s, Read::default(), |_| Some(()))
         .is_ok()
 }
 
 #[test]
-fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
-    let mut worker = store(8 << 20);
+fn memory_stays_bounded_and_every_set_succeeds_for_any_value_length() {
+    let mut worker = worker(8 << 20);
     let mut seed = 1_u64;
     for number in 0..60_000_u64 {
         seed = seed
@@ -63,6 +65,8 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
         } else {
             (seed >> 50) as usize % 2_000
         };
+        // Most values are shorter than 2 kB. About one in a thousand has 700 kB, so it is stored in
+        // pieces.
         let len = if number % 64 == 0 { len } else { len % 2_000 };
         let key = (seed >> 20).to_string();
         assert!(matches!(
@@ -70,8 +74,8 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
             Published::Stored { .. }
         ));
         assert!(
-            has(&mut worker, key.as_bytes(), NOW_S),
-            "what has just been stored is there"
+            has_item(&mut worker, key.as_bytes(), NOW_S),
+            "an item just stored is absent"
         );
     }
     worker.store().run_page_maintenance();
@@ -80,25 +84,25 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
     assert!(statistics.evicted > 1_000, "{statistics:?}");
     assert!(
         statistics.bytes_live > 6 << 20,
-        "a full store is nearly full: {statistics:?}"
+        "too little of a full store is live: {statistics:?}"
     );
 }
 
 #[test]
-fn the_least_recently_read_go_first() {
-    let mut worker = store(4 << 20);
+fn an_item_read_every_second_outlives_unread_items() {
+    let mut worker = worker(4 << 20);
     set(&mut worker, b"kept", 100, &SET);
     for number in 0..40_000_u32 {
         set(&mut worker, &number.to_be_bytes(), 200, &SET);
-        // Reads count once a second.
-        assert!(has(&mut worker, b"kept", NOW_S + number), "{number}");
+        // The second changes with each read, because only one read per second counts.
+        assert!(has_item(&mut worker, b"kept", NOW_S + number), "{number}");
     }
-    assert!(!has(&mut worker, &1_u32.to_be_bytes(), 50_000));
+    assert!(!has_item(&mut worker, &1_u32.to_be_bytes(), 50_000));
 }
 
 #[test]
 fn memory_of_deleted_and_expired_items_is_reclaimed() {
-    let mut worker = store(8 << 20);
+    let mut worker = worker(8 << 20);
     for number in 0..1_000_u32 {
         let expiry = if number % 2 == 0 {
             Expiry::at(5)
@@ -112,8 +116,8 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
             &Write { expiry, ..SET },
         );
     }
-    assert!(has(&mut worker, &0_u32.to_be_bytes(), 4));
-    assert!(!has(&mut worker, &0_u32.to_be_bytes(), 5));
+    assert!(has_item(&mut worker, &0_u32.to_be_bytes(), 4));
+    assert!(!has_item(&mut worker, &0_u32.to_be_bytes(), 5));
     for number in (1..1_000_u32).step_by(2) {
         let key = number.to_be_bytes();
         worker.delete(&key, worker.hash(&key), None, 5);
@@ -121,7 +125,7 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
     let mut steps = 0;
     while worker.maintain(5, 64) {
         steps += 1;
-        assert!(steps < 10_000, "a round of maintenance ends");
+        assert!(steps < 10_000, "maintenance does not end");
     }
     let statistics = worker.store().statistics();
     assert_eq!(statistics.items, 0);
@@ -129,22 +133,24 @@ fn memory_of_deleted_and_expired_items_is_reclaimed() {
 }
 
 #[test]
-fn a_delayed_flush_takes_what_was_written_before_it_is_due() {
-    let mut worker = store(8 << 20);
+fn a_delayed_flush_invalidates_items_written_before_it_is_due() {
+    let mut worker = worker(8 << 20);
     set(&mut worker, b"old", 1, &SET);
     worker.flush(4, NOW_S);
+    // This item is written after the command, but before the flush is due.
     set(&mut worker, b"late", 1, &SET);
-    assert!(has(&mut worker, b"old", 3));
-    assert!(!has(&mut worker, b"old", 4));
-    assert!(!has(&mut worker, b"late", 4));
+    assert!(has_item(&mut worker, b"old", 3));
+    assert!(!has_item(&mut worker, b"old", 4));
+    assert!(!has_item(&mut worker, b"late", 4));
     set(&mut worker, b"new", 1, &SET);
-    assert!(has(&mut worker, b"new", 5));
+    assert!(has_item(&mut worker, b"new", 5));
 }
 
-/// A value at hand is stored whatever form its item takes.
+/// The combinations of length, flags and CAS give blocks of every layout: short and long headers,
+/// and values in pieces.
 #[test]
-fn a_value_is_put_with_any_length_flags_and_cas() {
-    let mut worker = store(64 << 20);
+fn a_value_of_any_length_flags_and_cas_is_stored_unchanged() {
+    let mut worker = worker(64 << 20);
     for (number, len) in [0, 1, 100, 5000, 20_000, 500_000, 1_000_000]
         .into_iter()
         .enumerate()
@@ -172,14 +178,14 @@ fn a_value_is_put_with_any_length_flags_and_cas() {
                     panic!("{len} {flags} {cas:?}: {put:?}");
                 };
                 assert!(value_len == len && cas.is_none_or(|cas| cas == given));
-                let shown = worker.read(key, hash, NOW_S, Read::default(), |item| {
+                let read_result = worker.read(key, hash, NOW_S, Read::default(), |item| {
                     Some((
                         item.value().collect::<Vec<_>>().concat(),
                         item.flags,
                         item.cas,
                     ))
                 });
-                assert_eq!(shown.unwrap(), Some((value.clone(), flags, given)));
+                assert_eq!(read_result.unwrap(), Some((value.clone(), flags, given)));
             }
         }
     }
@@ -191,39 +197,42 @@ fn a_value_is_put_with_any_length_flags_and_cas() {
     assert_eq!(rejected(b"k", 1 << 20), Err(Rejected::TooLarge));
 }
 
-fn begin(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Rejected> {
-    let asked = Reserve {
+/// Begins an upload of `len` bytes that waits for a peer to send them.
+fn reserve_upload(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Rejected> {
+    let request = Reserve {
         value_len: len,
         flags: 0,
         expiry: Expiry::NEVER,
         whole: false,
     };
-    worker.reserve(key, worker.hash(key), &asked, NOW_S)
+    worker.reserve(key, worker.hash(key), &request, NOW_S)
 }
 
 #[test]
-fn unfinished_uploads_hold_at_most_an_eighth() {
-    let mut worker = store(8 << 20);
-    let first = begin(&mut worker, b"first", 900_000).unwrap();
-    let second = begin(&mut worker, b"second", 900_000);
+fn unfinished_uploads_hold_at_most_an_eighth_of_memory() {
+    let mut worker = worker(8 << 20);
+    // One upload of 900 kB needs almost an eighth of 8 MiB, and two need more.
+    let first = reserve_upload(&mut worker, b"first", 900_000).unwrap();
+    let second = reserve_upload(&mut worker, b"second", 900_000);
     assert_eq!(second.unwrap_err(), Rejected::HoldLimit);
     drop(first);
-    begin(&mut worker, b"second", 900_000).unwrap();
+    reserve_upload(&mut worker, b"second", 900_000).unwrap();
     let statistics = worker.store().statistics();
     assert!(
         statistics.bytes_live == 0,
-        "an upload given up leaves nothing: {statistics:?}"
+        "unpublished uploads have live bytes: {statistics:?}"
     );
 }
 
 #[test]
-fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
-    let mut worker = store(8 << 20);
+fn writes_are_deferred_while_another_worker_is_not_quiescent() {
+    let mut worker = worker(8 << 20);
     let mut other = worker.store().worker();
     set(&mut worker, b"first", 10, &SET);
-    let mut long = begin(&mut worker, b"long", 900_000).unwrap();
-    // In the middle of a burst: it may look at all there was until it is quiescent.
-    assert!(has(&mut other, b"first", NOW_S));
+    let mut long = reserve_upload(&mut worker, b"long", 900_000).unwrap();
+    // `other` may now use items until it is quiescent, so no segment that is evacuated from now on
+    // becomes free.
+    assert!(has_item(&mut other, b"first", NOW_S));
     let value = vec![b'x'; 1_000];
     let put = |worker: &mut Worker, number: u32| {
         let key = number.to_be_bytes();
@@ -237,11 +246,11 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
             initial: 1,
             expiry: Expiry::NEVER,
         }),
-        ..ONE_MORE
+        ..INCREMENT
     };
     let count = |worker: &mut Worker| worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
     assert_eq!(count(&mut worker), ArithmeticOutcome::Deferred);
-    // What fits in the memory it has been given is taken all the same.
+    // The bytes for which the upload has memory already are stored nevertheless.
     let bytes = vec![b'l'; 900_000];
     let filled = worker.fill(&mut long, &bytes, NOW_S);
     assert_eq!(filled.unwrap_err(), Rejected::Deferred);
@@ -267,8 +276,8 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
 }
 
 #[test]
-fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
-    let mut worker = store(8 << 20);
+fn pins_hold_at_most_an_eighth_of_memory_and_outlive_their_items() {
+    let mut worker = worker(8 << 20);
     set(&mut worker, b"large", 600_000, &SET);
     let pin = |worker: &mut Worker, key: &[u8]| {
         let hash = worker.hash(key);
@@ -283,6 +292,8 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
             .unwrap()
     };
     let held = pin(&mut worker, b"large").unwrap();
+    // A second pin would need credit for as many segments again, and both together are more than an
+    // eighth.
     assert!(pin(&mut worker, b"large").is_none());
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
@@ -292,6 +303,7 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
     assert_eq!(worker.store().statistics().bytes_pinned, 0);
 }
 
+/// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
     let len = |item: &store::Item<'_>| Some(item.value_len());
@@ -299,18 +311,18 @@ fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn an_append_does_not_evict_what_it_appends_to() {
+fn an_append_does_not_evict_the_item_it_appends_to() {
     let append = Write {
         mode: Mode::Append,
         ..SET
     };
-    let mut worker = store(2 << 20);
+    let mut worker = worker(2 << 20);
     set(&mut worker, b"log", 800_000, &SET);
     for number in 0..100_u32 {
         set(&mut worker, &number.to_be_bytes(), 10_000, &SET);
     }
-    // The longer log needs room while the old one is still there, and the old one is the least
-    // recent of its shard.
+    // The longer value needs memory while the old value is still present, and the old value is the
+    // oldest item of the store.
     let appended = set(&mut worker, b"log", 10, &append);
     assert!(matches!(appended, Published::Stored { .. }), "{appended:?}");
     assert_eq!(value_len(&mut worker, b"log"), Some(800_010));
@@ -318,21 +330,21 @@ fn an_append_does_not_evict_what_it_appends_to() {
 }
 
 #[test]
-fn an_index_that_grows_makes_room_for_itself() {
+fn memory_stays_bounded_while_the_index_grows() {
     const LIMIT: u64 = 2 << 20;
-    let mut worker = store(LIMIT);
+    let mut worker = worker(LIMIT);
     for number in 0..20_000_u32 {
         set(&mut worker, &number.to_be_bytes(), 1, &SET);
         worker.store().run_page_maintenance();
         let used = worker.store().statistics().bytes_used();
         assert!(used <= LIMIT, "{used} bytes with item {number}");
-        assert!(has(&mut worker, &number.to_be_bytes(), NOW_S));
+        assert!(has_item(&mut worker, &number.to_be_bytes(), NOW_S));
     }
 }
 
 #[test]
-fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
-    let mut worker = store(8 << 20);
+fn a_read_without_a_pin_does_not_claim_the_stale_item() {
+    let mut worker = worker(8 << 20);
     let Published::Stored { cas, .. } = set(&mut worker, b"a", 10, &SET) else {
         panic!("not stored");
     };
@@ -343,6 +355,7 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
     };
     set(&mut worker, b"a", 10, &SET);
     set(&mut worker, b"a", 10, &invalidate);
+    // The third write compares an older CAS, so it makes the item stale.
     let claim = Read {
         claim: true,
         touch: Some(Expiry::at(100)),
@@ -360,17 +373,19 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, metadata);
         read.unwrap()
     };
-    let pins = pin_all_that_may_be(&mut worker);
+    // While no pin is available, the read returns nothing and changes nothing. So the next read
+    // still wins, and sees the old expiry.
+    let pins = pin_until_bound(&mut worker);
     assert_eq!(read(&mut worker), None);
     drop(pins);
     let never = Expiry::NEVER;
     assert_eq!(read(&mut worker), Some((true, true, false, never)));
-    let then = Expiry::at(100);
-    assert_eq!(read(&mut worker), Some((true, false, true, then)));
+    let expiry = Expiry::at(100);
+    assert_eq!(read(&mut worker), Some((true, false, true, expiry)));
 }
 
-/// Holds an eighth of all segments.
-fn pin_all_that_may_be(worker: &mut Worker) -> Vec<store::Pin> {
+/// Pins items until the bound of held segments is reached, which is an eighth of all segments.
+fn pin_until_bound(worker: &mut Worker) -> Vec<store::Pin> {
     let pin = |number: u32| {
         let key = (1_000_000 + number).to_be_bytes();
         set(worker, &key, 1_000, &SET);
@@ -382,9 +397,9 @@ fn pin_all_that_may_be(worker: &mut Worker) -> Vec<store::Pin> {
     (0..).map_while(pin).collect()
 }
 
-/// A store of `memory_bytes` that refuses instead of evicting, full of values of 200 bytes; how
-/// many.
-fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
+/// Creates a store that rejects items instead of evicting others, and fills it with values of 200
+/// bytes. Returns a worker, and the number of items in the store.
+fn full_store_without_eviction(memory_bytes: u64) -> (Worker, u32) {
     let config = Config {
         memory_bytes,
         hash_seed: 1,
@@ -396,6 +411,7 @@ fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
     (worker, count.unwrap())
 }
 
+/// Stores a value of `len` bytes. Returns whether it was stored.
 fn try_set(worker: &mut Worker, key: &[u8], len: usize) -> bool {
     let value = vec![b'x'; len];
     let put = worker.put(key, worker.hash(key), &value, &SET, NOW_S);
@@ -403,9 +419,9 @@ fn try_set(worker: &mut Worker, key: &[u8], len: usize) -> bool {
 }
 
 #[test]
-fn where_nothing_may_be_evicted_nothing_is_and_what_is_deleted_makes_room() {
+fn without_eviction_no_item_is_lost_and_memory_of_deleted_items_is_reused() {
     for percent in [10, 20, 30, 50, 70] {
-        let (mut worker, count) = full_for_good(8 << 20);
+        let (mut worker, count) = full_store_without_eviction(8 << 20);
         let is_deleted = |number: u32| (number.wrapping_mul(2_654_435_761) >> 8) % 100 < percent;
         let mut deleted = 0;
         for number in (0..count).filter(|&number| is_deleted(number)) {
@@ -414,27 +430,29 @@ fn where_nothing_may_be_evicted_nothing_is_and_what_is_deleted_makes_room() {
             deleted += 1;
         }
         worker.quiescent();
-        let wanted = deleted / 2;
+        // The deleted items are spread over all segments. Evacuation must copy the remaining items
+        // together to gain memory for half as many new items.
+        let expected = deleted / 2;
         let mut stored = 0;
-        for number in 0..wanted {
+        for number in 0..expected {
             let key = (u32::MAX - number).to_be_bytes();
             stored += u32::from(try_set(&mut worker, &key, 200));
             worker.quiescent();
         }
-        let left = (0..count).filter(|&number| !is_deleted(number));
-        let lost = left.filter(|number| !has(&mut worker, &number.to_be_bytes(), NOW_S));
+        let kept = (0..count).filter(|&number| !is_deleted(number));
+        let lost = kept.filter(|number| !has_item(&mut worker, &number.to_be_bytes(), NOW_S));
         assert_eq!(lost.count(), 0, "of {percent} % deleted");
         let statistics = worker.store().statistics();
         assert_eq!(statistics.evicted, 0, "{statistics:?}");
-        assert_eq!(stored, wanted, "of {percent} % deleted: {statistics:?}");
+        assert_eq!(stored, expected, "of {percent} % deleted: {statistics:?}");
     }
 }
 
 #[test]
-fn small_unfinished_uploads_hold_their_segment_once() {
-    let mut worker = store(64 << 20);
+fn small_unfinished_uploads_share_held_segments() {
+    let mut worker = worker(64 << 20);
     let held: Vec<Upload> = (0..2_000_u32)
-        .map(|number| begin(&mut worker, &number.to_be_bytes(), 10).unwrap())
+        .map(|number| reserve_upload(&mut worker, &number.to_be_bytes(), 10).unwrap())
         .collect();
     assert!(worker.store().statistics().bytes_held < 1 << 20);
     drop(held);
@@ -442,8 +460,8 @@ fn small_unfinished_uploads_hold_their_segment_once() {
 }
 
 #[test]
-fn a_cas_that_a_client_chose_is_not_given_again() {
-    let mut worker = store(8 << 20);
+fn a_cas_chosen_by_a_client_is_not_assigned_again() {
+    let mut worker = worker(8 << 20);
     let mut cas = |explicit_cas| {
         let write = Write {
             explicit_cas,
@@ -460,7 +478,7 @@ fn a_cas_that_a_client_chose_is_not_given_again() {
 }
 
 #[test]
-fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
+fn writes_succeed_after_each_change_of_the_memory_limit() {
     let config = Config {
         memory_bytes: 16 << 20,
         item_max: 100_000,
@@ -476,25 +494,28 @@ fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
             worker.quiescent();
         }
     }
-    // Nobody has tended: what was to leave has been used again.
+    // No page maintenance has run, so pages were never discarded: when the limit rose again,
+    // workers used the segments that still had to be discarded.
     assert!(
         worker.store().set_limit(1 << 20).is_err(),
-        "less than an eighth"
+        "a limit below an eighth of the initial memory was accepted"
     );
 }
 
 #[test]
-fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
-    let (mut worker, mut still) = {
-        let worker = store(64 << 20);
-        let still = worker.store().worker();
-        (worker, still)
+fn a_worker_that_is_not_quiescent_does_not_increase_evacuation() {
+    let (mut worker, mut other) = {
+        let worker = worker(64 << 20);
+        let other = worker.store().worker();
+        (worker, other)
     };
     for number in 0..700_000_u32 {
         set(&mut worker, &number.to_be_bytes(), 50, &SET);
         worker.quiescent();
     }
-    has(&mut still, b"anything", NOW_S);
+    // This read sets `other` online. It is not quiescent afterwards, so no evacuated segment
+    // becomes free. Writers must not evacuate more and more segments because of that.
+    has_item(&mut other, b"anything", NOW_S);
     let before = worker.store().statistics();
     let mut written = 0;
     for number in 0..30_000_u32 {
@@ -507,61 +528,63 @@ fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
     }
     let after = worker.store().statistics();
     let evacuated = after.evacuated - before.evacuated;
+    // An item of 50 bytes takes less than 80 bytes with its key and header.
     let needed = written * 80 / after.segment_bytes;
     assert!(
         evacuated < 3 * needed + 20,
-        "{evacuated} segments for {needed}"
+        "{evacuated} segments evacuated, but new items filled only {needed}"
     );
-    drop(still);
+    drop(other);
     assert!(try_set(&mut worker, b"more", 50));
 }
 
 #[test]
-fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
-    let mut worker = store(8 << 20);
+fn a_number_padded_with_many_spaces_keeps_its_length() {
+    let mut worker = worker(8 << 20);
     let mut value = vec![b' '; 500_000];
     value[0] = b'1';
-    set_to(&mut worker, b"n", &value);
+    set_value(&mut worker, b"n", &value);
     for (number, len) in [(2, 500_000), (3, 500_000)] {
-        let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
+        let outcome = worker.arith(b"n", worker.hash(b"n"), &INCREMENT, NOW_S);
         assert!(matches!(outcome, ArithmeticOutcome::Done(it) if it.value == number));
         assert_eq!(value_len(&mut worker, b"n"), Some(len));
     }
 }
 
 #[test]
-fn no_operation_visits_more_than_sixty_four_others() {
-    let mut worker = store(8 << 20);
-    let mut most = 0;
+fn no_operation_makes_more_than_sixty_four_additional_visits() {
+    let mut worker = worker(8 << 20);
+    let mut visits_max = 0;
     for number in 0..300_000_u32 {
         let key = (number % 60_000).to_be_bytes();
         let before = worker.visits();
         set(&mut worker, &key, (number % 500) as usize, &SET);
-        most = most.max(worker.visits() - before);
+        visits_max = visits_max.max(worker.visits() - before);
         let (before, hash) = (worker.visits(), worker.hash(&key));
         if number % 3 == 0 {
-            // It moves, to have a place for that.
+            // The touch moves the item to a block with an expiry word.
             assert!(worker.touch(&key, hash, Expiry::at(9), NOW_S).unwrap());
         }
-        most = most.max(worker.visits() - before);
+        visits_max = visits_max.max(worker.visits() - before);
         worker.quiescent();
     }
-    assert!((16..=64).contains(&most), "{most}");
+    assert!((16..=64).contains(&visits_max), "{visits_max}");
 }
 
 #[test]
-fn a_requested_chunked_value_survives_whole() {
-    let mut worker = store(8 << 20);
+fn evacuation_keeps_all_pieces_of_a_requested_item() {
+    let mut worker = worker(8 << 20);
     let until = |second| Write::plain(Mode::Set, Expiry::at(second));
-    // Its pieces lie with what never expires, and its head with what expires when it does.
+    // The pieces are stored in segments of items that never expire, and the head block in a segment
+    // of items that expire at about the same time.
     set(&mut worker, b"large", 40_000, &until(5_000));
-    assert!(has(&mut worker, b"large", NOW_S));
+    assert!(has_item(&mut worker, b"large", NOW_S));
     let mut others = |from: u32, write: &Write| {
         (from..from + 100_000).for_each(|number| {
             set(&mut worker, &number.to_be_bytes(), 100, write);
         });
     };
-    // First the head's neighbours leave, then those of its pieces.
+    // First the segment of the head block is evacuated, then the segments of the pieces.
     others(0, &until(5_000));
     others(100_000, &SET);
     assert_eq!(value_len(&mut worker, b"large"), Some(40_000));

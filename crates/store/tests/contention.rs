@@ -1,4 +1,5 @@
-//! Several writers of one key: none loses a change, and each gets its turn.
+//! Several threads change the item of one key at the same time: no change is lost, and every thread
+//! makes progress.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -14,7 +15,7 @@ const NOW_S: u32 = 1;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-const ONE_MORE: Arithmetic = Arithmetic {
+const INCREMENT: Arithmetic = Arithmetic {
     delta: 1,
     direction: Direction::Up,
     compare: None,
@@ -23,7 +24,7 @@ const ONE_MORE: Arithmetic = Arithmetic {
     vivify: None,
 };
 
-fn store(memory_bytes: u64) -> Worker {
+fn worker(memory_bytes: u64) -> Worker {
     Store::new(Config {
         memory_bytes,
         hash_seed: 1,
@@ -33,6 +34,7 @@ fn store(memory_bytes: u64) -> Worker {
     .worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`.
 fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     worker
@@ -40,25 +42,27 @@ fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published 
         .unwrap()
 }
 
+/// Returns the length of the value of a key, if the key has an item.
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
     let len = |item: &store::Item<'_>| Some(item.value_len());
     worker.read(key, hash, NOW_S, Read::default(), len).ok()?
 }
 
+/// Two threads increment one counter 20 000 times each.
 #[test]
-fn two_threads_count_without_losing_any() {
-    let mut worker = store(8 << 20);
+fn concurrent_increments_are_all_counted() {
+    let mut worker = worker(8 << 20);
     let hash = worker.hash(b"n");
     worker.put(b"n", hash, b"0", &SET, NOW_S).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let mut worker = worker.store().worker();
             scope.spawn(move || {
-                let mut left = 20_000;
-                while left > 0 {
-                    match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
-                        ArithmeticOutcome::Done(_) => left -= 1,
+                let mut remaining = 20_000;
+                while remaining > 0 {
+                    match worker.arith(b"n", worker.hash(b"n"), &INCREMENT, NOW_S) {
+                        ArithmeticOutcome::Done(_) => remaining -= 1,
                         ArithmeticOutcome::Deferred => worker.quiescent(),
                         other => panic!("{other:?}"),
                     }
@@ -72,31 +76,34 @@ fn two_threads_count_without_losing_any() {
     assert_eq!(value.unwrap().unwrap(), b"40000");
 }
 
-/// A writer made its value anew whenever another was first, up to ten thousand times, and then
-/// reported that there is no memory.
+/// Regression: a writer built its value again whenever another writer had changed the item in the
+/// meantime. After ten thousand attempts it reported that there was no memory. The rewrite guard
+/// (`rewrite.rs`) now bounds the number of attempts.
 #[test]
-fn eight_that_append_to_one_key_all_get_their_turn() {
-    const EACH: usize = 400;
-    let mut worker = store(64 << 20);
+fn concurrent_appends_to_one_key_all_succeed() {
+    const APPENDS: usize = 400;
+    let mut worker = worker(64 << 20);
     set(&mut worker, b"log", 1, &SET);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             let mut worker = worker.store().worker();
             scope.spawn(move || {
-                for _ in 0..EACH {
-                    append_at_last(&mut worker, b"log");
+                for _ in 0..APPENDS {
+                    append_until_stored(&mut worker, b"log");
                     worker.quiescent();
                 }
             });
         }
     });
-    assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * EACH));
+    assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * APPENDS));
 }
 
-/// Making the new value takes far longer than a set: without its turn it would never end.
+/// The append builds a new value of 500 kB, which takes far longer than a set. The other threads
+/// replace the item meanwhile, so that every attempt would fail if the rewrite guard (`rewrite.rs`)
+/// did not keep them from storing.
 #[test]
-fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
-    let mut worker = store(64 << 20);
+fn an_append_succeeds_while_other_threads_overwrite_the_large_item() {
+    let mut worker = worker(64 << 20);
     set(&mut worker, b"log", 500_000, &SET);
     let is_done = &AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -115,15 +122,15 @@ fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
             });
         }
         for _ in 0..20 {
-            append_at_last(&mut worker, b"log");
+            append_until_stored(&mut worker, b"log");
             worker.quiescent();
         }
         is_done.store(true, Relaxed);
     });
 }
 
-/// Appends a byte; tries again as long as the store says so.
-fn append_at_last(worker: &mut Worker, key: &[u8]) {
+/// Appends a byte to the item of a key. Tries again while the store defers the write.
+fn append_until_stored(worker: &mut Worker, key: &[u8]) {
     let append = Write {
         mode: Mode::Append,
         ..SET

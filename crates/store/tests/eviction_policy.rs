@@ -1,25 +1,29 @@
-//! Eviction leans as what is asked for wants it, and says so.
+//! The store selects the eviction policy that suits the requests, and its statistics describe the
+//! evicted items. Of the four policies, `frequent` and `returning` suit a popularity that is
+//! stable, `recent` and `clock` one that changes.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
 
-/// Requests that make a second, where nothing else is said.
-const SECOND: u64 = 20_000;
+/// The default number of requests per second of simulated time.
+const REQUESTS_PER_SECOND: u64 = 20_000;
 
-struct Asked {
+/// A client that sends requests to a store, and counts hits.
+struct Client {
     worker: Worker,
     requests: u64,
     hits: u64,
-    second: u64,
+    /// Number of requests per second of simulated time.
+    requests_per_second: u64,
 }
 
-impl Asked {
+impl Client {
     fn new(evicts: bool) -> Self {
-        Self::of(evicts, 8 << 20)
+        Self::with_memory(evicts, 8 << 20)
     }
 
-    fn of(evicts: bool, memory_bytes: u64) -> Self {
+    fn with_memory(evicts: bool, memory_bytes: u64) -> Self {
         let config = Config {
             memory_bytes,
             evicts,
@@ -30,27 +34,27 @@ impl Asked {
             worker: Store::new(config).unwrap().worker(),
             requests: 0,
             hits: 0,
-            second: SECOND,
+            requests_per_second: REQUESTS_PER_SECOND,
         }
     }
 
-    /// A read, and a write if it finds nothing.
+    /// Reads an item, and writes it if the read misses.
     fn request(&mut self, record: u64) {
         self.requests += 1;
         let key = record.to_le_bytes();
         let hash = self.worker.hash(&key);
-        let shown = self
+        let read = self
             .worker
             .read(&key, hash, self.now_s(), Read::default(), |_| Some(()));
         self.worker.quiescent();
-        match shown {
+        match read {
             Ok(_) => self.hits += 1,
             Err(_) => self.write(record),
         }
     }
 
     fn now_s(&self) -> u32 {
-        1 + (self.requests / self.second) as u32
+        1 + (self.requests / self.requests_per_second) as u32
     }
 
     fn write(&mut self, record: u64) {
@@ -68,143 +72,155 @@ impl Asked {
     }
 }
 
-/// A number from 0 to 1.
+/// A pseudo-random number from 0 to 1, derived from `turn`.
 fn unit(turn: u64) -> f64 {
     let bits = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ bits >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((bits ^ bits >> 29) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A number below `below`, a low one more often.
+/// A pseudo-random number below `below`, derived from `turn`. Low numbers are more frequent.
 fn skewed(turn: u64, below: u64) -> u64 {
     ((below as f64).powf(unit(turn)) - 1.0) as u64
 }
 
 #[test]
-fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
-    let mut asked = Asked::new(true);
-    assert_eq!(asked.eviction_policy(), "frequent");
+fn the_policy_changes_when_popularity_begins_to_move() {
+    let mut client = Client::new(true);
+    assert_eq!(client.eviction_policy(), "frequent");
+    // Stable popularity: the low numbers of 300 000 records are always the popular ones.
     for turn in 0..1_000_000 {
-        asked.request(match turn % 2 {
+        client.request(match turn % 2 {
             0 => (300_000.0 * unit(turn).powi(3)) as u64,
-            // Once and never again.
+            // An item that is requested only once.
             _ => 10_000_000 + turn,
         });
     }
-    let eviction_policy = asked.eviction_policy();
+    let eviction_policy = client.eviction_policy();
     assert!(
         ["frequent", "returning"].contains(&eviction_policy),
         "{eviction_policy}"
     );
+    // Moving popularity: a new record becomes the most popular one every second turn.
     for turn in 0..1_000_000 {
         if turn == 500_000 {
-            asked.hits = 0;
+            client.hits = 0;
         }
-        asked.request(turn / 2 + 300_000 - skewed(turn, 300_000));
+        client.request(turn / 2 + 300_000 - skewed(turn, 300_000));
     }
-    // 182 000 of 500 000 where the eviction policy stays as it was.
-    assert!(asked.hits > 215_000, "{} hits", asked.hits);
-    let eviction_policy = asked.eviction_policy();
+    // If the policy does not change, there are 182 000 hits in 500 000 requests.
+    assert!(client.hits > 215_000, "{} hits", client.hits);
+    let eviction_policy = client.eviction_policy();
     assert!(
         ["recent", "clock"].contains(&eviction_policy),
         "{eviction_policy}"
     );
-    assert!(asked.worker.store().statistics().policy_changes > 0);
+    assert!(client.worker.store().statistics().policy_changes > 0);
 }
 
 #[test]
-fn what_has_to_leave_is_counted_by_part_and_age() {
-    let mut asked = Asked::new(true);
+fn evicted_items_are_counted_by_part_and_age() {
+    let mut client = Client::new(true);
     for turn in 0..300_000 {
-        asked.request(turn);
+        client.request(turn);
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     assert!(statistics.evicted > 200_000);
-    assert_eq!(statistics.evicted_main, 0, "nothing was asked for again");
+    assert_eq!(statistics.evicted_main, 0, "no item was requested again");
     assert_eq!(
         statistics.evicted_ages.iter().sum::<u64>(),
         statistics.evicted
     );
-    // Sixty thousand fit, which is three seconds' worth.
+    // About 60 000 items fit into the store. With 20 000 requests per second, an item is evicted
+    // about three seconds after it was written, which is in the second age range (1 to 10 s).
     assert!(statistics.evicted_ages[1] * 10 > statistics.evicted * 9);
 }
 
 #[test]
-fn what_is_overwritten_stays_in_its_part_and_leaves_little_dead() {
-    let mut asked = Asked::new(true);
+fn most_occupied_bytes_are_live_when_items_are_overwritten() {
+    let mut client = Client::new(true);
     for turn in 0..1_000_000 {
         match turn % 10 {
             0..3 => {
-                asked.requests += 1;
-                asked.write(skewed(turn, 300_000));
+                client.requests += 1;
+                client.write(skewed(turn, 300_000));
             }
-            _ => asked.request(skewed(turn, 300_000)),
+            _ => client.request(skewed(turn, 300_000)),
         }
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     let live_percent = statistics.bytes_live * 100 / statistics.bytes_occupied;
     assert!(live_percent >= 92, "{statistics:?}");
 }
 
 #[test]
-fn where_nothing_may_leave_nothing_is_watched() {
-    let mut asked = Asked::new(false);
-    // Four fifths of what there is room for.
+fn without_eviction_no_policy_is_simulated() {
+    let mut client = Client::new(false);
+    // The items fill four fifths of the memory.
     for turn in 0..40_000 {
-        asked.request(turn);
+        client.request(turn);
     }
-    let statistics = asked.worker.store().statistics();
+    let statistics = client.worker.store().statistics();
     assert_eq!((statistics.items, statistics.policy_changes), (40_000, 0));
+    // The miniatures have a single slot.
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }
 
-/// Once only the first request of each second counted, and who was asked for again after its
-/// segment had been drained left with the rest.
+/// Regression: only the first request of an item in each second counted. A request in the same
+/// second as an evacuation of the item's segment was not counted, so the next evacuation evicted
+/// the item.
 #[test]
 fn requested_items_stay_when_memory_turns_over_within_a_second() {
-    let mut asked = Asked::new(true);
-    asked.second = u64::MAX;
+    let mut client = Client::new(true);
+    // All requests are in the same second.
+    client.requests_per_second = u64::MAX;
     let mut hits = 0;
     for turn in 0..1_000_000_u64 {
-        // Some twice and never again, some once: of all of them sixty thousand fit.
-        asked.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        // Of every three new items, two are requested once and one twice. About 60 000 of them fit
+        // into the store.
+        client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        // Every tenth request is followed by one for a popular item. Only these requests are
+        // counted.
         if turn % 10 == 0 {
-            let before = asked.hits;
-            asked.request(turn / 10 % 2_000);
-            hits += asked.hits - before;
+            let before = client.hits;
+            client.request(turn / 10 % 2_000);
+            hits += client.hits - before;
         }
     }
-    // 88 391 of 100 000 where that was so.
+    // If only the first request of a second counts, there are 88 391 hits in 100 000 requests.
     assert!(hits > 97_000, "{hits} hits");
 }
 
-/// Once all of the oldest were copied, nothing came free, and the writer was refused.
+/// Regression: if all items of the oldest segments had been requested, evacuation copied all of
+/// them. No segment became free, and the write was rejected.
 #[test]
 fn new_items_are_stored_when_every_old_item_was_requested() {
     for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
-        let mut asked = Asked::of(true, memory_bytes);
+        let mut client = Client::with_memory(true, memory_bytes);
         for turn in 0..memory_bytes / 40 {
-            // Each twice; its write must not fail.
-            asked.request(turn / 2);
+            // Every item is requested twice: the first request misses and writes it, which must not
+            // fail.
+            client.request(turn / 2);
         }
-        assert!(asked.worker.store().statistics().evicted > 0);
+        assert!(client.worker.store().statistics().evicted > 0);
     }
 }
 
-/// Each is asked for eight times within two seconds and never again, beside what is popular.
+/// Half of the requests are for popular items. The other half are for items each of which is
+/// requested eight times within two seconds and never again.
 #[test]
-fn items_requested_only_at_first_are_evicted_before_those_requested_since() {
-    let mut asked = Asked::new(true);
+fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
+    let mut client = Client::new(true);
     for turn in 0..2_000_000 {
         if turn == 1_000_000 {
-            asked.hits = 0;
+            client.hits = 0;
         }
-        asked.request(match turn % 2 {
+        client.request(match turn % 2 {
             0 => skewed(turn, 150_000),
             _ => 10_000_000 + turn / 16_000 * 1_000 + turn / 2 % 1_000,
         });
     }
-    assert_eq!(asked.eviction_policy(), "clock");
-    // 852 000 where one request since it came is as good as another.
-    assert!(asked.hits > 857_000, "{} hits", asked.hits);
+    assert_eq!(client.eviction_policy(), "clock");
+    // If requests just after an item was written count like later ones, there are 852 000 hits.
+    assert!(client.hits > 857_000, "{} hits", client.hits);
 }

@@ -1,10 +1,12 @@
-//! What overwriting leaves is used again, and never too early, by the wrong one or for too long.
+//! Holes, which are the blocks of overwritten items. They are filled by later values of the same
+//! length, but not while they are pinned, not after a flush, not by slow uploads, and not if that
+//! would keep a segment of expired items in use.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
 
-fn store(memory_bytes: u64, evicts: bool) -> Worker {
+fn worker(memory_bytes: u64, evicts: bool) -> Worker {
     let config = Config {
         memory_bytes,
         evicts,
@@ -14,7 +16,8 @@ fn store(memory_bytes: u64, evicts: bool) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
-/// A value on its way, filled with its key's last byte.
+/// Returns an upload whose value is complete but not published. All bytes of the value are equal to
+/// the last byte of the key.
 fn upload(
     worker: &mut Worker,
     key: &str,
@@ -23,19 +26,21 @@ fn upload(
     whole: bool,
     now_s: u32,
 ) -> Result<Upload, Rejected> {
-    let asked = Reserve {
+    let request = Reserve {
         value_len: len,
         flags: 0,
         expiry,
         whole,
     };
     let key = key.as_bytes();
-    let mut upload = worker.reserve(key, worker.hash(key), &asked, now_s)?;
+    let mut upload = worker.reserve(key, worker.hash(key), &request, now_s)?;
     let byte = key.last().copied().unwrap_or_default();
     worker.fill(&mut upload, &vec![byte; len], now_s)?;
     Ok(upload)
 }
 
+/// Stores a value whose bytes are all equal to the last byte of the key. Then makes the worker
+/// quiescent, so that holes become ready. Returns whether the value was stored.
 fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -> bool {
     let key = key.as_bytes();
     let value = vec![key.last().copied().unwrap_or_default(); len];
@@ -46,8 +51,8 @@ fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -
 }
 
 #[test]
-fn overwriting_fills_holes_and_drains_nothing() {
-    let mut worker = store(8 << 20, true);
+fn overwriting_fills_holes_and_evacuates_nothing() {
+    let mut worker = worker(8 << 20, true);
     for turn in 0..200_000 {
         assert!(set(
             &mut worker,
@@ -64,14 +69,14 @@ fn overwriting_fills_holes_and_drains_nothing() {
 }
 
 #[test]
-fn values_of_many_lengths_find_holes_too() {
-    let mut worker = store(64 << 20, true);
+fn values_of_many_lengths_fill_holes() {
+    let mut worker = worker(64 << 20, true);
     let mut random = 1_u64;
     for turn in 0..100_000 {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        // Some are longer than the lists of holes tell apart.
+        // Some values are so long that holes of different lengths share a list.
         let len = (random >> 40) as usize % 3000;
         let key = format!("{}", turn % 2000);
         assert!(set(&mut worker, &key, len, Expiry::NEVER, 1));
@@ -81,12 +86,14 @@ fn values_of_many_lengths_find_holes_too() {
 }
 
 #[test]
-fn a_hole_that_a_pin_looks_at_is_not_filled() {
-    let mut worker = store(8 << 20, true);
+fn a_pinned_hole_is_not_filled() {
+    let mut worker = worker(8 << 20, true);
     assert!(set(&mut worker, "a", 1000, Expiry::NEVER, 1));
     let hash = worker.hash(b"a");
     let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
     let pin = pin.unwrap().flatten().unwrap();
+    // The first overwrite makes the pinned block a hole, and the others look for holes of its
+    // length.
     for _ in 0..100 {
         for key in ["a", "b", "c"] {
             assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));
@@ -106,9 +113,9 @@ fn a_hole_that_a_pin_looks_at_is_not_filled() {
 }
 
 #[test]
-fn values_on_their_way_lie_together_whatever_holes_there_are() {
-    let mut worker = store(64 << 20, true);
-    let mut under_way = Vec::new();
+fn slow_uploads_do_not_fill_holes() {
+    let mut worker = worker(64 << 20, true);
+    let mut unfinished = Vec::new();
     for turn in 0..2 {
         for number in 0..10_000 {
             let key = format!("{number}");
@@ -118,9 +125,11 @@ fn values_on_their_way_lie_together_whatever_holes_there_are() {
             );
         }
     }
+    // The overwrites have left holes of this length in many segments. If the uploads filled them,
+    // almost every upload would hold a different segment.
     for number in 0..300 {
         let key = format!("{}", number * 30);
-        under_way.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
+        unfinished.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
         assert!(set(&mut worker, &key, 4000, Expiry::NEVER, 1));
     }
     let statistics = worker.store().statistics();
@@ -130,8 +139,9 @@ fn values_on_their_way_lie_together_whatever_holes_there_are() {
 }
 
 #[test]
-fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
-    let mut worker = store(8 << 20, false);
+fn repeated_overwrites_do_not_keep_expired_items_in_memory() {
+    let mut worker = worker(8 << 20, false);
+    // Stores items until one is rejected. Returns the number of stored items.
     let fill = |worker: &mut Worker, name: &str, now_s: u32| {
         (0..40_000)
             .take_while(|number| {
@@ -140,13 +150,17 @@ fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
             })
             .count()
     };
+    // Overwrites some of the counters.
     let counters = |worker: &mut Worker, of: std::ops::Range<u32>, now_s: u32| {
         for number in of {
             let key = format!("counter{number}");
             assert!(set(worker, &key, 20, Expiry::at(now_s + 300), now_s));
         }
     };
-    // One of them in every segment, all written anew every forty seconds.
+    // Each segment gets one of the counters, among items that are written once and expire at second
+    // 301. Then all counters are overwritten every 40 seconds. If each overwrite filled a hole in
+    // an old segment, every segment would always contain a live counter, and the memory of the
+    // expired items around it could not be reclaimed.
     for number in 0..1000 {
         for first in 0..50 {
             let key = format!("first{number}.{first}");
@@ -157,6 +171,7 @@ fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
     for now_s in (2..1000).step_by(40) {
         counters(&mut worker, 0..1000, now_s);
     }
+    // All items written first have expired, so most of the memory is available again.
     let stored = fill(&mut worker, "second", 1000);
     assert!(
         stored > 30_000,
@@ -166,10 +181,11 @@ fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
 }
 
 #[test]
-fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
-    let mut worker = store(8 << 20, true);
+fn an_upload_dropped_in_a_hole_changes_no_item() {
+    let mut worker = worker(8 << 20, true);
     for turn in 0..20_000 {
         let key = format!("{}", turn % 100);
+        // The bytes of this upload are available (`whole`), so it may be written into a hole.
         drop(upload(&mut worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
         assert!(set(&mut worker, &key, 100, Expiry::NEVER, 1));
         let hash = worker.hash(key.as_bytes());
@@ -186,8 +202,8 @@ fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
 }
 
 #[test]
-fn a_flush_leaves_no_hole_to_be_filled() {
-    let mut worker = store(8 << 20, true);
+fn holes_from_before_a_flush_are_not_filled() {
+    let mut worker = worker(8 << 20, true);
     for _ in 0..1000 {
         assert!(set(&mut worker, "a", 100, Expiry::NEVER, 1));
     }
@@ -203,8 +219,8 @@ fn a_flush_leaves_no_hole_to_be_filled() {
         ));
         let key = format!("{number}");
         let hash = worker.hash(key.as_bytes());
-        let shown = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
-        assert_eq!(shown, Ok(Some(())));
+        let read_result = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
+        assert_eq!(read_result, Ok(Some(())));
     }
     assert_eq!(worker.store().statistics().holes_filled, before);
 }

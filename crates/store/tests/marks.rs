@@ -1,5 +1,6 @@
-//! What becomes of an item that is marked instead of deleted, created for its reader, or read
-//! shortly before it expires.
+//! Items with marks of the meta protocol: items that are marked stale or emptied instead of
+//! deleted, items that are created already claimed, and items that a read claims before they
+//! expire.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -19,7 +20,7 @@ const INVALIDATE: ItemMark = ItemMark {
     expiry: None,
 };
 
-/// Plain, of many words, and in pieces.
+/// Lengths of values: one that is stored in a single block, one in a few pieces, and one in many.
 const LENGTHS: [usize; 3] = [10, 20_000, 600_000];
 
 fn worker() -> Worker {
@@ -31,12 +32,14 @@ fn worker() -> Worker {
     Store::new(config).unwrap().worker()
 }
 
+/// Writes a value that consists of `len` times the byte `x`.
 fn put(worker: &mut Worker, len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     let put = worker.put(b"key", worker.hash(b"key"), &value, write, NOW_S);
     put.unwrap()
 }
 
+/// Writes a value as [`put`] does, which must succeed. Returns the CAS.
 fn set(worker: &mut Worker, len: usize, write: &Write) -> u64 {
     match put(worker, len, write) {
         Published::Stored { cas, .. } => cas,
@@ -48,22 +51,22 @@ fn mark(worker: &mut Worker, mark: &ItemMark) -> MarkOutcome {
     worker.mark(b"key", worker.hash(b"key"), mark, NOW_S)
 }
 
-/// What a reader sees of an item.
+/// The properties of an item as a read returns them.
 #[derive(Debug, PartialEq, Eq)]
-struct SampledAccess {
+struct ItemView {
     value_len: usize,
     flags: u32,
     cas: u64,
     expiry: Expiry,
-    /// Stale, won, claimed, fetched, key in base64.
+    /// The flags stale, won, claimed, fetched and key in base64, in this order.
     marks: [bool; 5],
 }
 
-fn read(worker: &mut Worker, how: Read) -> SampledAccess {
-    let shown = worker.read(b"key", worker.hash(b"key"), NOW_S, how, |item| {
+fn read(worker: &mut Worker, options: Read) -> ItemView {
+    let read_result = worker.read(b"key", worker.hash(b"key"), NOW_S, options, |item| {
         assert!(item.value().flatten().all(|&byte| byte == b'x'));
         assert!(item.memory_len() > item.value_len());
-        Some(SampledAccess {
+        Some(ItemView {
             value_len: item.value_len(),
             flags: item.flags,
             cas: item.cas,
@@ -77,10 +80,11 @@ fn read(worker: &mut Worker, how: Read) -> SampledAccess {
             ],
         })
     });
-    shown.unwrap().unwrap()
+    read_result.unwrap().unwrap()
 }
 
-const LOOK: Read = Read {
+/// A read that claims a stale item, and does not record the access.
+const CLAIM_UNTRACKED: Read = Read {
     touch: None,
     claim: true,
     recache: Recache::Never,
@@ -105,11 +109,12 @@ fn marking_stale_changes_nothing_else() {
             compare,
             ..INVALIDATE
         };
+        // A mark with another CAS fails.
         assert_eq!(mark(&mut worker, &compared(other)), MarkOutcome::Exists);
         assert_eq!(mark(&mut worker, &compared(Some(cas))), MarkOutcome::Done);
-        let stale = read(&mut worker, LOOK);
+        let stale = read(&mut worker, CLAIM_UNTRACKED);
         assert_ne!(stale.cas, cas);
-        let expected = SampledAccess {
+        let expected = ItemView {
             value_len: len,
             flags: 7,
             cas: stale.cas,
@@ -117,25 +122,26 @@ fn marking_stale_changes_nothing_else() {
             marks: [true, true, false, false, true],
         };
         assert_eq!(stale, expected);
+        // The first read has won, so the second one only sees that the item is claimed.
         assert_eq!(
-            read(&mut worker, LOOK).marks,
+            read(&mut worker, CLAIM_UNTRACKED).marks,
             [true, false, true, false, true]
         );
-        // The next reader wins again.
+        // After the item is marked stale again, the next reader wins again.
         let again = ItemMark {
             explicit_cas: Some(1 << 50),
             expiry: Some(Expiry::NEVER),
             ..INVALIDATE
         };
         assert_eq!(mark(&mut worker, &again), MarkOutcome::Done);
-        let stale = read(&mut worker, LOOK);
+        let stale = read(&mut worker, CLAIM_UNTRACKED);
         assert_eq!((stale.cas, stale.expiry), (1 << 50, Expiry::NEVER));
         assert_eq!(stale.marks, [true, true, false, false, true]);
     }
 }
 
 #[test]
-fn an_item_loses_its_value_and_is_new_but_for_its_number() {
+fn emptying_an_item_keeps_its_cas_and_resets_the_rest() {
     for len in LENGTHS {
         let mut worker = worker();
         let write = Write {
@@ -152,47 +158,53 @@ fn an_item_loses_its_value_and_is_new_but_for_its_number() {
             ..INVALIDATE
         };
         assert_eq!(mark(&mut worker, &empty), MarkOutcome::Done);
-        let expected = SampledAccess {
+        let expected = ItemView {
             value_len: 0,
             flags: 9,
             cas: 1 << 50,
             expiry: Expiry::NEVER,
             marks: [false; 5],
         };
-        assert_eq!(read(&mut worker, LOOK), expected);
+        assert_eq!(read(&mut worker, CLAIM_UNTRACKED), expected);
     }
 }
 
 #[test]
-fn the_first_to_read_an_item_before_its_time_is_over_wins() {
+fn the_first_read_that_claims_an_item_before_its_expiry_wins() {
     for len in LENGTHS {
         let mut worker = worker();
-        let recache = |recache| Read { recache, ..LOOK };
-        let won = |worker: &mut Worker, how| read(worker, how).marks[1];
+        let recache = |recache| Read {
+            recache,
+            ..CLAIM_UNTRACKED
+        };
+        let won = |worker: &mut Worker, options| read(worker, options).marks[1];
+        // An item that never expires is not claimed before a given second.
         set(&mut worker, len, &SET);
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(200)))));
         let expiry = Expiry::at(100);
         set(&mut worker, len, &Write { expiry, ..SET });
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(100)))));
         assert!(won(&mut worker, recache(Recache::Before(Expiry::at(101)))));
+        // Later reads do not win, because the item is claimed.
         let marks = [false, false, true, false, false];
         assert_eq!(read(&mut worker, recache(Recache::Always)).marks, marks);
-        assert_eq!(read(&mut worker, LOOK).marks, marks);
+        assert_eq!(read(&mut worker, CLAIM_UNTRACKED).marks, marks);
         set(&mut worker, len, &Write { expiry, ..SET });
         assert!(won(&mut worker, recache(Recache::Always)));
     }
 }
 
 #[test]
-fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
+fn an_item_created_as_claimed_is_still_claimed_after_evacuation() {
     let mut worker = worker();
     let claimed = Write {
         claimed: true,
         ..SET
     };
-    let first_second = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
-    assert!(matches!(first_second, Ok(Published::Stored { .. })));
-    // Frequently read, so that it is copied rather than evicted.
+    let put = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
+    assert!(matches!(put, Ok(Published::Stored { .. })));
+    // The item is read after every write of another item, so evacuation copies it and does not
+    // evict it.
     for number in 0..100_000_u32 {
         let key = number.to_be_bytes();
         let put = worker.put(&key, worker.hash(&key), &[0; 400], &SET, NOW_S);
@@ -203,7 +215,7 @@ fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
 }
 
 #[test]
-fn append_to_a_missing_item_creates_it_on_request() {
+fn append_with_vivify_creates_a_missing_item() {
     for len in LENGTHS {
         for mode in [Mode::Append, Mode::Prepend] {
             let mut worker = worker();
@@ -216,14 +228,15 @@ fn append_to_a_missing_item_creates_it_on_request() {
                 ..join
             };
             set(&mut worker, len, &vivify);
-            let seen = read(&mut worker, LOOK);
+            let seen = read(&mut worker, CLAIM_UNTRACKED);
             assert_eq!((seen.value_len, seen.flags, seen.expiry), (len, 7, expiry));
+            // The item exists now, so the value is joined, and the expiry of this write is ignored.
             let later = Write {
                 expiry: Expiry::at(200),
                 ..vivify
             };
             set(&mut worker, 5, &later);
-            let seen = read(&mut worker, LOOK);
+            let seen = read(&mut worker, CLAIM_UNTRACKED);
             assert_eq!((seen.value_len, seen.expiry), (len + 5, expiry));
         }
     }

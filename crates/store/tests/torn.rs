@@ -1,8 +1,10 @@
-//! Two workers and a tender on a store that is far too small, for as long as
-//! `CURTAIL_TORN_SECONDS` says (two, if it says nothing): every value tells its key, its length and
-//! a checksum of all that, so whoever is shown bytes that are another item's, or half written, sees
-//! it. Values are read at once and, pinned, much later; the memory's limit goes up and down
-//! meanwhile.
+//! A stress test for torn reads: no read may return bytes of another item, or bytes of an item that
+//! is only partly written.
+//!
+//! Two threads use a store that is far too small for their items, while a third runs page
+//! maintenance and changes the memory limit. Every value begins with its key, its length and a
+//! checksum. Values are checked when they are read, and pinned values again much later. The test
+//! takes as many seconds as the variable `CURTAIL_TORN_SECONDS` says, by default two.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -16,11 +18,16 @@ use store::{
     Write,
 };
 
+/// Number of keys that the clients use.
 const KEYS: u64 = 4_000;
-const HEAD_LEN: usize = 16;
-const LEAST: u64 = 3 << 20;
-const MOST: u64 = 8 << 20;
+/// Length of the header with which every value begins, in bytes: see [`value`].
+const HEADER_LEN: usize = 16;
+/// Minimum memory limit, in bytes.
+const LIMIT_MIN: u64 = 3 << 20;
+/// Maximum memory limit, in bytes.
+const LIMIT_MAX: u64 = 8 << 20;
 
+/// A pseudo-random number generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -33,12 +40,14 @@ impl Random {
     }
 }
 
+/// The FNV-1a hash of the bytes.
 fn checksum(bytes: &[u8]) -> u64 {
     let fold = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)
 }
 
-/// Key, length, checksum of the rest, the rest.
+/// Creates a value of random length: the key and the length of the content (4 bytes each), the
+/// checksum of the content (8 bytes), and random content.
 fn value(random: &mut Random, key: u64) -> Vec<u8> {
     let len = match random.next(100) {
         0 => random.next(400_000),
@@ -46,46 +55,55 @@ fn value(random: &mut Random, key: u64) -> Vec<u8> {
         6..30 => random.next(3_000),
         _ => random.next(200),
     } as usize;
-    let mut value = vec![0; HEAD_LEN + len];
+    let mut value = vec![0; HEADER_LEN + len];
     let seed = random.next(1 << 32);
-    for (at, byte) in value[HEAD_LEN..].iter_mut().enumerate() {
+    for (at, byte) in value[HEADER_LEN..].iter_mut().enumerate() {
         *byte = (seed >> (at % 4 * 8)) as u8 ^ (at / 4) as u8;
     }
-    let sum = checksum(&value[HEAD_LEN..]);
+    let sum = checksum(&value[HEADER_LEN..]);
     value[..4].copy_from_slice(&(key as u32).to_le_bytes());
     value[4..8].copy_from_slice(&(len as u32).to_le_bytes());
     value[8..16].copy_from_slice(&sum.to_le_bytes());
     value
 }
 
+/// Panics unless the value is complete and belongs to this key. `how` says how it was read.
 fn check(key: u64, value: &[u8], how: &str) {
     let word = |from: usize| u32::from_le_bytes(value[from..from + 4].try_into().unwrap());
-    assert_eq!(u64::from(word(0)), key, "another's value, {how}");
+    assert_eq!(u64::from(word(0)), key, "the value of another key, {how}");
     let sum = u64::from_le_bytes(value[8..16].try_into().unwrap());
     let len = word(4) as usize;
-    assert_eq!(value.len(), HEAD_LEN + len, "{how}");
+    assert_eq!(value.len(), HEADER_LEN + len, "{how}");
     assert_eq!(
-        checksum(&value[HEAD_LEN..]),
+        checksum(&value[HEADER_LEN..]),
         sum,
         "torn, {how}, {len} bytes"
     );
 }
 
+/// Copies a value that is given as slices.
 fn bytes<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     pieces.flatten().copied().collect()
 }
 
+/// A thread of the test, with its worker and the values that it has pinned.
 struct Client {
     worker: Worker,
     random: Random,
+    /// The pinned values, oldest first, with their keys.
     pins: Vec<(u64, Pin)>,
+    /// Number of values stored.
     stored: u64,
+    /// Number of reads that found an item.
     hits: u64,
+    /// The current second of simulated time, which the main thread advances.
     now: Arc<AtomicU32>,
 }
 
 impl Client {
+    /// Performs a random operation on a random key.
     fn step(&mut self) {
+        // Low keys are more frequent.
         let key = self.random.next(KEYS).min(self.random.next(KEYS));
         let now_s = self.now.load(Ordering::Relaxed);
         match self.random.next(1000) {
@@ -129,6 +147,7 @@ impl Client {
         }
     }
 
+    /// A random expiry: soon, later or never.
     fn expiry(&mut self, now_s: u32) -> Expiry {
         match self.random.next(4) {
             0 => Expiry::at(now_s + 1 + self.random.next(30) as u32),
@@ -142,17 +161,17 @@ impl Client {
         let hash = self.worker.hash(&name);
         let pins = self.random.next(20) == 0;
         let touch = (self.random.next(10) == 0).then(|| self.expiry(now_s));
-        let how = Read {
+        let options = Read {
             touch,
             ..Read::default()
         };
-        let shown = self
+        let read_result = self
             .worker
-            .read(&name, hash, now_s, how, |item: &Item<'_>| {
+            .read(&name, hash, now_s, options, |item: &Item<'_>| {
                 let pin = if pins { item.pin() } else { None };
                 Some((bytes(item.value()), pin))
             });
-        if let Ok(Some((value, pin))) = shown {
+        if let Ok(Some((value, pin))) = read_result {
             check(key, &value, "read");
             self.hits += 1;
             self.pins.extend(pin.map(|pin| (key, pin)));
@@ -174,19 +193,20 @@ impl Client {
         };
         match published {
             Ok(Published::Stored { .. }) => self.stored += 1,
-            // Given up.
+            // `upload` has dropped the upload before it was complete.
             Ok(Published::NotStored) => {}
-            // Beside the other's pins there may be no room for a large one just now.
+            // The pins of both clients may leave no memory for a large item.
             Ok(Published::NoSpace) | Err(Rejected::HoldLimit | Rejected::NoMemory) => {
                 self.pins.clear();
             }
-            // The other stood still.
+            // The other worker was not quiescent for too long.
             Err(Rejected::Deferred) => thread::yield_now(),
             other => panic!("{other:?}"),
         }
     }
 
-    /// Sends a value in two halves, now and then only the first.
+    /// Stores a value as an upload that is filled in two halves. Drops one in ten uploads after the
+    /// first half, and returns `NotStored` for it.
     fn upload(
         &mut self,
         name: &[u8],
@@ -195,13 +215,13 @@ impl Client {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Rejected> {
-        let asked = Reserve {
+        let request = Reserve {
             value_len: value.len(),
             flags: write.flags,
             expiry: write.expiry,
             whole: false,
         };
-        let mut upload = self.worker.reserve(name, hash, &asked, now_s)?;
+        let mut upload = self.worker.reserve(name, hash, &request, now_s)?;
         let (first, second) = value.split_at(value.len() / 2);
         self.worker.fill(&mut upload, first, now_s)?;
         if self.random.next(10) == 0 {
@@ -214,15 +234,15 @@ impl Client {
     }
 }
 
-/// Steps of each client, whatever time they take.
-const STEPS_LEAST: u64 = 100_000;
+/// Minimum number of steps of each client, even if they take longer than the test should.
+const STEPS_MIN: u64 = 100_000;
 
 #[test]
 fn no_read_returns_foreign_or_torn_bytes() {
     let seconds = std::env::var("CURTAIL_TORN_SECONDS").map_or(2, |text| text.parse().unwrap());
     let store = Store::new(Config {
-        memory_bytes: LEAST,
-        memory_max: MOST,
+        memory_bytes: LIMIT_MIN,
+        memory_max: LIMIT_MAX,
         hash_seed: 5,
         workers: 2,
         ..Config::DEFAULT
@@ -243,12 +263,12 @@ fn no_read_returns_foreign_or_torn_bytes() {
                         hits: 0,
                         now,
                     };
-                    // On a machine that does other things too, a while longer.
-                    let mut left = STEPS_LEAST;
-                    while !done.load(Ordering::Relaxed) || left > 0 {
+                    // On a busy machine the minimum number of steps may take longer.
+                    let mut remaining = STEPS_MIN;
+                    while !done.load(Ordering::Relaxed) || remaining > 0 {
                         (0..100).for_each(|_| client.step());
                         steps.fetch_add(100, Ordering::Relaxed);
-                        left = left.saturating_sub(100);
+                        remaining = remaining.saturating_sub(100);
                     }
                     assert!(client.hits > 1_000 && client.stored > 1_000);
                 })
@@ -260,7 +280,7 @@ fn no_read_returns_foreign_or_torn_bytes() {
             store.run_page_maintenance();
             if random.next(20) == 0 {
                 store
-                    .set_limit(LEAST + random.next(MOST - LEAST + 1))
+                    .set_limit(LIMIT_MIN + random.next(LIMIT_MAX - LIMIT_MIN + 1))
                     .unwrap();
             }
             now.fetch_add(u32::from(random.next(10) == 0), Ordering::Relaxed);

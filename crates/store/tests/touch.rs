@@ -1,5 +1,5 @@
-//! What touching does to an item that was made to stay: it has no place for an expiry, and gets
-//! one, without anybody noticing.
+//! Touches of items that were stored without an expiry. The block of such an item has no word for
+//! an expiry, so a touch moves the item to a block that has one. Clients must not notice the move.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -9,7 +9,7 @@ const NOW_S: u32 = 1;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-fn store(memory_bytes: u64, evicts: bool) -> Worker {
+fn worker(memory_bytes: u64, evicts: bool) -> Worker {
     let config = Config {
         memory_bytes,
         hash_seed: 1,
@@ -19,6 +19,7 @@ fn store(memory_bytes: u64, evicts: bool) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
+/// Stores a value that consists of `len` times the byte `x`. Returns the CAS.
 fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
     let value = vec![b'x'; len];
     let key = key.as_bytes();
@@ -28,9 +29,9 @@ fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
     }
 }
 
-/// What a reader sees of an item.
+/// The properties of an item as a read returns them.
 #[derive(Debug, PartialEq, Eq)]
-struct SampledAccess {
+struct ItemView {
     value_len: usize,
     flags: u32,
     cas: u64,
@@ -39,20 +40,16 @@ struct SampledAccess {
     last_access_s: u32,
 }
 
-fn read(
-    worker: &mut Worker,
-    key: &str,
-    now_s: u32,
-    touch: Option<Expiry>,
-) -> Option<SampledAccess> {
-    let how = Read {
+/// Reads an item, and sets its expiry if `touch` is given.
+fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<ItemView> {
+    let options = Read {
         touch,
         ..Read::default()
     };
     let key = key.as_bytes();
-    let shown = worker.read(key, worker.hash(key), now_s, how, |item| {
+    let read_result = worker.read(key, worker.hash(key), now_s, options, |item| {
         assert!(item.value().flatten().all(|&byte| byte == b'x'));
-        Some(SampledAccess {
+        Some(ItemView {
             value_len: item.value_len(),
             flags: item.flags,
             cas: item.cas,
@@ -61,7 +58,7 @@ fn read(
             last_access_s: item.last_access_s,
         })
     });
-    shown.ok().flatten()
+    read_result.ok().flatten()
 }
 
 fn touch(worker: &mut Worker, key: &str, expiry: Expiry) -> bool {
@@ -70,8 +67,8 @@ fn touch(worker: &mut Worker, key: &str, expiry: Expiry) -> bool {
 }
 
 #[test]
-fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
-    let mut worker = store(8 << 20, true);
+fn a_touch_changes_only_the_expiry() {
+    let mut worker = worker(8 << 20, true);
     for len in [0, 1, 100, 1_000, 8_191, 8_192, 500_000] {
         for (flags, explicit_cas) in [(0, None), (7, None), (0, Some(u64::MAX - 5))] {
             let write = Write {
@@ -81,7 +78,7 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
             };
             let cas = set(&mut worker, "key", len, &write);
             let seen = |expiry, fetched| {
-                Some(SampledAccess {
+                Some(ItemView {
                     value_len: len,
                     flags,
                     cas,
@@ -91,7 +88,11 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
                 })
             };
             let first = read(&mut worker, "key", NOW_S, Some(Expiry::at(9)));
-            assert_eq!(first, seen(Expiry::NEVER, false), "it is shown as it was");
+            assert_eq!(
+                first,
+                seen(Expiry::NEVER, false),
+                "a read that touches returns the item as it was before"
+            );
             assert_eq!(
                 read(&mut worker, "key", NOW_S, None),
                 seen(Expiry::at(9), true)
@@ -119,8 +120,8 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
 }
 
 #[test]
-fn those_that_are_touched_are_not_lost_when_memory_is_full() {
-    let mut worker = store(8 << 20, true);
+fn touched_items_are_not_lost_when_memory_is_full() {
+    let mut worker = worker(8 << 20, true);
     let name = |number: u32| format!("key {number}");
     let mut lost = 0;
     for number in 0..200_000 {
@@ -138,16 +139,20 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
     assert_eq!(lost, 0);
     worker.store().run_page_maintenance();
     let statistics = worker.store().statistics();
-    assert!(statistics.evicted > 100_000, "it was full: {statistics:?}");
+    assert!(
+        statistics.evicted > 100_000,
+        "the store was not full: {statistics:?}"
+    );
     assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");
 }
 
 #[test]
-fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
-    let mut worker = store(8 << 20, true);
+fn a_deferred_touch_does_not_change_the_item() {
+    let mut worker = worker(8 << 20, true);
     let mut other = worker.store().worker();
     set(&mut worker, "first", 10, &SET);
-    // In the middle of a burst: it may look at all there was until it is quiescent.
+    // `other` may now use items until it is quiescent, so no segment that is evacuated from now on
+    // becomes free.
     assert!(read(&mut other, "first", NOW_S, None).is_some());
     let value = vec![b'x'; 1_000];
     let put = |worker: &mut Worker, number: u32| {
@@ -160,6 +165,7 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
             NOW_S,
         )
     };
+    // Store items until a write is deferred, because no memory is free.
     let count = (0..100_000).find(|&number| put(&mut worker, number).is_err());
     let count = count.unwrap();
     assert_eq!(put(&mut worker, count), Err(Rejected::Deferred));
@@ -169,7 +175,7 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
     let expiry = |worker: &mut Worker| read(worker, &last, NOW_S, None).map(|seen| seen.expiry);
     assert_eq!(touched(&mut worker), Err(Rejected::Deferred));
     assert_eq!(expiry(&mut worker), Some(Expiry::NEVER));
-    // What is to go at once need not be moved.
+    // A touch with an expiry that is already past needs no memory, because it unlinks the item.
     let before = (count - 2).to_string();
     assert!(touch(&mut worker, &before, Expiry::at(0)));
     assert!(read(&mut worker, &before, NOW_S, None).is_none());
@@ -182,8 +188,9 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
 }
 
 #[test]
-fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
-    let mut worker = store(8 << 20, true);
+fn an_invalidating_write_keeps_the_expiry_of_the_present_item() {
+    let mut worker = worker(8 << 20, true);
+    // The expiry of the present item (0: never), and that of the invalidating write.
     for (present, wanted) in [(9, None), (0, Some(5)), (9, Some(5))] {
         let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
         let present = at((present > 0).then_some(present));
@@ -206,6 +213,7 @@ fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
             },
         );
         assert!(newer > cas);
+        // This write compares an older CAS, so its item becomes stale.
         let stale = Write {
             compare: Some(cas),
             invalidate: true,
@@ -219,8 +227,8 @@ fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
 }
 
 #[test]
-fn where_nothing_may_be_evicted_all_may_be_touched() {
-    let mut worker = store(4 << 20, false);
+fn without_eviction_every_item_of_a_full_store_can_be_touched() {
+    let mut worker = worker(4 << 20, false);
     let value = [b'x'; 200];
     let name = |number: u32| format!("key {number}");
     let mut put = |number: u32| {
@@ -241,21 +249,22 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
     assert_eq!(worker.store().statistics().evicted, 0);
 }
 
-/// A visit copies a value of up to 16 KiB: other writers of the class must not wait for that.
+/// The closure of a read may take long, because it copies a value of up to 16 KiB. So a read that
+/// touches the item must release the lock of the index class before it calls the closure.
 #[test]
-fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
-    let mut reader = store(8 << 20, true);
+fn other_workers_can_write_an_item_while_a_touching_read_visits_it() {
+    let mut reader = worker(8 << 20, true);
     let write = Write::plain(Mode::Set, Expiry::at(50));
     set(&mut reader, "key", 10_000, &write);
     let mut others = reader.store().worker();
     let (done, is_done) = std::sync::mpsc::channel();
-    let how = Read {
+    let options = Read {
         touch: Some(Expiry::at(100)),
         ..Read::default()
     };
     let hash = reader.hash(b"key");
     std::thread::scope(|scope| {
-        let shown = reader.read(b"key", hash, NOW_S, how, |item| {
+        let read_result = reader.read(b"key", hash, NOW_S, options, |item| {
             scope.spawn(move || {
                 set(&mut others, "key", 20, &write);
                 done.send(()).unwrap();
@@ -263,6 +272,6 @@ fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
             let waited = is_done.recv_timeout(std::time::Duration::from_secs(20));
             Some((waited.is_ok(), item.value_len()))
         });
-        assert_eq!(shown, Ok(Some((true, 10_000))));
+        assert_eq!(read_result, Ok(Some((true, 10_000))));
     });
 }

@@ -1,7 +1,9 @@
-//! The directory of watched keys: a slot for each key in at least one of the miniature caches.
+//! The directory of watched keys: a hash table with a slot for each key that is in at least one of
+//! the miniature caches.
 //!
-//! The table is stored by columns, and 0 means "none", so that its unused part stays zero and not
-//! resident.
+//! Each column of the table is an array of its own, indexed by slot, and 0 means "none" in all of
+//! them. So slots that were never used are zeroes that were never written, and the kernel has not
+//! allocated pages for them.
 
 use crate::item::Expiry;
 
@@ -9,36 +11,42 @@ use crate::item::Expiry;
 pub(super) type Slot = u16;
 /// No slot.
 pub(super) const NONE: Slot = 0;
-/// Bytes per slot in this table: hash, length, expiry, second, next, first, flag.
+/// Bytes per slot in the arrays of [`Directory`]: `hash`, `bytes`, `expiry`, `last_request_s`,
+/// `next`, `first`, `is_missed`.
 pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 
 /// The properties of an item that the miniatures simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// The length of its blocks in bytes.
+    /// The length of the item's blocks in bytes.
     pub(crate) bytes: u32,
     /// The expiry of the item.
     pub(crate) expiry: Expiry,
 }
 
-/// Slots by hash.
+/// The hash table from the hash of a key to its slot. Keys of one bucket form a chain of slots.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// The first slot of each chain.
+    /// The first slot of each bucket's chain.
     first: Box<[Slot]>,
     /// The next slot in the chain, or in the list of free slots.
     next: Box<[Slot]>,
+    /// The hash of the slot's key.
     hash: Box<[u64]>,
+    /// The length of the item's blocks in bytes.
     bytes: Box<[u32]>,
+    /// The expiry of the item, as [`Expiry::word`].
     expiry: Box<[u32]>,
-    /// The second of the last counted request, plus one. 0: none.
-    counted_s: Box<[u32]>,
-    /// The last read missed, so the next write counts as an insertion after that miss.
+    /// The second of the last request, plus one. 0: no request since the item was inserted.
+    last_request_s: Box<[u32]>,
+    /// Whether the last read of the item missed in the store. If so, the next write is the client's
+    /// reaction to that miss.
     is_missed: Box<[bool]>,
-    /// The first slot never used.
+    /// The lowest slot that was never used.
     fresh: Slot,
-    /// The first released slot.
+    /// The first slot in the list of released slots.
     free: Slot,
+    /// Number of slots in use.
     len: usize,
 }
 
@@ -51,7 +59,7 @@ impl Directory {
             hash: vec![0; slots + 1].into(),
             bytes: vec![0; slots + 1].into(),
             expiry: vec![0; slots + 1].into(),
-            counted_s: vec![0; slots + 1].into(),
+            last_request_s: vec![0; slots + 1].into(),
             is_missed: vec![false; slots + 1].into(),
             fresh: 1,
             free: NONE,
@@ -75,13 +83,15 @@ impl Directory {
         self.len
     }
 
-    fn chain(&self, hash: u64) -> usize {
-        // The high bits do not distinguish watched keys: they are 0 in all of them.
+    /// The bucket of a hash.
+    fn bucket(&self, hash: u64) -> usize {
+        // Use the low bits, because the high bits of the hash are 0 for every watched key.
         (hash as u32) as usize % self.first.len()
     }
 
+    /// Returns the slot of a hash, if it has one.
     pub(super) fn find(&self, hash: u64) -> Option<Slot> {
-        let mut slot = self.first[self.chain(hash)];
+        let mut slot = self.first[self.bucket(hash)];
         while slot != NONE {
             if self.hash[usize::from(slot)] == hash {
                 return Some(slot);
@@ -91,7 +101,7 @@ impl Directory {
         None
     }
 
-    /// Assigns a slot to a new hash. `None` if no slot is free.
+    /// Assigns a slot to a hash that has none. Returns `None` if no slot is free.
     pub(super) fn insert(&mut self, hash: u64, traits: Traits) -> Option<Slot> {
         let slot = if self.free != NONE {
             let slot = self.free;
@@ -103,24 +113,25 @@ impl Directory {
         } else {
             return None;
         };
-        let chain = self.chain(hash);
+        let bucket = self.bucket(hash);
         let at = usize::from(slot);
-        self.next[at] = self.first[chain];
-        self.first[chain] = slot;
+        self.next[at] = self.first[bucket];
+        self.first[bucket] = slot;
         self.hash[at] = hash;
-        self.counted_s[at] = 0;
+        self.last_request_s[at] = 0;
         self.is_missed[at] = false;
         self.set_traits(slot, traits);
         self.len += 1;
         Some(slot)
     }
 
+    /// Releases a slot.
     pub(super) fn remove(&mut self, slot: Slot) {
-        let chain = self.chain(self.hash(slot));
+        let bucket = self.bucket(self.hash(slot));
         let next = self.next[usize::from(slot)];
-        let mut at = self.first[chain];
+        let mut at = self.first[bucket];
         if at == slot {
-            self.first[chain] = next;
+            self.first[bucket] = next;
         } else {
             while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];
@@ -150,26 +161,28 @@ impl Directory {
         self.expiry[usize::from(slot)] = traits.expiry.word();
     }
 
-    /// Records a request in this second. Returns true if it counts: the first one after the item
-    /// was inserted, and the first in each second.
-    pub(super) fn count_second(&mut self, slot: Slot, now_s: u32) -> bool {
-        let counted_s = &mut self.counted_s[usize::from(slot)];
-        std::mem::replace(counted_s, now_s + 1) != now_s + 1
+    /// Records a request in second `now_s`. Returns whether the request raises the frequency
+    /// counters: whether it is the first request in this second, or the first since the item was
+    /// inserted.
+    pub(super) fn record_request(&mut self, slot: Slot, now_s: u32) -> bool {
+        let last_request_s = &mut self.last_request_s[usize::from(slot)];
+        std::mem::replace(last_request_s, now_s + 1) != now_s + 1
     }
 
-    /// Marks the item as just inserted: its next request counts.
-    pub(super) fn reset_counted(&mut self, slot: Slot) {
-        self.counted_s[usize::from(slot)] = 0;
+    /// Forgets the second of the last request, as for an item just inserted. So
+    /// [`Directory::record_request`] returns true for the next request.
+    pub(super) fn forget_last_request(&mut self, slot: Slot) {
+        self.last_request_s[usize::from(slot)] = 0;
     }
 
-    /// Sets whether the last read was a miss. Returns the old value.
+    /// Sets whether the last read of the item missed in the store. Returns the old value.
     pub(super) fn set_missed(&mut self, slot: Slot, is_missed: bool) -> bool {
         std::mem::replace(&mut self.is_missed[usize::from(slot)], is_missed)
     }
 
-    /// Visits a slot: returns it if it is in use, and the slot to visit next. `NONE`: there is
-    /// none.
-    pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
+    /// Makes a step of an iteration over all slots. Returns `slot` if it is in use, and the slot of
+    /// the next step, or `NONE` at the end.
+    pub(super) fn visit(&self, slot: Slot) -> (Option<Slot>, Slot) {
         if slot >= self.fresh {
             return (None, NONE);
         }
@@ -204,25 +217,25 @@ mod tests {
             assert_eq!(found, (![0, 3, 7].contains(&hash)).then_some(slot));
         }
         assert!(directory.insert(99, TRAITS).is_some());
-        let mut walked = 0;
+        let mut visited = 0;
         let mut next = 1;
         while next != NONE {
-            let (slot, after) = directory.walk(next);
-            walked += usize::from(slot.is_some());
+            let (slot, after) = directory.visit(next);
+            visited += usize::from(slot.is_some());
             next = after;
         }
-        assert_eq!(walked, 6);
+        assert_eq!(visited, 6);
     }
 
     #[test]
-    fn the_first_request_counts_and_the_first_of_each_second() {
+    fn the_first_request_and_the_first_of_each_second_count() {
         let mut directory = Directory::new(8);
         let slot = directory.insert(1, TRAITS).unwrap();
         let counts: Vec<bool> = [0, 0, 1, 1, 2]
-            .map(|now_s| directory.count_second(slot, now_s))
+            .map(|now_s| directory.record_request(slot, now_s))
             .into();
         assert_eq!(counts, [true, false, true, false, true]);
-        directory.reset_counted(slot);
-        assert!(directory.count_second(slot, 2));
+        directory.forget_last_request(slot);
+        assert!(directory.record_request(slot, 2));
     }
 }

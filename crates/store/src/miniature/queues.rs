@@ -1,13 +1,14 @@
-//! The queues of the miniature caches. Each policy has the three queues of S3-FIFO. All policies
-//! share the slots of the directory.
+//! The queues of the miniature caches. The cache of each policy has the three queues of S3-FIFO:
+//! small part, main part and ghosts. A queue is a doubly linked list of slots. All caches use the
+//! slots of one directory, so a slot can be in one queue of each cache.
 
 use super::directory::{Directory, NONE, Slot, Traits};
 use crate::eviction_policy::{POLICIES, POLICY_COUNT};
 use crate::limits::MINIATURE_STEPS;
 
-/// Bytes per slot in these tables: newer, older, state.
+/// Bytes per slot in the arrays of [`Queues`]: `newer`, `older`, `state`.
 pub(super) const SLOT_BYTES: u64 = POLICY_COUNT as u64 * (2 + 2 + 1);
-/// The value at which the request counter saturates, as in the index.
+/// The value at which the frequency counter of an item saturates, as in the index.
 const FREQUENCY_MAX: u8 = 3;
 
 /// The queue that a slot is in, in one miniature cache.
@@ -23,13 +24,16 @@ pub(super) enum Queued {
     Ghost,
 }
 
+/// The values of [`Queued`] in the order of their numbers.
 const QUEUED: [Queued; 4] = [Queued::Absent, Queued::Small, Queued::Main, Queued::Ghost];
 
-/// The state of a slot in a miniature cache, in a byte.
+/// The state of a slot in one miniature cache. Bits 0 and 1: the queue that the slot is in. Bits 2
+/// to 7: the frequency counter.
 #[derive(Debug, Clone, Copy)]
 struct State(u8);
 
 impl State {
+    /// The state of a slot in no queue.
     const ABSENT: Self = Self(Queued::Absent as u8);
 
     fn new(queued: Queued, frequency: u8) -> Self {
@@ -45,12 +49,12 @@ impl State {
     }
 }
 
-/// The index of the queue among a cache's three.
-fn queue_of(queued: Queued) -> Option<usize> {
+/// The index of a queue in an element of [`Queues::queues`]. `None` for [`Queued::Absent`].
+fn queue_index(queued: Queued) -> Option<usize> {
     (queued as usize).checked_sub(Queued::Small as usize)
 }
 
-/// The queue for new items in the cache of a policy.
+/// Returns the queue for new items in the cache of a policy.
 fn first_queue(policy: usize) -> Queued {
     match POLICIES[policy].probation {
         true => Queued::Small,
@@ -58,7 +62,8 @@ fn first_queue(policy: usize) -> Queued {
     }
 }
 
-/// The state of an item after it is inserted, given its state before.
+/// Returns the state of an item after its insertion into a cache. `before` is its state in that
+/// cache before the insertion. An item that has a ghost there goes to the main part.
 fn inserted_state(policy: usize, before: State) -> State {
     match before.queued() {
         Queued::Ghost => State::new(Queued::Main, 0),
@@ -66,31 +71,40 @@ fn inserted_state(policy: usize, before: State) -> State {
     }
 }
 
-/// A FIFO queue from which any slot can be removed.
+/// A FIFO queue from which any slot can be removed. Its links are in [`Queues`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Queue {
+    /// The slot that was added last. `NONE` if the queue is empty.
     newest: Slot,
+    /// The slot that was added first. `NONE` if the queue is empty.
     oldest: Slot,
+    /// Number of slots in the queue.
     len: u32,
+    /// Sum of the item lengths of these slots, in bytes.
     bytes: u64,
 }
 
-/// The limits that [`Queues::evict_excess`] enforces on a miniature cache.
+/// The limits that [`Queues::evict_excess`] enforces on each miniature cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
+    /// Maximum number of bytes of the items in the small and the main part.
     pub(super) bytes: u64,
+    /// Maximum number of ghosts. A policy without a long ghost window uses half of them.
     pub(super) ghosts: u32,
-    /// The current second: expired items are evicted whatever their counter.
+    /// The current second. An item that has expired is evicted even if its frequency is not 0.
     pub(super) now_s: u32,
 }
 
-/// All queues.
+/// The queues of all miniature caches.
 #[derive(Debug)]
 pub(super) struct Queues {
+    /// For each slot and policy: the next newer slot in the same queue.
     newer: Box<[[Slot; POLICY_COUNT]]>,
+    /// For each slot and policy: the next older slot in the same queue.
     older: Box<[[Slot; POLICY_COUNT]]>,
+    /// For each slot and policy: its [`State`].
     state: Box<[[u8; POLICY_COUNT]]>,
-    /// For each policy: small, main, ghosts.
+    /// For each policy: the queues of the small part, the main part and the ghosts.
     queues: [[Queue; 3]; POLICY_COUNT],
 }
 
@@ -104,12 +118,13 @@ impl Queues {
         }
     }
 
+    /// Empties all queues.
     pub(super) fn clear(&mut self) {
         self.state.fill([State::ABSENT.0; POLICY_COUNT]);
         self.queues = Default::default();
     }
 
-    /// Number of items in a cache.
+    /// The number of items in the cache of a policy, without ghosts.
     pub(super) fn item_count(&self, policy: usize) -> u32 {
         let [small, main, _] = &self.queues[policy];
         small.len + main.len
@@ -119,7 +134,7 @@ impl Queues {
         State(self.state[usize::from(slot)][policy])
     }
 
-    /// Whether a cache contains the item (a ghost does not count).
+    /// Whether the cache of a policy contains the item. A ghost is not an item.
     pub(super) fn contains(&self, policy: usize, slot: Slot) -> bool {
         let queued = self.state(policy, slot).queued();
         matches!(queued, Queued::Small | Queued::Main)
@@ -130,9 +145,10 @@ impl Queues {
         (0..POLICY_COUNT).all(|policy| self.state(policy, slot).queued() == Queued::Absent)
     }
 
-    /// Counts a request for an item in a cache. `is_first`: whether it is the item's first request
-    /// in the current second; later ones count only if the counter is zero.
-    pub(super) fn count(&mut self, policy: usize, slot: Slot, is_first: bool) {
+    /// Increments the frequency counter of an item in the cache of a policy, after a request for
+    /// the item. `is_first` is true for the item's first request in the current second. A later
+    /// request in the same second increments the counter only if it is zero.
+    pub(super) fn count_request(&mut self, policy: usize, slot: Slot, is_first: bool) {
         let state = self.state(policy, slot);
         if is_first || state.frequency() == 0 {
             self.state[usize::from(slot)][policy] =
@@ -140,61 +156,64 @@ impl Queues {
         }
     }
 
-    /// Inserts an item into every cache that does not contain it. Nothing is evicted here, because
-    /// the caller still uses the slot: call [`Queues::evict_excess`] afterwards. Returns whether at
-    /// least one cache did not contain the item.
+    /// Inserts an item into every cache that does not contain it. Returns whether at least one
+    /// cache did not contain it. Evicts nothing, because an eviction could release the slot, which
+    /// the caller still uses. So the caller has to call [`Queues::evict_excess`] afterwards.
     pub(super) fn insert_missing(&mut self, directory: &Directory, slot: Slot) -> bool {
         let mut was_missing = false;
         for policy in 0..POLICY_COUNT {
             if !self.contains(policy, slot) {
-                let before = self.take(directory, policy, slot);
-                self.push(directory, policy, slot, inserted_state(policy, before));
+                let before = self.unlink(directory, policy, slot);
+                self.push_newest(directory, policy, slot, inserted_state(policy, before));
                 was_missing = true;
             }
         }
         was_missing
     }
 
-    /// Overwrites an item: it stays in its part, as the newest.
-    pub(super) fn rewrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
+    /// Overwrites an item. In each cache that contains the item, it becomes the newest of its part,
+    /// and its frequency is incremented. The other caches insert it.
+    pub(super) fn overwrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before: [State; POLICY_COUNT] =
-            std::array::from_fn(|policy| self.take(directory, policy, slot));
+            std::array::from_fn(|policy| self.unlink(directory, policy, slot));
         directory.set_traits(slot, traits);
         for (policy, before) in before.into_iter().enumerate() {
             let state = match before.queued() {
                 Queued::Small | Queued::Main => State::new(before.queued(), before.frequency() + 1),
                 Queued::Ghost | Queued::Absent => inserted_state(policy, before),
             };
-            self.push(directory, policy, slot, state);
+            self.push_newest(directory, policy, slot, state);
         }
     }
 
-    /// Updates the traits of an item.
-    pub(super) fn change(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
+    /// Updates the length and expiry of an item, without moving it in its queues.
+    pub(super) fn set_traits(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before = directory.bytes(slot);
         directory.set_traits(slot, traits);
         for policy in 0..POLICY_COUNT {
-            if let Some(number) = queue_of(self.state(policy, slot).queued()) {
-                let bytes = &mut self.queues[policy][number].bytes;
+            if let Some(index) = queue_index(self.state(policy, slot).queued()) {
+                let bytes = &mut self.queues[policy][index].bytes;
                 *bytes = *bytes - before + directory.bytes(slot);
             }
         }
     }
 
-    /// Removes a slot from all queues.
-    pub(super) fn forget(&mut self, directory: &Directory, slot: Slot) {
+    /// Removes a slot from the queues of all caches.
+    pub(super) fn remove(&mut self, directory: &Directory, slot: Slot) {
         for policy in 0..POLICY_COUNT {
-            self.take(directory, policy, slot);
+            self.unlink(directory, policy, slot);
         }
     }
 
-    /// Evicts items in excess of the capacity, in a bounded number of steps.
+    /// Evicts items and drops ghosts until each cache is within the capacity, in at most
+    /// [`MINIATURE_STEPS`] steps for each cache. The next call continues.
     pub(super) fn evict_excess(&mut self, directory: &mut Directory, capacity: Capacity) {
         for policy in 0..POLICY_COUNT {
             self.evict_excess_of(directory, policy, capacity);
         }
     }
 
+    /// Does the work of [`Queues::evict_excess`] for the cache of one policy.
     fn evict_excess_of(&mut self, directory: &mut Directory, policy: usize, capacity: Capacity) {
         let eviction_policy = &POLICIES[policy];
         for _ in 0..MINIATURE_STEPS {
@@ -205,20 +224,25 @@ impl Queues {
             };
             if ghosts.len > ghosts_max {
                 let slot = ghosts.oldest;
-                self.take(directory, policy, slot);
+                self.unlink(directory, policy, slot);
                 self.remove_if_in_no_cache(directory, slot);
                 continue;
             }
             if small.bytes + main.bytes <= capacity.bytes {
                 return;
             }
+            // The cache holds too many bytes. Take the oldest item of the small part if that part
+            // exceeds its share or the main part is empty. Otherwise take the oldest item of the
+            // main part.
             let small_exceeds_share =
                 small.bytes * 1000 > capacity.bytes * eviction_policy.small_thousandths;
             let slot = match (small.len > 0 && small_exceeds_share) || main.len == 0 {
                 true => small.oldest,
                 false => main.oldest,
             };
-            let state = self.take(directory, policy, slot);
+            let state = self.unlink(directory, policy, slot);
+            // If the item was requested (its frequency is not 0), it is kept, in the main part.
+            // Otherwise it is evicted, and leaves a ghost if it was in the small part.
             let decremented = state.frequency().checked_sub(1);
             let next = match (state.queued(), decremented) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,
@@ -232,25 +256,26 @@ impl Queues {
             };
             match next.queued() {
                 Queued::Absent => self.remove_if_in_no_cache(directory, slot),
-                _ => self.push(directory, policy, slot, next),
+                _ => self.push_newest(directory, policy, slot, next),
             }
         }
     }
 
+    /// Releases a slot that is in no queue of any cache.
     fn remove_if_in_no_cache(&self, directory: &mut Directory, slot: Slot) {
         if self.is_in_no_cache(slot) {
             directory.remove(slot);
         }
     }
 
-    /// Removes a slot from its queue. Returns its old state.
-    fn take(&mut self, directory: &Directory, policy: usize, slot: Slot) -> State {
+    /// Removes a slot from its queue in the cache of a policy. Returns its old state.
+    fn unlink(&mut self, directory: &Directory, policy: usize, slot: Slot) -> State {
         let at = usize::from(slot);
         let state = self.state(policy, slot);
-        let Some(number) = queue_of(state.queued()) else {
+        let Some(index) = queue_index(state.queued()) else {
             return state;
         };
-        let queue = &mut self.queues[policy][number];
+        let queue = &mut self.queues[policy][index];
         queue.len -= 1;
         queue.bytes -= directory.bytes(slot);
         let (newer, older) = (self.newer[at][policy], self.older[at][policy]);
@@ -266,12 +291,13 @@ impl Queues {
         state
     }
 
-    fn push(&mut self, directory: &Directory, policy: usize, slot: Slot, state: State) {
+    /// Adds a slot to the queue that `state` names, as the newest, and sets its state.
+    fn push_newest(&mut self, directory: &Directory, policy: usize, slot: Slot, state: State) {
         let at = usize::from(slot);
-        let Some(number) = queue_of(state.queued()) else {
+        let Some(index) = queue_index(state.queued()) else {
             return;
         };
-        let queue = &mut self.queues[policy][number];
+        let queue = &mut self.queues[policy][index];
         queue.len += 1;
         queue.bytes += directory.bytes(slot);
         let before = std::mem::replace(&mut queue.newest, slot);
@@ -284,7 +310,8 @@ impl Queues {
         self.state[at][policy] = state.0;
     }
 
-    /// For tests: checks that every queue is intact and its sums match its slots.
+    /// For tests: checks that the links of every queue are consistent, and that its length and
+    /// bytes are the sums over its slots.
     #[cfg(test)]
     pub(super) fn check(&self, directory: &Directory) {
         for (policy, queues) in self.queues.iter().enumerate() {

@@ -1,14 +1,16 @@
-//! Limits the samples per key that a worker passes to the miniatures. Otherwise the most frequent
-//! key would dominate them, and all workers would contend to pass it.
+//! Limits how many requests of one key a worker passes to the miniatures in a second. Without the
+//! limit, a very frequent watched key would determine the scores, and all workers that serve the
+//! key would contend for the lock of the miniatures.
 
 use std::cell::Cell;
 
 use crate::limits::SAMPLES_PER_SECOND;
 
-/// Number of cells. Keys that share a cell reset each other's count, and so are sampled more often.
+/// Number of cells. If requests of two watched keys with the same cell alternate, each resets the
+/// count of the other key, so more requests of both are passed than the limit allows.
 const CELLS: usize = 64;
 
-/// The samples of a key in one second.
+/// The number of samples of one key in one second.
 #[derive(Debug, Clone, Copy, Default)]
 struct KeyCount {
     hash: u64,
@@ -16,7 +18,8 @@ struct KeyCount {
     count: u32,
 }
 
-/// Counts of recent samples, one key in each cell.
+/// The sample counts of recently requested keys. A key's hash selects its cell, which has the count
+/// of the key that used the cell last.
 #[derive(Debug)]
 pub(crate) struct SampleLimiter([Cell<KeyCount>; CELLS]);
 
@@ -27,7 +30,7 @@ impl Default for SampleLimiter {
 }
 
 impl SampleLimiter {
-    /// Whether another request of this key may be passed in this second. If so, counts it.
+    /// Returns whether a request of this key may be passed to the miniatures. If so, counts it.
     pub(crate) fn admits(&self, hash: u64, now_s: u32) -> bool {
         let cell = &self.0[hash as usize % CELLS];
         let key_count = cell.get();

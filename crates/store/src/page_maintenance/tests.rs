@@ -4,7 +4,7 @@ use crate::item::Expiry;
 use crate::worker::Worker;
 use crate::write::{Mode, Write};
 
-/// A store whose segments take more than one step.
+/// A worker of a store whose segments are so large that populating one takes several steps.
 fn worker(memory_bytes: u64) -> Worker {
     let config = Config {
         memory_bytes,
@@ -15,7 +15,7 @@ fn worker(memory_bytes: u64) -> Worker {
     store.worker()
 }
 
-/// Sets an item that takes most of a segment.
+/// Stores an item that fills most of a segment.
 fn fill(worker: &mut Worker, key: u32) {
     let name = key.to_be_bytes();
     let write = Write::plain(Mode::Set, Expiry::NEVER);
@@ -24,6 +24,7 @@ fn fill(worker: &mut Worker, key: u32) {
     worker.quiescent();
 }
 
+/// Runs steps until there is nothing to do. Returns their number.
 fn steps(maintenance: &mut PageMaintenance) -> u64 {
     std::iter::repeat_with(|| maintenance.step())
         .take_while(|&step| step != PageStep::Nothing)
@@ -32,6 +33,8 @@ fn steps(maintenance: &mut PageMaintenance) -> u64 {
 
 #[test]
 fn a_step_populates_a_bounded_number_of_bytes() {
+    // In a store of 4 GiB a segment has 2 MiB. Maintenance populates twice the reserve of segments,
+    // the index, and 4 MiB into which the index can grow.
     let step_bytes = u64::from(POPULATE_BYTES);
     let worker = worker(4 << 30);
     let store = worker.store();
@@ -46,7 +49,8 @@ fn a_step_populates_a_bounded_number_of_bytes() {
     assert!(!store.has_huge_pages());
 }
 
-/// Segments that were used before they were populated need no populating.
+/// A segment that a writer has used before maintenance populates it is resident already, so
+/// maintenance does not populate it.
 #[test]
 fn maintenance_skips_segments_that_writers_used_first() {
     let mut worker = worker(512 << 20);
@@ -61,13 +65,14 @@ fn maintenance_skips_segments_that_writers_used_first() {
     let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);
     let index_bytes = store.index.bytes() + 2 * u64::from(store.log.heap.segment_size());
     let index_steps = index_bytes.div_ceil(POPULATE_BYTES.into());
-    // The remaining steps of the segment that was begun, the segments to be used next, and the
-    // index.
+    // Maintenance finishes the segment that it began, of which one step is done. Then it populates
+    // the segments to be used next, and the index.
     let expected = segment_steps - 1 + u64::from(2 * reserve) * segment_steps + index_steps;
     assert_eq!(populated, expected);
 }
 
-/// A segment is not used while it is repopulated, and is used again afterwards.
+/// While a segment is repopulated, it is not available to workers. If the maintenance is dropped in
+/// the middle, the segment becomes available.
 #[test]
 fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     const LIMIT: u64 = 512 << 20;
@@ -86,7 +91,8 @@ fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     assert!(discarded > 16, "{discarded}");
     store.set_limit(LIMIT).unwrap();
     let available = store.log.available();
-    // The maintenance may still be populating a segment that was never used.
+    // Run steps until one takes a discarded segment, which makes it unavailable. The first steps
+    // may still be populating a segment that was never used.
     while store.log.available() == available {
         assert_eq!(maintenance.step(), PageStep::Populated);
     }

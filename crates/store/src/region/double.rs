@@ -1,10 +1,11 @@
-//! A replacement for mappings in models.
+//! Replacements for `Region` and `Table` in models. They use the heap, and the atomics of the
+//! model's scheduler. Hints to the kernel do nothing.
 
 use std::io;
 
 use crate::sync::atomic::AtomicU64;
 
-/// Words that are initially zero.
+/// A region of words that are initially zero.
 #[derive(Debug)]
 pub(crate) struct Region(Box<[AtomicU64]>);
 
@@ -25,14 +26,15 @@ impl Region {
     }
 }
 
-/// Values that are initially the default.
+/// A table of values that are initially `T::default()`.
 #[derive(Debug)]
 pub(crate) struct Table<T>(Box<[T]>);
 
 /// A type that a table can hold.
 ///
 /// # Safety
-/// As for the real table, so that both accept the same types. No code here depends on it.
+/// The requirements of the `Zeroed` in `table.rs`, so that both tables accept the same types. No
+/// code in this file depends on them.
 pub(crate) unsafe trait Zeroed: Default {}
 
 impl<T: Zeroed> Table<T> {

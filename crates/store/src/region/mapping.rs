@@ -1,4 +1,4 @@
-//! An anonymous mapping.
+//! An anonymous mapping: address space from the kernel whose pages are zero until written.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -15,31 +15,33 @@ const WORD: usize = size_of::<AtomicU64>();
 /// Size of a huge page in bytes.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping of zeroes, unmapped when dropped. This type accesses the memory only by whole words,
-/// each an atomic. `heap.rs` and `heap/block.rs` also access plain bytes of it: key and value of a
-/// block are written before the block is published, and only read afterwards.
+/// A mapping whose bytes are initially zero. Dropping it unmaps the memory.
+///
+/// This type itself accesses the memory only as atomic words. `heap.rs` and `heap/block.rs` also
+/// access it as plain bytes: they write the key and the value of a block before the block is
+/// published, and only read them afterwards.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
-    /// Number of bytes between the address that the kernel chose and the aligned start. These bytes
-    /// belong to the mapping and are never touched.
+    /// Number of bytes between the address that the kernel chose and `start`, which is aligned.
+    /// These bytes belong to the mapping and are never touched.
     unused_len: usize,
 }
 
 // SAFETY: the value owns the mapping, which is not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference this type only accesses whole words, as atomics, and makes
-// system calls. `byte_address` returns pointers, whose use is unsafe: `heap.rs` and `heap/block.rs`
-// also access plain bytes, and guarantee that no thread writes bytes that another may read (see
-// `Heap::block`). `populate` changes no contents. `discard` does, but is called only for segments
-// in which no block is in use.
+// SAFETY: through a shared reference this type accesses words as atomics, makes system calls, and
+// returns pointers (`byte_address`). The users of these pointers are `heap.rs` and `heap/block.rs`,
+// in unsafe code. They access plain bytes, and guarantee that no thread writes bytes that another
+// thread may read (see `Heap::block`). Of the system calls only `discard` changes contents. It is
+// called only for segments in which no block is in use.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. A mapping that is at least
-    /// as long as a huge page begins at the boundary of a huge page, so that it shares no huge page
-    /// with other memory.
+    /// Reserves `bytes` bytes of address space, rounded up to words. No page is resident yet. A
+    /// mapping that is at least as long as a huge page begins at the boundary of a huge page, so
+    /// that its first huge page contains no other memory.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -57,8 +59,8 @@ impl Mapping {
         };
         match NonNull::new(whole.wrapping_byte_add(unused_len).cast()) {
             Some(start) => {
-                // NUMA: the policy is set before any page is touched, because a resident page stays
-                // on its node.
+                // Set the NUMA policy before any page is touched. It determines the node of a page
+                // when the page becomes resident, and the page then stays on that node.
                 nodes::interleave(start.cast(), words * WORD);
                 Ok(Self {
                     start,
@@ -90,13 +92,14 @@ impl Mapping {
         self.words * WORD
     }
 
-    /// Requests huge pages. A hint.
+    /// Requests huge pages from the kernel, which may ignore this.
     pub(crate) fn advise_huge(&self) {
         self.advise(Advice::LinuxHugepage);
     }
 
-    /// Stops requesting huge pages. Otherwise a touch of one small page would make a whole huge
-    /// page of discarded memory resident. A hint.
+    /// Stops requesting huge pages, for memory that is not resident yet. Has to be called before
+    /// memory is discarded. Otherwise the touch of a single byte would make a huge page of
+    /// discarded memory resident again.
     pub(crate) fn disable_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
     }
@@ -106,8 +109,8 @@ impl Mapping {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len(), advice) };
     }
 
-    /// Populates the pages of a range of bytes. A hint. Makes a system call, so it must not be
-    /// called while serving requests.
+    /// Makes the pages of a range of bytes resident. If this fails, they become resident on first
+    /// touch. Makes a system call, so a thread that serves requests must not call this.
     pub(crate) fn populate(&self, from_byte: usize, to_byte: usize) {
         let to_byte = to_byte.min(self.len());
         if from_byte >= to_byte {
@@ -120,7 +123,7 @@ impl Mapping {
         let _ = unsafe { madvise(start, to_byte - from_byte, Advice::LinuxPopulateWrite) };
     }
 
-    /// All words.
+    /// All words of the mapping.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping has this many words, is aligned to a page, is initially zero (a valid
@@ -128,12 +131,12 @@ impl Mapping {
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 
-    /// Returns the pages of a range of words to the kernel; they read as zeroes afterwards. Only
-    /// whole pages are returned. No block in the range may be in use. Makes a system call, so it
-    /// must not be called while serving requests.
+    /// Returns the pages of a range of words to the kernel. Only pages that lie completely in the
+    /// range are returned; their words are zero afterwards. No block in the range may be in use.
+    /// Makes a system call, so a thread that serves requests must not call this.
     ///
     /// # Errors
-    /// Those of the kernel. The words are then unchanged.
+    /// The error of the kernel. The words are then unchanged.
     pub(crate) fn discard(&self, from_word: usize, to_word: usize) -> io::Result<()> {
         let page_words = rustix::param::page_size() / WORD;
         let (from_word, to_word) = (
@@ -162,8 +165,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Number of additional bytes to map, so that a mapping of `len` bytes can begin at the boundary of
-/// a huge page.
+/// Returns the number of bytes to map in addition to `len`, so that an address at the boundary of a
+/// huge page can be chosen as the start of the `len` bytes.
 fn slack(len: usize) -> usize {
     if len < HUGE_PAGE { 0 } else { HUGE_PAGE }
 }
@@ -182,10 +185,18 @@ mod tests {
         words.iter().for_each(|word| word.store(7, Relaxed));
         let page_words = rustix::param::page_size() / WORD;
         region.discard(1, 3 * page_words + 1).unwrap();
-        assert_eq!(words[page_words - 1].load(Relaxed), 7, "part of a page");
+        assert_eq!(
+            words[page_words - 1].load(Relaxed),
+            7,
+            "a page only partly in the range was discarded"
+        );
         assert_eq!(words[page_words].load(Relaxed), 0);
         assert_eq!(words[3 * page_words - 1].load(Relaxed), 0);
-        assert_eq!(words[3 * page_words].load(Relaxed), 7, "part of a page");
+        assert_eq!(
+            words[3 * page_words].load(Relaxed),
+            7,
+            "a page only partly in the range was discarded"
+        );
         region.discard(5, 5).unwrap();
         region.discard(0, usize::MAX).unwrap();
         assert_eq!(words[3 * page_words].load(Relaxed), 0);

@@ -1,34 +1,36 @@
 //! Interleaves a mapping over the NUMA nodes of the machine.
 //!
-//! The kernel allocates a page on the node of the thread that touches it first. The main thread
-//! populates pages before workers need them, so without interleaving the whole cache would be on
-//! one node, and all workers would use its memory controller. With interleaving by pages, each node
-//! has an equal part (`set_mempolicy(2)`, `MPOL_INTERLEAVE`).
+//! By default the kernel allocates a page on the node of the thread that touches it first. The main
+//! thread populates pages before workers need them. So all memory of the cache would be on one
+//! node, and all workers would use the memory controller of that node. With the policy
+//! `MPOL_INTERLEAVE` (`set_mempolicy(2)`), consecutive pages are on different nodes, and each node
+//! has an equal part of the memory.
 
 use std::ptr::{self, NonNull};
 
-/// Bits per word of a node set.
+/// Number of bits in a word of a node set.
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 /// Maximum number of nodes that a kernel can be configured for (`CONFIG_NODES_SHIFT` is at most
 /// 10).
 const NODES_MAX: usize = 1024;
 
-/// Makes `get_mempolicy` return the allowed nodes (`MPOL_F_MEMS_ALLOWED`, linux/mempolicy.h).
+/// The flag with which `get_mempolicy` returns the nodes that the process may use
+/// (`MPOL_F_MEMS_ALLOWED`, linux/mempolicy.h).
 const MEMS_ALLOWED: libc::c_ulong = 1 << 2;
 
-/// A node set in the kernel's format.
+/// A set of nodes in the kernel's format: bit N is set if node N is in the set.
 type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 
-/// Interleaves `len` bytes from `start`, which is aligned to a page, over all nodes that this
-/// process may use. A hint: nothing changes if a policy was set for the process (`numactl`), or if
-/// the kernel or a container's filter denies the call. Makes a system call.
+/// Interleaves the pages of `len` bytes from `start`, which is aligned to a page, over all nodes
+/// that this process may use. Does nothing if another policy was set for the process (`numactl`),
+/// or if the kernel or the system call filter of a container denies the call. Makes system calls.
 pub(super) fn interleave(start: NonNull<u8>, len: usize) {
     if let Some(nodes) = allowed_nodes()
         && has_default_policy()
     {
-        // SAFETY: the set outlives the call, and its size in bits is passed, plus the one that the
-        // kernel subtracts (`mbind(2)`, "maxnode"). A policy changes the origin of pages and no
-        // contents, whatever the range.
+        // SAFETY: the set outlives the call. The kernel reads one bit less than the number passed
+        // (`mbind(2)`, "maxnode"), so the size of the set in bits plus one is passed. A policy
+        // determines where new pages are allocated, and changes no contents, whatever the range.
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -43,11 +45,11 @@ pub(super) fn interleave(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// The nodes whose memory this process may use.
+/// Returns the nodes whose memory this process may use. `None` if the kernel does not say.
 fn allowed_nodes() -> Option<Nodes> {
     let mut nodes: Nodes = [0; NODES_MAX / WORD_BITS];
-    // SAFETY: the set is writable and outlives the call; its size in bits is passed, plus one as
-    // above; no address is passed.
+    // SAFETY: the set is writable and outlives the call. Its size in bits plus one is passed, of
+    // which the kernel subtracts one, as in `interleave`. No address is passed.
     let failed = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -64,7 +66,7 @@ fn allowed_nodes() -> Option<Nodes> {
 /// Whether the memory policy of this thread is the default one.
 fn has_default_policy() -> bool {
     let mut mode = libc::MPOL_DEFAULT;
-    // SAFETY: the mode is writable and outlives the call; neither a set nor an address is passed.
+    // SAFETY: the mode is writable and outlives the call. Neither a set nor an address is passed.
     let failed = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -105,6 +107,7 @@ mod tests {
             let (start, about) = line.split_once(' ')?;
             Some((usize::from_str_radix(start, 16).ok()?, about))
         });
+        // The kernel may show the new mapping as part of one that begins at a lower address.
         let area = areas.rfind(|(start, _)| *start <= at);
         let (_, about) = area.unwrap();
         assert!(about.starts_with("interleave"), "{about}");

@@ -1,4 +1,5 @@
-//! A table in a mapping. Its unused part is not resident.
+//! A table: a fixed number of values in a mapping. A page of the table becomes resident when one of
+//! its values is first used.
 
 use std::io;
 use std::marker::PhantomData;
@@ -6,14 +7,14 @@ use std::slice;
 
 use super::Mapping;
 
-/// A type whose values may be zero bytes.
+/// A type for which memory that consists of zero bytes is a valid value.
 ///
 /// # Safety
-/// A value of zero bytes is equal to `default`, needs no drop, and has an alignment of at most a
-/// page.
+/// A value that consists of zero bytes must be valid and equal to `default`. The type must need no
+/// drop, and its alignment must be at most a page.
 pub(crate) unsafe trait Zeroed: Default {}
 
-/// Values that are initially zero.
+/// A table of values whose bytes are initially zero.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     mapping: Mapping,
@@ -22,6 +23,8 @@ pub(crate) struct Table<T> {
 }
 
 impl<T: Zeroed> Table<T> {
+    /// Reserves address space for `count` values.
+    ///
     /// # Errors
     /// The address space is exhausted.
     pub(crate) fn reserve(count: usize) -> io::Result<Self> {
@@ -32,13 +35,13 @@ impl<T: Zeroed> Table<T> {
         })
     }
 
-    /// Populates the pages of value `at`. Makes a system call.
+    /// Makes the pages of the value with index `at` resident. Makes a system call.
     pub(crate) fn populate(&self, at: usize) {
         let from = at * size_of::<T>();
         self.mapping.populate(from, from + size_of::<T>());
     }
 
-    /// All values.
+    /// All values of the table.
     #[inline]
     pub(crate) fn all(&self) -> &[T] {
         // SAFETY: the mapping has space for this many values, is aligned to a page, is initially
@@ -60,17 +63,20 @@ mod tests {
     // SAFETY: the type contains only an atomic integer.
     unsafe impl Zeroed for Line {}
 
+    /// Number of pages of the table.
     const PAGES: usize = 256;
 
-    /// Page faults of this thread.
+    /// Returns the number of page faults of this thread so far.
     fn faults() -> u64 {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, rest) = stat.rsplit_once(')').unwrap();
-        // Field 10 of proc_pid_stat(5); the first two precede the bracket.
+        // The count is field 10 (proc_pid_stat(5)). Fields 1 and 2 end with the bracket, so it is
+        // the eighth field of the rest.
         rest.split_whitespace().nth(7).unwrap().parse().unwrap()
     }
 
-    /// Page faults of a write to every page, after `prepare`.
+    /// Returns the number of page faults while every page of a new table is written once, after
+    /// `prepare`. The second argument of `prepare` is the number of values in a page.
     fn faults_after(prepare: impl FnOnce(&Table<Line>, usize)) -> u64 {
         let lines = rustix::param::page_size() / size_of::<Line>();
         let table = Table::reserve(PAGES * lines).unwrap();
@@ -83,21 +89,24 @@ mod tests {
 
     #[test]
     fn a_populated_page_does_not_fault_on_its_first_write() {
+        // Call this once before the measurement, because its first call may cause page faults
+        // itself. For later calls, allow some faults.
         faults();
-        // Reading the counter may cause faults too.
-        let few = PAGES as u64 / 8;
+        let faults_max = PAGES as u64 / 8;
         let whole = faults_after(|table, _| table.mapping.populate(0, table.mapping.len()));
-        if whole > few {
-            eprintln!("skipped: the kernel finds no pages in advance (Linux 5.14 does)");
+        if whole > faults_max {
+            eprintln!("skipped: the kernel cannot populate pages in advance (Linux 5.14 can)");
             return;
         }
         let by_values = faults_after(|table, lines| {
-            // The first and the last value of a page, and the last of all.
+            // Populate one value of each page: alternately the first and the last value of the
+            // page.
             let values = (0..PAGES).map(|page| page * lines + page % 2 * (lines - 1));
             values.for_each(|at| table.populate(at));
         });
-        assert!(by_values <= few, "{by_values}");
+        assert!(by_values <= faults_max, "{by_values}");
+        // A range that begins within a page includes that page.
         let from_within = faults_after(|table, _| table.mapping.populate(64, table.mapping.len()));
-        assert!(from_within <= few, "{from_within}");
+        assert!(from_within <= faults_max, "{from_within}");
     }
 }

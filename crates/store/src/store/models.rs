@@ -1,10 +1,13 @@
-//! Writers that evacuate segments, with readers, a pin and a sleeping worker, in many interleavings
-//! (`cargo xtask models`). The scheduler switches threads only at accesses to what they share
-//! through `crate::sync`. The bytes of items are plain memory, so a thread writes all bytes of an
-//! item without a switch, and a reader of reused memory sees the complete value of another key.
+//! Models of the whole store under the scheduler shuttle, which runs them in many interleavings
+//! (`cargo xtask models`): writers evacuate segments while other threads read, pin items or sleep.
 //!
-//! All interleavings are sequentially consistent: missing fences and weak orderings are not
-//! detected. The models named `weak_memory.rs` cover those.
+//! The scheduler switches threads only at operations on the types of `crate::sync`. The bytes of
+//! items are plain memory, so no switch occurs while a thread writes the bytes of an item. A reader
+//! of memory that was reused too early therefore sees the complete value of another key, and the
+//! models detect the error by comparing value and key.
+//!
+//! All interleavings are sequentially consistent, so these models do not detect missing fences or
+//! orderings that are too weak. The models in the files `weak_memory.rs` do.
 
 use super::*;
 use crate::item::Expiry;
@@ -13,13 +16,15 @@ use crate::write::{Mode, Published, Write};
 use shuttle::thread;
 
 const NOW_S: u32 = 1;
+/// Number of interleavings that each model runs.
 const ROUNDS: usize = 300;
-/// Maximum number of preemptions per run. Memory is reused only if one thread makes many steps
-/// while another makes none, which hardly ever happens in schedules that choose a thread at random
-/// for each step (Burckhardt et al., ASPLOS 2010).
+/// Maximum number of preemptions per run (Burckhardt et al., ASPLOS 2010). A reader can see reused
+/// memory only if the writers make many steps while the reader makes none. A scheduler that chooses
+/// a thread at random for each step hardly ever produces that. A scheduler that runs one thread
+/// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
-/// A store of 13 segments, each with space for nine items of [`set`].
+/// A store of 13 segments. Each has space for nine of the items that [`set`] stores.
 fn store() -> Arc<Store> {
     let config = Config {
         memory_bytes: 14 * 512 + 2048,
@@ -41,7 +46,8 @@ fn store() -> Arc<Store> {
     }
 }
 
-/// Stores a value derived from its key. Returns its CAS.
+/// Stores an item with key `[number]`, whose value consists of 40 bytes equal to `number`. Returns
+/// its CAS.
 fn set(worker: &mut Worker, number: u8) -> u64 {
     let key = [number];
     let value = [number; 40];
@@ -57,8 +63,9 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     }
 }
 
-/// Reads an item, and checks that its bytes are those of [`set`]. Returns whether the key has an
-/// item. If `yields`, another thread may run between finding the item and reading its bytes.
+/// Reads the item with key `[number]`, and checks that its bytes are those that [`set`] wrote.
+/// Returns whether the key has an item. If `yields` is true, the scheduler may run other threads
+/// between finding the item and reading its bytes.
 fn read_item(worker: &mut Worker, number: u8, yields: bool) -> bool {
     let key = [number];
     let read = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
@@ -107,7 +114,7 @@ fn no_reader_sees_reused_memory() {
                 set(&mut worker, number);
                 assert!(
                     read_item(&mut worker, number, false),
-                    "{number} has just been stored"
+                    "{number} is absent although it was just stored"
                 );
                 worker.quiescent();
             }
@@ -136,7 +143,7 @@ fn a_pinned_value_stays_during_evacuation() {
             let holder = thread::spawn(move || {
                 for _ in 0..10 {
                     let is_whole = |piece: &[u8]| piece.iter().all(|&byte| byte == 7);
-                    assert!(pin.value().all(is_whole), "reused while pinned");
+                    assert!(pin.value().all(is_whole), "pinned memory was reused");
                     thread::yield_now();
                 }
             });
@@ -152,8 +159,11 @@ fn a_pinned_value_stays_during_evacuation() {
     );
 }
 
+/// Two threads store different keys at the same time. All 60 items fit into the store, so nothing
+/// is evacuated or evicted. Afterwards the number of items in the statistics is the number of items
+/// that reads find.
 #[test]
-fn every_counted_item_of_two_writers_is_found() {
+fn item_count_is_correct_after_two_concurrent_writers() {
     shuttle::check_pct(
         || {
             let store = store();
@@ -185,8 +195,8 @@ fn every_counted_item_of_two_writers_is_found() {
 
 #[test]
 fn no_reader_sees_a_reused_hole() {
-    // Summed over all interleavings, because in some no hole is filled: a worker that is not
-    // quiescent prevents it.
+    // The sum over all interleavings. A single one may fill no hole, because a hole is not filled
+    // until every worker has been quiescent since the overwrite.
     let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&holes_filled);
     shuttle::check_pct(
@@ -210,8 +220,8 @@ fn no_reader_sees_a_reused_hole() {
                     }
                 })
             };
-            // Another thread fills the store with items of the same length, so that segments with
-            // holes are evacuated and reopened while their holes are remembered.
+            // A third thread fills the store with items of the same length. So segments with holes
+            // are evacuated and reopened while the writer still remembers those holes.
             let filler = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
@@ -228,7 +238,7 @@ fn no_reader_sees_a_reused_hole() {
                 set(&mut worker, number);
                 assert!(
                     read_item(&mut worker, number, false),
-                    "{number} has just been stored"
+                    "{number} is absent although it was just stored"
                 );
                 worker.quiescent();
             }
@@ -243,13 +253,13 @@ fn no_reader_sees_a_reused_hole() {
     assert!(holes_filled.load(Ordering::Relaxed) > 0);
 }
 
-/// A touched item moves to a block with an expiry word, while another thread reads it, touches it
-/// too, and evacuates segments. Unless the item was evicted, a later read finds the last written
-/// value with the last expiry.
+/// The item of key 7 never expires, so its block has no expiry word. A touch moves it to a block
+/// with one. Meanwhile another thread reads and touches the item too, and evacuates segments by
+/// storing other items. The other thread may evict the item; otherwise a later read finds the value
+/// that was written last, with the expiry that was set last.
 #[test]
 fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
-    // Summed over all interleavings, because in some the insertions of the other thread evict the
-    // item.
+    // The number of interleavings in which the item was not evicted.
     let found_count = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = Arc::clone(&found_count);
     shuttle::check_pct(
@@ -258,7 +268,7 @@ fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
             let touch_until = |second: u32| {
                 move |worker: &mut Worker| {
                     let touched = worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S);
-                    assert!(touched.is_ok(), "the touch was deferred");
+                    assert!(touched.is_ok(), "a touch was deferred");
                 }
             };
             set(&mut store.worker(), 7);

@@ -26,11 +26,13 @@ fn reserve(worker: &mut Worker, key: &[u8]) -> Upload {
     worker.reserve(key, hash, &request, NOW_S).unwrap()
 }
 
+/// Whether `operation` panics.
 fn panics<T>(operation: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(operation)).is_err()
 }
 
-/// Regression: without debug assertions the value was published, with what the memory held before.
+/// Regression: without debug assertions, an incomplete value was published, and its unfilled memory
+/// still contained bytes of earlier items.
 #[test]
 fn a_value_that_is_not_complete_is_not_published() {
     let mut worker = worker_of(1);

@@ -10,7 +10,8 @@ const CONTEXT: SampleContext = SampleContext {
     flushes: 0,
 };
 
-/// A hash that is watched at the highest sampling rate.
+/// The hash of a record's key. It is below the threshold of the highest sampling rate, so the key
+/// is watched.
 fn hash_of(record: u64) -> u64 {
     record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> WATCHED_BITS_MIN
 }
@@ -40,14 +41,14 @@ fn observe(simulation: &mut Simulation, hash: u64, access: SampledAccess, now_s:
     );
 }
 
-/// A read that misses, followed by a write of the item.
+/// Simulates a read that misses in the store, followed by a write of the item.
 fn read_through(simulation: &mut Simulation, record: u64, now_s: u32) {
     for access in [SampledAccess::Missed, SampledAccess::Stored(traits(100))] {
         observe(simulation, hash_of(record), access, now_s);
     }
 }
 
-/// Numbers below `below`, the low ones more often.
+/// A pseudo-random number below `below`, derived from `turn`. Low numbers are more frequent.
 fn zipf_like(turn: u64, below: u64) -> u64 {
     let random = turn.wrapping_mul(0xd130_2d3b_5f1c_6a95).rotate_left(29) ^ turn;
     let unit = (random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -58,8 +59,8 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut looping = simulation(8192);
-    // Begins with `recent`, so that this simulation has to change the policy too.
-    looping.best = 2;
+    // Policy 2 is `recent`. Starting with it forces this simulation to change its policy too.
+    looping.selected = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
         read_through(
@@ -73,7 +74,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
         };
         read_through(&mut looping, record, now_s);
     }
-    let name = |simulation: &Simulation| POLICIES[simulation.best].name;
+    let name = |simulation: &Simulation| POLICIES[simulation.selected].name;
     assert!(
         ["recent", "clock"].contains(&name(&moving)),
         "{}",
@@ -91,13 +92,14 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
 fn fewer_keys_are_watched_when_there_are_no_slots_left() {
     let mut simulation = simulation(512);
     let before = simulation.threshold();
+    // Many more watched keys than slots.
     for record in 0..20_000 {
         read_through(&mut simulation, record, 1);
     }
     assert!(simulation.threshold() < before);
-    assert!(simulation.directory.len() < 512, "slots are free again");
+    assert!(simulation.directory.len() < 512, "no slot was released");
     simulation.queues.check(&simulation.directory);
-    // When few keys are present, more are watched again.
+    // The deletions leave few slots in use, so the sampling rate rises again.
     for turn in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
         observe(&mut simulation, turn % 20, SampledAccess::Missed, 1);
         observe(
@@ -113,6 +115,8 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 #[test]
 fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
+    // Simulates a request. Then returns whether every cache has had a hit so far, because a score
+    // is 0 until the first hit.
     let all_hit = |simulation: &mut Simulation, access, now_s, flushes| {
         let context = SampleContext { flushes, ..CONTEXT };
         let hash = 7;
@@ -138,12 +142,12 @@ fn expired_and_flushed_items_do_not_hit() {
     ));
     assert!(
         !all_hit(&mut simulation, SampledAccess::Missed, 10, 0),
-        "it has expired"
+        "an expired item was a hit"
     );
     all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
     assert!(
         !all_hit(&mut simulation, SampledAccess::Missed, 10, 1),
-        "it was flushed"
+        "a flushed item was a hit"
     );
     all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
     assert!(all_hit(&mut simulation, SampledAccess::Missed, 10, 1));
@@ -152,6 +156,8 @@ fn expired_and_flushed_items_do_not_hit() {
 #[test]
 fn deleted_items_do_not_hit_and_touched_items_do() {
     let mut simulation = simulation(512);
+    // Simulates a request. Returns whether it was a hit in every cache, because a hit raises the
+    // score of the cache.
     let mut all_hit = |access, now_s| {
         let before = simulation.scores;
         observe(&mut simulation, 7, access, now_s);
@@ -164,13 +170,16 @@ fn deleted_items_do_not_hit_and_touched_items_do() {
     all_hit(SampledAccess::Stored(until(10)), 1);
     assert!(
         all_hit(SampledAccess::Hit(until(20)), 9),
-        "a get that touches"
+        "the read that touches the item missed"
     );
-    assert!(all_hit(SampledAccess::Missed, 15), "it was touched");
+    assert!(
+        all_hit(SampledAccess::Missed, 15),
+        "the touch did not extend the expiry"
+    );
     all_hit(SampledAccess::Stored(until(30)), 15);
     assert!(
         all_hit(SampledAccess::Missed, 25),
-        "it was inserted again after a miss"
+        "the write after a miss did not extend the expiry"
     );
     all_hit(SampledAccess::Deleted, 25);
     assert!(!all_hit(SampledAccess::Missed, 25));
@@ -180,7 +189,7 @@ proptest! {
     #[test]
     fn the_queues_stay_consistent(
         samples in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
-        room in 0..2_000_000_u64,
+        memory_bytes in 0..2_000_000_u64,
         slots in 20..400_usize,
     ) {
         let mut simulation = simulation(slots);
@@ -194,7 +203,7 @@ proptest! {
             };
             let observation = Observation { hash: hash_of(record), access, now_s: number as u32 };
             // The memory is halved every 500 requests, and sometimes the store is flushed.
-            let bytes = room >> (number / 500);
+            let bytes = memory_bytes >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
             simulation.observe(&observation, &SampleContext { bytes, ghosts: 1_000, flushes });
             if number % 50 == 0 {
@@ -202,7 +211,8 @@ proptest! {
             }
         }
         simulation.queues.check(&simulation.directory);
-        let known = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
-        prop_assert_eq!(known.count(), simulation.directory.len());
+        // Exactly the slots that are in a queue of some cache are in use.
+        let queued = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
+        prop_assert_eq!(queued.count(), simulation.directory.len());
     }
 }
