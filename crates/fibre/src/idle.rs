@@ -86,8 +86,8 @@ impl IdleProcessors {
         lifo.len() < len_before
     }
 
-    /// Removes from the list, and returns, the processor that announced itself last. The caller
-    /// then wakes this processor.
+    /// Removes the processor that announced itself last from the list, and returns it. The caller
+    /// wakes this processor, after it has enqueued the fibre for it.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -106,8 +106,8 @@ impl IdleProcessors {
     }
 
     /// Wakes a processor: one that the caller has removed from the list, or any processor that must
-    /// look for a stop or for requests. Returns false if the processor was not asleep; it may then
-    /// be running a fibre already.
+    /// check for a stop or for cancellations. Returns false if the processor was not asleep; it may
+    /// then be running a fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`, after which the processor sees the
