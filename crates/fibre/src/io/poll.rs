@@ -61,7 +61,8 @@ pub(crate) struct Gate {
 const CLOSED: *mut Record = ptr::null_mut();
 /// The socket may be ready.
 const OPEN: *mut Record = ptr::without_provenance_mut(1);
-/// The connection has ended, so that calls do not wait any more. Later events leave this value.
+/// The connection has ended, so that calls do not wait any more. Later events do not change this
+/// value.
 const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {

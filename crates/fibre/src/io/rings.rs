@@ -483,9 +483,9 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
-                // The first request is cancelled before the second. Otherwise the cancellation of
-                // the second could come too early: the kernel does not find a request that has not
-                // started.
+                // The first request is cancelled before the second. If the first is still pending,
+                // its cancellation also cancels the second, which is linked to it. If it has
+                // completed, the second has started, so that its own cancellation finds it.
                 (0..N as u64).for_each(|nth| ring.request_cancellation(token | nth));
                 shared.idle.wake(number);
             }
