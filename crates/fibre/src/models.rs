@@ -393,7 +393,11 @@ fn no_wakeup_is_lost(kind: Scheduler) {
     done.wait_for(1);
     join(wakers);
     stop(&anchor, processors);
-    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre's own reference leaked");
+    assert_eq!(
+        Arc::strong_count(&fibre.record),
+        1,
+        "the fibre's own reference leaked"
+    );
 }
 
 #[test]
@@ -482,7 +486,11 @@ fn waiter_continues_once(kind: Scheduler) {
     done.wait_for(1);
     stop(&anchor, processors);
     assert!(!has_granted || granted.load(Ordering::Relaxed) == 1);
-    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre's own reference leaked");
+    assert_eq!(
+        Arc::strong_count(&fibre.record),
+        1,
+        "the fibre's own reference leaked"
+    );
 }
 
 #[test]
