@@ -4,14 +4,16 @@
 //! A *thread* here is a user-level thread: a fibre, a task or a goroutine. A *processor* is a
 //! kernel thread that runs them.
 //!
-//! | benchmark | an operation | what it measures or tests |
+//! | benchmark | an operation | the question |
 //! |---|---|---|
-//! | *cycle* | wake the next thread in a ring of five, wait to be woken | the cost of both |
-//! | *yield* | yield | the cost of a switch, without other threads involved |
-//! | *churn* | release a random *spot* (a semaphore), acquire it | wake-ups across processors |
-//! | *locality* | the same, then write to a working set | whether threads stay near their data |
-//! | *transfer* | all threads have seen a signal of the leader; the next leads | no thread starves |
-//! | *turns* | the same, without the times in which processors did not run | the longest wait |
+//! | *cycle* | wake the next thread in a ring of five, wait to be woken | cost of both? |
+//! | *yield* | yield | cost of a switch? |
+//! | *churn* | release a random *spot* (a semaphore), acquire it | cost across processors? |
+//! | *locality* | that of *churn*, then write to a working set | do threads stay near their data? |
+//! | *transfer* | all threads have seen a signal of the leader; the next leads | does one starve? |
+//! | *turns* | that of *transfer*; the time of each wait is measured | how long is the longest? |
+//!
+//! In *turns*, the times in which the processors did not run are subtracted from the waits.
 //!
 //! *cycle* is as published: a fibre parks and unparks behind an atomic word, a task waits at a
 //! tokio semaphore, a goroutine at a channel. (One difference: the members of a ring are spawned
@@ -31,7 +33,8 @@
 //! order, and prints a summary of the results: see [`suite`].
 //!
 //! ```text
-//! scheduling.rs ┬ suite           runs all ─ go (builds the program), summary (tables, CSV), figure
+//! scheduling.rs ┬ suite           starts all runs
+//!               │   └ go (builds the Go program), summary (tables, CSV), figure
 //!               └ fibres, tasks   the benchmark loops, in two files of the same structure
 //!                   └ benchmark, clock, rounds, turns, gaps, spots, random   shared by both
 //! ```

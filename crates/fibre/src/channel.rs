@@ -29,14 +29,18 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
+/// The state that all clones of both ends share.
 struct Shared<T> {
     capacity: usize,
     state: Mutex<State<T>>,
 }
 
+/// The part of the state that the mutex guards.
 struct State<T> {
     values: VecDeque<T>,
+    /// The number of `Sender`s that exist.
     senders: usize,
+    /// The number of `Receiver`s that exist.
     receivers: usize,
     waiting_senders: WaitList,
     waiting_receivers: WaitList,

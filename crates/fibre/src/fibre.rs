@@ -90,12 +90,15 @@ impl Ready {
         &self.0
     }
 
+    /// Leaks the reference. [`Ready::from_raw`] recovers it.
     pub(crate) fn into_raw(self) -> *const Record {
         Arc::into_raw(self.0)
     }
 
+    /// Recovers a reference that [`Ready::into_raw`] leaked.
+    ///
     /// # Safety
-    /// `raw` comes from [`Ready::into_raw`], and this is the only call for it.
+    /// `raw` was returned by [`Ready::into_raw`], and is passed to this function only once.
     pub(crate) unsafe fn from_raw(raw: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         Self(unsafe { Arc::from_raw(raw) })

@@ -24,8 +24,11 @@ use std::io;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
+/// The processor is awake.
 const AWAKE: u32 = 0;
+/// A waker has notified the processor, which must not go to sleep before it has seen this.
 const NOTIFIED: u32 = 1;
+/// The processor sleeps or is about to, and only the event wakes it.
 const ASLEEP: u32 = 2;
 
 /// The list of idle processors, and for each processor a [`Parker`], in which it sleeps.
@@ -164,6 +167,8 @@ impl Event {
         })
     }
 
+    /// Wakes the processor if it waits for the event, or else lets its next wait return
+    /// immediately.
     fn set(&self) {
         // The write can only fail if the counter of the eventfd is at its maximum. The event is set
         // in that case, too.
@@ -206,6 +211,8 @@ impl Event {
         })
     }
 
+    /// Wakes the processor if it waits for the event, or else lets its next wait return
+    /// immediately.
     fn set(&self) {
         *lock(&self.is_set) = true;
         self.condition.notify_all();

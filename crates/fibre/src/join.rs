@@ -13,8 +13,11 @@ use crate::wait::Waiter;
 /// The payload of a fibre's panic.
 pub type Panic = Box<dyn Any + Send + 'static>;
 
+/// The fibre has not ended, and the joiner does not wait yet.
 const RUNNING: u8 = 0;
+/// The fibre has not ended, and the joiner waits.
 const AWAITED: u8 = 1;
+/// The fibre has ended, and its result is stored.
 const DONE: u8 = 2;
 
 /// The place where a fibre leaves its result for the *joiner*, the fibre or thread that waits for

@@ -17,7 +17,7 @@ pub const PROCESSOR_STACKS: usize = 64;
 /// Maximum number of free stacks that keep their memory in the list that all processors share. The
 /// memory of further free stacks is returned to the kernel.
 pub const SHARED_STACKS: usize = 256;
-/// Number of attempts to take a lane's lock before the thread yields to other kernel threads.
+/// Number of attempts to take a spin lock before the thread yields to other kernel threads.
 pub const SPINS: u32 = 64;
 /// Number of fibres that a processor runs between two polls of the kernel. A processor without
 /// ready fibres polls immediately.

@@ -32,6 +32,7 @@ use crate::wait::{ListWaiter, WaitList};
 const INTERLEAVINGS: usize = 2_000;
 /// The number of interleavings of small models, in which the checked event is rare.
 const SMALL_INTERLEAVINGS: usize = 10_000;
+/// The number of processors of each model.
 const PROCESSORS: usize = 2;
 
 /// Runs a model in [`INTERLEAVINGS`] interleavings of each of two kinds; see [`check_often`].
@@ -49,6 +50,7 @@ fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     shuttle::check_pct(move || same_model(), interleavings, 5);
 }
 
+/// Waits until all threads have ended.
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     for thread in threads {
         thread.join().unwrap();
@@ -69,11 +71,13 @@ impl Count {
         }
     }
 
+    /// Adds 1.
     fn add(&self) {
         *lock(&self.count) += 1;
         self.condition.notify_all();
     }
 
+    /// Waits until the counter is at least `wanted`.
     fn wait_for(&self, wanted: usize) {
         let mut count = lock(&self.count);
         while *count < wanted {

@@ -16,8 +16,11 @@
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
+/// The fibre runs or is ready to run, and has no permit.
 const RUNNING: u8 = 0;
+/// The fibre runs or is ready to run, and has a permit.
 const PERMITTED: u8 = 1;
+/// The fibre is parked.
 const PARKED: u8 = 2;
 
 /// The state of a fibre: running, running with a permit, or parked.

@@ -100,8 +100,8 @@ pub(crate) fn next<S: RunQueues>(
             // asleep costs a system call.
             idle.end_sleep(state.processor);
             driver.after_sleep();
-            // Clear the notification that such a wake-up left in the state word. All its fibres are
-            // in a queue by now, and the next round of this loop looks there.
+            // Clear the notification that such a wake-up left in the state word. The enqueued
+            // fibres are not missed, because the next round of this loop takes from the queues.
             idle.end_sleep(state.processor);
         }
         // If a waker woke this processor, the waker has removed the announcement, and this call
@@ -126,9 +126,9 @@ pub(crate) fn exchange<S: RunQueues>(
 /// Wakes an idle processor if fibres remain in the processor's own queues after one was taken.
 ///
 /// A processor that becomes idle searches the lanes one after the other. Meanwhile a fibre that
-/// yields can move from a lane that was not searched yet to a lane that was. The search then misses
-/// this fibre, and its processor may never take it, because the fibre that it took first may run
-/// for ever.
+/// yields can move from a lane that was not searched yet to a lane that was, so that the search
+/// misses this fibre. The processor to which that lane belongs may never take the fibre, because
+/// the fibre that it runs may run for ever.
 ///
 /// `has_any` sees every processor whose search missed a remaining fibre. That processor announced
 /// itself, then locked and unlocked the lane; the fibre was enqueued later, under the same lock.
@@ -254,6 +254,7 @@ struct ProcessorDriver<'a> {
 }
 
 impl ProcessorDriver<'_> {
+    /// Called when the processor starts.
     fn begin(&self) {
         // The first recorded poll marks the processor as awake. From now on, if it does not poll
         // for a long time, other processors take its completions.

@@ -13,12 +13,14 @@ pub(crate) struct Registry {
     shards: Box<[Shard]>,
 }
 
+/// The fibres of one processor, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
     list: Mutex<List>,
 }
 
+/// The entries of a shard. The entry of a fibre keeps its index until the fibre is removed.
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
@@ -42,6 +44,7 @@ impl Registry {
         }
     }
 
+    /// Locks a shard.
     fn shard(&self, number: usize) -> MutexGuard<'_, List> {
         lock(&self.shards[number].list)
     }

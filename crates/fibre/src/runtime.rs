@@ -319,6 +319,7 @@ impl Runtime {
         self.shut_down(timeout)
     }
 
+    /// As [`Runtime::stop`].
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.is_stopping.store(true, Ordering::Relaxed);
@@ -483,6 +484,7 @@ impl Shared {
         }
     }
 
+    /// Locks the number of live processors.
     fn live_processors(&self) -> MutexGuard<'_, usize> {
         self.live_processors
             .lock()

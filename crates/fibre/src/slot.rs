@@ -77,6 +77,7 @@ impl ProcessorSlot {
 }
 
 impl Counters {
+    /// Publishes the number of runs, which the processor counts itself.
     pub(crate) fn set_runs(&self, runs: u64) {
         self.runs.store(runs, Ordering::Relaxed);
     }

@@ -86,7 +86,7 @@ pub(crate) struct Stacks {
     has_abandoned_fibres: AtomicBool,
 }
 
-/// The slabs, and the free stacks that any processor may take.
+/// The slabs, and the shared list of free stacks, from which any thread may take.
 #[derive(Debug, Default)]
 struct SharedStacks {
     slabs: Vec<Slab>,
@@ -97,6 +97,7 @@ struct SharedStacks {
 }
 
 impl SharedStacks {
+    /// Takes a free stack, if possible a warm one.
     fn take(&mut self) -> Option<Stack> {
         self.warm.pop().or_else(|| self.cold.pop())
     }
@@ -128,6 +129,7 @@ impl Stacks {
         }
     }
 
+    /// Takes a stack from the shared list, or maps a slab if the list is empty.
     #[cold]
     fn take_shared(&self) -> io::Result<Stack> {
         if let Some(stack) = lock(&self.shared).take() {
@@ -159,6 +161,7 @@ impl Stacks {
         self.release_shared(stack);
     }
 
+    /// Adds a stack to the shared list. It becomes cold if the list already has enough warm stacks.
     #[cold]
     fn release_shared(&self, stack: Stack) {
         let mut shared = lock(&self.shared);

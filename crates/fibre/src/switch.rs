@@ -169,6 +169,7 @@ pub fn current() -> Fibre {
     try_current().unwrap_or_else(|| no_fibre())
 }
 
+/// Panics because the caller is not a fibre.
 #[cold]
 pub(crate) fn no_fibre() -> ! {
     panic!("the caller is not a fibre (fibres are started by fibre::spawn and Runtime::run)")
@@ -255,6 +256,7 @@ pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
 
+/// Yields with one of the two reasons.
 fn yield_as(reason: LeaveReason) {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
@@ -277,6 +279,7 @@ pub(crate) fn may_wait() -> io::Result<()> {
     }
 }
 
+/// The error of a wait in a fibre that is unwinding from a panic.
 pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 
 /// Waits until the current fibre is [unparked](Fibre::unpark). Returns immediately if the fibre was

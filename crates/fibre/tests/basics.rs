@@ -3,7 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::sync::Arc;
@@ -22,6 +22,7 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
+    // The number of times that one of the three fibres ran on the processor without the blocker.
     let turns = Arc::new(AtomicUsize::new(0));
     let blocked_thread = Arc::new(AtomicI32::new(0));
     let yielders: Vec<_> = (0..3)

@@ -6,7 +6,7 @@
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "common/each.rs"]
@@ -21,13 +21,16 @@ use each::each;
 use fibre::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
 
 const FIBRES: u64 = 60;
+/// The number of steps of each fibre.
 const STEPS: u64 = 300;
+/// The number of permits of the semaphore.
 const PERMITS: usize = 3;
 
 /// Marsaglia's xorshift.
 struct Random(u64);
 
 impl Random {
+    /// Returns a number from 0 to `bound - 1`.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -142,6 +145,7 @@ impl Shared {
     }
 }
 
+/// Sets the flag of a request and unparks its fibre.
 fn wake((fibre, is_set): &WakeRequest) {
     // A spurious wake-up: the flag is not set yet.
     fibre.unpark();
@@ -149,6 +153,7 @@ fn wake((fibre, is_set): &WakeRequest) {
     fibre.unpark();
 }
 
+/// Runs all fibres to their end, and checks the sums.
 fn run_workload(runtime: &Runtime, seed: u64) {
     let (wake_requests, requests) = mpsc::channel();
     let waker = std::thread::spawn(move || requests.iter().for_each(|request| wake(&request)));

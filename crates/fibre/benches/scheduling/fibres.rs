@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::rounds::{Member, Rounds};
 use crate::spots::{Handover, WorkingSet, spots, waiting_first};
 
+/// The number of members of a ring in *cycle*.
 const RING_LEN: usize = 5;
 
 /// Runs a benchmark under a scheduler.
@@ -79,10 +80,14 @@ struct Word {
 }
 
 impl Word {
+    /// Not posted, and the owner does not wait.
     const EMPTY: u8 = 0;
+    /// The owner's next wait returns immediately.
     const POSTED: u8 = 1;
+    /// The owner waits, or is about to park.
     const WAITING: u8 = 2;
 
+    /// Changes the word from `from` to `to`. Returns false if it was not `from`.
     fn exchange(&self, from: u8, to: u8) -> bool {
         // Acquire and release: the waiting and the posting fibre see each other's earlier writes.
         self.word
@@ -299,12 +304,14 @@ fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<O
     Ok(measured.outcome(&joined(handles)?))
 }
 
+/// Yields until the clock has started.
 fn await_start(clock: &Clock) {
     while !clock.has_started() {
         fibre::yield_now();
     }
 }
 
+/// Creates the spots of *churn* and *locality*.
 fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
@@ -318,10 +325,12 @@ fn release_all(spots: &[Semaphore], setting: Setting) {
     }
 }
 
+/// Waits for all threads, and adds up the numbers of operations that they return.
 fn sum(handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(handles)?.into_iter().sum())
 }
 
+/// Waits for all threads, and returns their results.
 fn joined<T>(handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(JoinHandle::join);
     let all: Result<Vec<T>, _> = joined.collect();

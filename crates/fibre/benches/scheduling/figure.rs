@@ -16,7 +16,7 @@ use plotters::prelude::*;
 
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
-use crate::summary::{finished, of};
+use crate::summary::{finished, runs_of};
 
 // Sizes in pixels.
 const PANEL: (u32, u32) = (420, 300);
@@ -37,7 +37,9 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(0x33, 0x33, 0x33),
 ];
 
+/// The result of a function that draws.
 type Drawn = Result<(), Box<dyn Error>>;
+/// A rectangular part of the figure.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The quantity that a row of panels shows.
@@ -99,6 +101,7 @@ pub(crate) fn draw(
     Ok(path)
 }
 
+/// The data of a figure.
 struct Figure<'a> {
     benchmark: Benchmark,
     plan: &'a Plan,
@@ -109,6 +112,7 @@ struct Figure<'a> {
 }
 
 impl Figure<'_> {
+    /// Writes the figure as an SVG file.
     fn write(&self, path: &Path) -> Drawn {
         let columns = self.plan.per_processor.len();
         let notes = self.notes();
@@ -230,7 +234,7 @@ impl Figure<'_> {
 
     /// The runs of a case on a runtime.
     fn runs(&self, case: Case, runtime: RuntimeKind) -> Vec<&Trial> {
-        let mut runs = of(runtime, &self.trials);
+        let mut runs = runs_of(runtime, &self.trials);
         runs.retain(|trial| trial.case == case);
         runs
     }

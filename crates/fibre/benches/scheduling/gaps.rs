@@ -1,9 +1,10 @@
-//! Gaps: times in which a kernel thread that runs fibres or tasks neither ran any nor slept.
+//! Gaps: times in which a kernel thread of a runtime neither ran a fibre or task nor slept.
 //!
-//! The median turn of *turns* is about 200 ns. The longest turn therefore says more about the
-//! machine than about the scheduler: a timer interrupt takes as long as 20 turns, and a time slice
-//! that the host or another process takes, as long as tens of thousands. So the benchmark finds
-//! these times, and subtracts them from the turns.
+//! The benchmark *turns* measures *turns*: how long a fibre or task waits to run (`rounds.rs`). The
+//! median turn is about 200 ns. The longest turn says more about the machine than about the
+//! scheduler. A timer interrupt takes as long as 20 turns. If the host or another process gets a
+//! time slice, this takes as long as tens of thousands of turns. So the benchmark finds these
+//! times, and subtracts them from the turns.
 //!
 //! Each fibre or task reports each of its steps. If the kernel thread reports no step for
 //! [`GAP_NS`] or longer, and has not gone to sleep in that time, the time is a *gap*. Its cause may
@@ -11,8 +12,8 @@
 //! call, or when it gives its time slice away.
 //!
 //! To tell the two apart, the benchmark first measures which share of their time empty loops lose
-//! to gaps. If the runtime loses a much larger share, its gaps are its own fault, and its figure is
-//! not to be judged. This comparison holds for the sum of all gaps; it proves nothing about a
+//! to gaps. If the runtime loses a much larger share, it causes gaps itself, and its result must
+//! not be judged. This comparison holds for the sum of all gaps; it proves nothing about a
 //! single one.
 //!
 //! Turns without gaps show whether a thread is forgotten while all processors run. They do not show
@@ -79,7 +80,8 @@ impl GapDetector {
     /// a gap is found as the time between two steps on the same kernel thread.
     ///
     /// `round` returns the number of the last round, and the time at which it was published. It is
-    /// called after `now_ns` was read, because there may be a gap between these two.
+    /// called after `now_ns` was read. If it were called before, a round that is published during a
+    /// gap between the two would be missed.
     // Not inlined: a fibre that has moved to another kernel thread must not continue to use the
     // thread-local variable of the previous one.
     #[inline(never)]
@@ -121,7 +123,8 @@ impl GapDetector {
         sum_ns
     }
 
-    /// The share of the time of all kernel threads, which have run for `seconds`, that was in gaps.
+    /// The share of their time that the kernel threads spent in gaps. `seconds` is the duration of
+    /// the run.
     pub(crate) fn gap_share(&self, seconds: f64) -> f64 {
         let sum: u64 = self
             .threads

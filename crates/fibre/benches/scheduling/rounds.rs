@@ -4,7 +4,7 @@
 //! Then the next thread leads. No thread blocks: leader and followers do what they can without
 //! waiting, and yield. If a scheduler does not run one of the threads for a while, all other
 //! threads wait for it. If it never runs the thread, the round never ends. Only a fair scheduler
-//! avoids this, because every processor has something to run all the time.
+//! avoids this, because every processor always has some other thread to run.
 //!
 //! This file contains everything except the yields, so that the benchmark is the same for each
 //! runtime.
@@ -46,10 +46,12 @@ pub(crate) struct Rounds {
     share_of_loops: Option<f64>,
 }
 
+/// The present round.
 #[derive(Default)]
 struct Round {
     /// The number of the round, from 1; 0 before the first.
     number: AtomicU64,
+    /// The time at which the round was published.
     published_ns: AtomicU64,
 }
 

@@ -229,6 +229,7 @@ struct Progress {
     /// The estimated time of a run, used before the first has ended.
     run_estimate: Duration,
     began: Instant,
+    /// Standard error is a terminal.
     is_terminal: bool,
 }
 
@@ -242,6 +243,7 @@ impl Progress {
         }
     }
 
+    /// Shows that `done` runs are complete, and which run is next.
     fn show(&self, done: usize, case: Case, runtime: RuntimeKind) {
         if !self.is_terminal && !done.is_multiple_of(self.runs.div_ceil(10)) {
             return;
@@ -269,6 +271,7 @@ impl Progress {
         }
     }
 
+    /// Clears the line on the terminal.
     fn clear(&self) {
         if self.is_terminal {
             eprint!("\r{:<79}\r", "");

@@ -7,6 +7,7 @@ use measure::{Estimate, median, median_of_trials, paired_ratio};
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
 
+/// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 /// The goal of the fair scheduler: no turn is longer than this multiple of the median turn.
 const TURN_LIMIT: f64 = 100.0;
@@ -49,7 +50,7 @@ pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
 
 /// Prints the row of a runtime in a case. Prints nothing if the runtime was not run.
 fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
-    let of_runtime = of(runtime, of_case);
+    let of_runtime = runs_of(runtime, of_case);
     if of_runtime.is_empty() {
         return;
     }
@@ -61,7 +62,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     let scalability = median(&scalability).map_or(String::new(), time);
     let ratios = RuntimeKind::THEIRS.map(|other| {
         let is_compared = RuntimeKind::OURS.contains(&runtime);
-        let pairs = pairs(&of_runtime, &of(other, of_case));
+        let pairs = pairs(&of_runtime, &runs_of(other, of_case));
         let estimate = paired_ratio(&pairs, CONFIDENCE).filter(|_| is_compared);
         estimate.as_ref().map_or(String::new(), ratio)
     });
@@ -160,22 +161,27 @@ struct Lines<'trials>(Vec<&'trials Line>);
 
 impl<'trials> Lines<'trials> {
     fn of(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Self {
-        let trials = of(runtime, of_case);
+        let trials = runs_of(runtime, of_case);
         let lines = trials.iter().filter_map(|trial| trial.line.as_ref().ok());
         Self(lines.collect())
     }
 
-    fn figures(&self, of: fn(&Line) -> Option<f64>) -> Vec<f64> {
-        self.0.iter().filter_map(|line| of(line)).collect()
+    /// Returns a figure of each line that has it.
+    fn figures(&self, figure: fn(&Line) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(|line| figure(line)).collect()
     }
 
-    fn greatest(&self, of: fn(&Line) -> Option<f64>) -> Option<f64> {
-        self.figures(of).into_iter().reduce(f64::max)
+    /// Returns the greatest of the figures; `None` if there is none.
+    fn greatest(&self, figure: fn(&Line) -> Option<f64>) -> Option<f64> {
+        self.figures(figure).into_iter().reduce(f64::max)
     }
 }
 
 /// Returns the runs of a runtime among the runs of a case.
-pub(crate) fn of<'trials>(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Vec<&'trials Trial> {
+pub(crate) fn runs_of<'trials>(
+    runtime: RuntimeKind,
+    of_case: &[&'trials Trial],
+) -> Vec<&'trials Trial> {
     let is_of_runtime = |trial: &&&Trial| trial.runtime == runtime;
     of_case.iter().filter(is_of_runtime).copied().collect()
 }

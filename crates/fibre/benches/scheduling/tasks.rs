@@ -20,6 +20,7 @@ use crate::random::Random;
 use crate::rounds::{Member, Rounds};
 use crate::spots::{Handover, WorkingSet, spots, waiting_first};
 
+/// The number of members of a ring in *cycle*.
 const RING_LEN: usize = 5;
 
 /// Runs a benchmark.
@@ -246,6 +247,7 @@ fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<O
     Ok(measured.outcome(&joined(runtime, handles)?))
 }
 
+/// Yields until the clock has started.
 async fn await_start(clock: &Clock) {
     while !clock.has_started() {
         task::yield_now().await;
@@ -271,6 +273,7 @@ async fn park() {
     .await;
 }
 
+/// Takes a permit and does not return it to the semaphore.
 async fn acquire(spot: &Semaphore) {
     // An error would mean that the semaphore was closed, which never happens.
     if let Ok(permit) = spot.acquire().await {
@@ -278,6 +281,7 @@ async fn acquire(spot: &Semaphore) {
     }
 }
 
+/// Creates the spots of *churn* and *locality*.
 fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
@@ -289,10 +293,12 @@ fn release_all(spots: &[Semaphore], setting: Setting) {
     }
 }
 
+/// Waits for all threads, and adds up the numbers of operations that they return.
 fn sum(runtime: &Runtime, handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(runtime, handles)?.into_iter().sum())
 }
 
+/// Waits for all threads, and returns their results.
 fn joined<T>(runtime: &Runtime, handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(|handle| runtime.block_on(handle));
     let all: Result<Vec<T>, _> = joined.collect();

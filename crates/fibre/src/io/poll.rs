@@ -101,15 +101,18 @@ impl Poller {
         lock(&self.removed)
     }
 
+    /// Takes the events that are available now. Returns the number of fibres that were woken.
     pub(crate) fn poll(&self) -> usize {
         self.wait(Some(0));
         self.after_sleep()
     }
 
+    /// Sleeps until there is an event or the timeout has passed.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         self.wait(timeout_ns);
     }
 
+    /// Calls `epoll_wait`. `None` means no timeout.
     fn wait(&self, timeout_ns: Option<u64>) {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };

@@ -6,8 +6,8 @@
 //! Any processor may *reap* the completions, that is, take them from the ring and wake the fibres.
 //! So the fibres of a busy processor are not delayed. For this, the kernel must post completions
 //! while the processor runs, by an interrupt, so the ring uses neither `DEFER_TASKRUN` nor
-//! `COOP_TASKRUN`. If the runtime has only one processor, no other can reap, and its ring uses
-//! `DEFER_TASKRUN`.
+//! `COOP_TASKRUN`. If the runtime has only one processor, no other can reap, so its ring uses
+//! `DEFER_TASKRUN`, which costs less.
 //!
 //! Invariants:
 //!
@@ -57,7 +57,7 @@ pub(crate) struct Ring {
     uring: IoUring,
     /// The eventfd that other threads set to wake the processor.
     event: RawFd,
-    /// The lock of the completion queue. True while a thread takes completions.
+    /// The lock of the completion queue. True while a thread holds the lock.
     is_reaping: AtomicBool,
     /// The runtime has one processor, so no other processor takes completions.
     has_one_processor: bool,
@@ -70,6 +70,7 @@ pub(crate) struct Ring {
     was_event_taken: AtomicBool,
     /// The tokens of the requests to cancel. Any thread may add tokens.
     cancellations: Mutex<Vec<u64>>,
+    /// `cancellations` is not empty. Readable without the lock.
     has_cancellations: AtomicBool,
 }
 
@@ -77,14 +78,15 @@ pub(crate) struct Ring {
 // `is_reaping` uses the completion queue. The other fields are thread-safe.
 unsafe impl Sync for Ring {}
 
-/// The one or two requests for which a fibre waits. It lies on the fibre's stack.
+/// The one or two requests for which a fibre waits, and their results. This value lies on the stack
+/// of the fibre.
 struct Operation {
     /// The results of the requests, as the kernel returned them.
     results: [AtomicI32; 2],
     /// The number of requests that have not completed.
     pending: AtomicU32,
     /// For each request that receives into a buffer, the address of that buffer; otherwise null.
-    /// The received bytes are passed to `OnReceived`.
+    /// The processor's own thread passes the received bytes to `OnReceived`.
     receive_buffers: [*const u8; 2],
     /// The fibre to wake. The thread that records the last completion takes it.
     fibre: UnsafeCell<Option<Fibre>>,
@@ -108,7 +110,9 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::AsyncCancel::CODE,
     ];
     let has_all = needed.iter().all(|&code| probe.is_supported(code));
-    // Waiting with a timeout needs Linux 5.11, multishot poll 5.13.
+    // The feature `EXT_ARG`, to wait with a timeout, is that of Linux 5.11. The poll of the event
+    // is a multishot poll and needs 5.13, which is not checked: the kernel reports no feature for
+    // it.
     if has_all && uring.params().is_feature_ext_arg() {
         return Ok(());
     }
@@ -168,8 +172,8 @@ impl Ring {
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         // `prepare` is called before the lock is taken: if the submission queue is full, it may
         // have to take completions, which needs the lock. Before this thread has the lock, another
-        // thread may take the completion of the event. `was_event_taken` says so, and the processor
-        // does not sleep.
+        // thread may take the completion of the event. That thread sets `was_event_taken`, and this
+        // processor then does not sleep.
         self.prepare();
         let mut round = 0;
         while !self.try_lock_completions() {
@@ -181,11 +185,13 @@ impl Ring {
         self.unlock_completions();
     }
 
+    /// Takes the lock of the completion queue. Returns false if another thread holds it.
     fn try_lock_completions(&self) -> bool {
         // Acquire: pairs with `unlock_completions`.
         !self.is_reaping.load(Ordering::Relaxed) && !self.is_reaping.swap(true, Ordering::Acquire)
     }
 
+    /// Releases the lock of the completion queue.
     fn unlock_completions(&self) {
         // Release: pairs with `try_lock_completions`, so that the next holder sees the state of the
         // queue.
@@ -272,7 +278,7 @@ impl Ring {
         }
     }
 
-    /// Notes that the request with this token must be cancelled. The caller then wakes the
+    /// Records that the request with this token must be cancelled. The caller then wakes the
     /// processor, which submits the cancellation. Callable from any thread.
     fn request_cancellation(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
@@ -288,7 +294,7 @@ impl Ring {
         cancellations.retain(|other| other & !SECOND_BIT != token);
     }
 
-    /// Queues a cancellation request for each noted token.
+    /// Queues a cancellation request for each recorded token.
     fn submit_cancellations(&self) {
         if !self.has_cancellations.load(Ordering::Relaxed) {
             return;
@@ -426,8 +432,8 @@ pub(crate) unsafe fn perform<const N: usize>(
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`], for a last entry that receives into `buffer`. The received bytes are passed to
-/// [`OnReceived`] before the fibre continues.
+/// As [`perform`], for a last entry that receives into `buffer`. Before the fibre continues, the
+/// received bytes are passed to [`OnReceived`], unless another processor takes the completion.
 ///
 /// # Safety
 /// The memory to which the entries point stays valid until this function returns. `buffer` is null,

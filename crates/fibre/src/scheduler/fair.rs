@@ -39,7 +39,7 @@ pub(crate) struct Fair {
 }
 
 /// The number of fibres put in the lanes of one processor, on cache lines of its own. It wraps. If
-/// two threads put fibres at the same time, both may be counted as one.
+/// two threads put fibres at the same time, these may be counted as one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PutCount(AtomicU32);
@@ -62,6 +62,7 @@ impl Fair {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
 
+    /// The lanes of a processor.
     fn own_lanes(&self, processor: usize) -> &[Lane] {
         &self.lanes[processor * self.lanes_per_processor..][..self.lanes_per_processor]
     }
@@ -107,7 +108,7 @@ impl Fair {
     /// same last-level cache. If it does not, returns the lane with a probability of
     /// [`FAR_HELP_ODDS`] in 256, and `None` otherwise.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
-        // Counted from the first lane of the next processor, so that the own lanes are not picked.
+        // Counted from the first lane of the next processor, so that no own lane is picked.
         let number = state.random(self.lanes.len() - self.lanes_per_processor);
         let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
@@ -143,8 +144,8 @@ impl Fair {
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
         let head_since = lane.head_since()?;
-        // An average changes only when a fibre is taken. That of an empty lane may be long
-        // outdated, so it is not used.
+        // The average of a lane changes only when a fibre is taken from it. So the average of an
+        // empty lane may be long outdated, and is not used.
         let own = self.own_lanes(state.processor).iter();
         let non_empty = own.filter(|lane| !lane.is_empty());
         let average = non_empty.map(Lane::average).max().unwrap_or(0);

@@ -23,6 +23,7 @@ pub(crate) struct Steal {
     processors: Box<[Processor]>,
 }
 
+/// The queues of one processor, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Processor {

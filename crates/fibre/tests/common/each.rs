@@ -4,7 +4,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::time::Duration;

@@ -13,6 +13,7 @@ use crate::listen;
 
 const SHORT: Duration = Duration::from_millis(10);
 
+/// Creates two connected Unix sockets.
 fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     let (near, far) = UnixStream::pair().unwrap();
     (Socket::new(near).unwrap(), Socket::new(far).unwrap())

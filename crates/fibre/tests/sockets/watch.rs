@@ -45,6 +45,7 @@ fn each_observed(test: impl Fn(Recorder, IoBackend) + Copy + Send + 'static) {
     }
 }
 
+/// Creates two connected Unix sockets.
 fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     let (near, far) = UnixStream::pair().unwrap();
     (Socket::new(near).unwrap(), Socket::new(far).unwrap())
