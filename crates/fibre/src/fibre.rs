@@ -148,8 +148,8 @@ impl Record {
             return;
         }
         // The fibre runs, and is about to park or to check for the grant. As soon as it sees the
-        // grant it may end, so a reference is counted before the grant is stored. SAFETY: the fibre
-        // has not ended, because its wait is not granted yet.
+        // grant it may end, so a reference is counted before the grant is stored.
+        // SAFETY: the fibre has not ended, because its wait is not granted yet.
         let handle = unsafe { Fibre::from_record(record) };
         // Release: pairs with the acquire in `ListWaiter::is_granted`.
         handle.record.is_granted.store(true, Ordering::Release);

@@ -419,9 +419,9 @@ fn no_wakeup_is_lost_global() {
     check(|| no_wakeup_is_lost(Scheduler::Global));
 }
 
-/// A fibre waits in a wait list. One thread grants its wait, and another wakes it spuriously. The
-/// fibre continues exactly once: after its wait was granted, or after it has removed itself from
-/// the list.
+/// A fibre enters a wait list and waits. One thread grants its wait, and another wakes it
+/// spuriously. The fibre continues exactly once: after its wait was granted, or after it has
+/// removed itself from the list.
 fn waiter_continues_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));

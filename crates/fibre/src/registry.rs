@@ -63,8 +63,8 @@ impl Registry {
                 shard.entries.len() as u32 - 1
             }
         };
-        // One number for both: the remainder of a division by the number of shards is the shard,
-        // and the quotient is the entry.
+        // The record keeps the numbers of the entry and of the shard as one number: divided by the
+        // number of shards, its quotient is the entry, and its remainder the shard.
         let index = index * self.shards.len() as u32 + processor as u32;
         record.registry_index.store(index, Ordering::Relaxed);
     }

@@ -323,8 +323,8 @@ impl Runtime {
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.is_stopping.store(true, Ordering::Relaxed);
-        // `None` if the timeout is so long that the clock cannot represent the deadline. The wait
-        // then has none.
+        // `None` if the timeout is so long that the clock cannot represent the deadline. The fibres
+        // are then waited for without a deadline.
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || {
             deadline.map_or(STOP_POLL, |deadline| {

@@ -228,8 +228,8 @@ impl Slab {
         };
         let slab = Self { start, len };
         // Huge pages are turned off. A huge page would cover several stacks, and the first touch of
-        // one stack would make the memory of all of them resident. SAFETY: the mapping is new, and
-        // nothing else uses it.
+        // one stack would make the memory of all of them resident.
+        // SAFETY: the mapping is new, and nothing else uses it.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
             let guard = start.wrapping_byte_add(number * stack_stride(stack_len));

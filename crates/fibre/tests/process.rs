@@ -67,7 +67,8 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
             runtime.stop(LONG).unwrap();
         }
     };
-    // The first round creates what the process keeps, such as the threads for blocking calls.
+    // The process may create some things only once and keep them. The first round does this, so
+    // that they are not taken for leaks.
     round();
     let (fds, tasks) = (count("/proc/self/fd"), count("/proc/self/task"));
     for _ in 0..10 {
@@ -104,7 +105,7 @@ fn voluntary_switches(name: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn an_idle_runtime_uses_no_cpu_time() {
+fn idle_runtime_uses_no_cpu_time() {
     let _guard = measure_alone();
     for (scheduler, io_backend) in configurations() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
@@ -140,7 +141,7 @@ fn deep(depth: u64) -> u64 {
 }
 
 #[test]
-fn a_stack_overflow_kills_the_process() {
+fn stack_overflow_kills_the_process() {
     if std::env::var_os(OVERFLOWS).is_some() {
         let runtime = Builder::new().processors(1).start().unwrap();
         println!("{}", runtime.run(|| deep(0)));
@@ -151,7 +152,7 @@ fn a_stack_overflow_kills_the_process() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "a_stack_overflow_kills_the_process"]);
+    child.args(["--exact", "stack_overflow_kills_the_process"]);
     child
         .env(OVERFLOWS, "1")
         .stdout(Stdio::null())

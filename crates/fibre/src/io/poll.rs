@@ -22,7 +22,8 @@ use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Timer;
 
-/// Token of the event that wakes the processor.
+/// The data of epoll events for the event that wakes the processor.
+/// Events of a socket have the address of its [`Source`].
 const EVENT_TOKEN: u64 = 0;
 
 /// The epoll of a processor.
@@ -190,8 +191,8 @@ impl Gate {
     }
 
     /// Closes a gate that is open forever. Called after a call that found the socket not ready:
-    /// then the connection has not ended. The gate was opened forever in error, because epoll also
-    /// reports a hang-up for a socket that is not connected yet.
+    /// then the connection has not ended, and the gate was opened forever by mistake. This happens
+    /// because epoll also reports a hang-up for a socket that is not connected yet.
     ///
     /// Returns true if the gate was open forever. While it was, events were ignored, so the socket
     /// may have become ready since the call. The caller then repeats the call before it waits.
@@ -245,7 +246,8 @@ impl Gate {
     pub(crate) fn wait(&self, due_ns: Option<u64>) -> io::Result<()> {
         let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
-        // Release: pairs with `open`, which reads the record.
+        // Release: pairs with `open`, which reads the record. Acquire on failure: pairs with
+        // `open`, so that the following call sees the data that made the socket ready.
         let stored = self
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);

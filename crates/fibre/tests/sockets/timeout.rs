@@ -20,7 +20,7 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
 }
 
 #[test]
-fn each_wait_has_the_full_timeout() {
+fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
     each_in_fibre(2, || {
         let (near, far) = pair();
         near.set_timeout(Some(SHORT));
