@@ -2,10 +2,7 @@
 //! the production scheduling code with fibres that have no stacks. The checker runs each model many
 //! times, and each time chooses another order of the threads' accesses to atomics and locks (an
 //! *interleaving*). If a wake-up is lost, a thread of the model waits for ever, and the checker
-//! reports a deadlock.
-//!
-//! The checker explores only sequentially consistent interleavings, so it detects no missing fence
-//! and no ordering that is too weak.
+//! reports a deadlock. It does not detect missing fences (`sync.rs`).
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -28,14 +25,12 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-/// The number of interleavings of most models.
 const INTERLEAVINGS: usize = 2_000;
 /// The number of interleavings of small models, in which the checked event is rare.
 const SMALL_INTERLEAVINGS: usize = 10_000;
-/// The number of processors of each model.
 const PROCESSORS: usize = 2;
 
-/// Runs a model in [`INTERLEAVINGS`] interleavings of each of two kinds; see [`check_often`].
+/// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each kind.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(INTERLEAVINGS, model);
 }
@@ -50,7 +45,6 @@ fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     shuttle::check_pct(move || same_model(), interleavings, 5);
 }
 
-/// Waits until all threads have ended.
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     for thread in threads {
         thread.join().unwrap();
@@ -71,13 +65,11 @@ impl Count {
         }
     }
 
-    /// Adds 1.
     fn add(&self) {
         *lock(&self.count) += 1;
         self.condition.notify_all();
     }
 
-    /// Waits until the counter is at least `wanted`.
     fn wait_for(&self, wanted: usize) {
         let mut count = lock(&self.count);
         while *count < wanted {
@@ -135,7 +127,6 @@ fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, ru
     }
 }
 
-/// Starts the thread of a processor.
 fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::JoinHandle<()> {
     let (anchor, run) = (Arc::clone(anchor), Arc::clone(run));
     thread::spawn(move || match &anchor.shared.scheduler {
@@ -145,7 +136,6 @@ fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::Joi
     })
 }
 
-/// Starts the threads of all processors.
 fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()>> {
     let numbers = 0..PROCESSORS;
     numbers
@@ -153,7 +143,6 @@ fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()
         .collect()
 }
 
-/// Stops the processors in the same way as `Runtime::stop`.
 fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     anchor.shared.must_stop.store(true, Ordering::Release);
     for number in 0..processors.len() {
@@ -180,10 +169,8 @@ fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
 fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     const FIBRES: usize = 4;
     let anchor = Anchor::model(kind, PROCESSORS);
-    let (done, runs) = (
-        Arc::new(Count::new()),
-        [(); FIBRES].map(|()| AtomicUsize::new(0)),
-    );
+    let done = Arc::new(Count::new());
+    let runs = [(); FIBRES].map(|()| AtomicUsize::new(0));
     let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
         let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
@@ -281,10 +268,8 @@ fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
 fn fibre_that_moves_between_lanes_is_found(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
-    let (done, runs) = (
-        Arc::new(Count::new()),
-        [(); 2].map(|()| AtomicUsize::new(0)),
-    );
+    let done = Arc::new(Count::new());
+    let runs = [(); 2].map(|()| AtomicUsize::new(0));
     let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
@@ -397,11 +382,7 @@ fn no_wakeup_is_lost(kind: Scheduler) {
     done.wait_for(1);
     join(wakers);
     stop(&anchor, processors);
-    assert_eq!(
-        Arc::strong_count(&fibre.record),
-        1,
-        "the fibre's own reference leaked"
-    );
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre leaked");
 }
 
 #[test]
@@ -426,11 +407,8 @@ fn waiter_continues_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
     let wait_list = Arc::new(Mutex::new(WaitList::new()));
-    let (finished, grants, fibres_list) = (
-        Arc::clone(&done),
-        Arc::clone(&granted),
-        Arc::clone(&wait_list),
-    );
+    let (finished, grants) = (Arc::clone(&done), Arc::clone(&granted));
+    let fibres_list = Arc::clone(&wait_list);
     let entry = Mutex::new(None);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         let mut entry = lock(&entry);
@@ -490,11 +468,7 @@ fn waiter_continues_once(kind: Scheduler) {
     done.wait_for(1);
     stop(&anchor, processors);
     assert!(!has_granted || granted.load(Ordering::Relaxed) == 1);
-    assert_eq!(
-        Arc::strong_count(&fibre.record),
-        1,
-        "the fibre's own reference leaked"
-    );
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre leaked");
 }
 
 #[test]

@@ -104,9 +104,8 @@ pub(crate) fn next<S: RunQueues>(
             // fibres are not missed, because the next round of this loop takes from the queues.
             idle.end_sleep(state.processor);
         }
-        // If a waker woke this processor, the waker has removed the announcement, and this call
-        // does nothing. If an event or a timer ended the sleep, the announcement is still in the
-        // list.
+        // If a waker ended the sleep, it has removed the announcement before, and this call does
+        // nothing. If an event or a timer ended the sleep, the announcement is still in the list.
         idle.withdraw(state.processor);
     }
 }
@@ -150,7 +149,7 @@ fn poll_and_steal<S: RunQueues>(
             .then(|| scheduler.take(state))
             .flatten();
     }
-    for round in 0..S::SPIN_ROUNDS {
+    for round in 0..S::ROUNDS_BEFORE_IDLE {
         for _ in 0..STEAL_ATTEMPTS {
             if driver.poll_completed() > 0
                 && let Some(ready) = scheduler.take(state)
@@ -161,7 +160,7 @@ fn poll_and_steal<S: RunQueues>(
                 return Some(ready);
             }
         }
-        if S::SPIN_ROUNDS > 1 {
+        if S::ROUNDS_BEFORE_IDLE > 1 {
             pause(round);
         }
     }

@@ -83,8 +83,9 @@ impl<'a> TakeState<'a> {
 
 /// The run queues of a scheduler.
 pub(crate) trait RunQueues: Send + Sync + 'static {
-    /// The number of rounds in which a processor without work polls and steals before it sleeps.
-    const SPIN_ROUNDS: u32;
+    /// The number of rounds in which a processor without work polls and steals before it announces
+    /// itself as idle.
+    const ROUNDS_BEFORE_IDLE: u32;
 
     /// Whether the runtime has only one processor.
     fn has_one_processor(&self) -> bool;

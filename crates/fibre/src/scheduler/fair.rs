@@ -33,8 +33,8 @@ pub(crate) struct Fair {
     /// For each processor, the number of fibres put in its lanes. It determines the lane in which
     /// the next fibre is put.
     puts: Box<[PutCount]>,
-    /// For each processor, the last-level cache of the CPU on which it ran when it last started or
-    /// woke.
+    /// For each processor, the last-level cache of the CPU on which it ran at its start or after
+    /// its last sleep.
     caches: Box<[AtomicU32]>,
 }
 
@@ -160,7 +160,7 @@ impl Fair {
 const _: () = assert!(LANES <= 2, "`oldest_head_first` compares two lanes");
 
 impl RunQueues for Fair {
-    const SPIN_ROUNDS: u32 = 1;
+    const ROUNDS_BEFORE_IDLE: u32 = 1;
 
     fn has_one_processor(&self) -> bool {
         self.puts.len() == 1

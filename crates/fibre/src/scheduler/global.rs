@@ -24,7 +24,7 @@ impl Global {
 }
 
 impl RunQueues for Global {
-    const SPIN_ROUNDS: u32 = 1;
+    const ROUNDS_BEFORE_IDLE: u32 = 1;
 
     fn has_one_processor(&self) -> bool {
         self.processors == 1

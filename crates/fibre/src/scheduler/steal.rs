@@ -81,7 +81,7 @@ impl Processor {
 }
 
 impl RunQueues for Steal {
-    const SPIN_ROUNDS: u32 = STEAL_SPIN_ROUNDS;
+    const ROUNDS_BEFORE_IDLE: u32 = STEAL_SPIN_ROUNDS;
 
     fn has_one_processor(&self) -> bool {
         self.processors.len() == 1
