@@ -1,12 +1,13 @@
-//! What a fibre costs: to switch to, to start and wait for, to keep.
+//! The costs of a fibre: the time of a switch, the time of a spawn with a join, and the memory of a
+//! parked fibre.
 //!
-//! Each figure is the median of runs with their least and most; user time of the one processor
-//! where that is what is said. tokio's tasks beside, where there is something to compare: they have
-//! no stack.
+//! A time is printed as the median of several runs, with the least and the greatest. All runs use
+//! one processor. For spawn and join, the cost of a tokio task, which has no stack, is printed for
+//! comparison.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a benchmark speaks to the terminal, and ends where it cannot go on"
+    reason = "a benchmark prints its results, and panics if it cannot continue"
 )]
 
 use std::fs;
@@ -14,29 +15,33 @@ use std::time::{Duration, Instant};
 
 use fibre::{Builder, Runtime, Scheduler};
 
-/// Times each is measured.
+/// The number of runs of each measurement.
 const RUNS: usize = 15;
-const SWITCHES: u32 = 1_000_000;
+/// The number of yields of each of the two fibres in a run.
+const YIELDS: u32 = 1_000_000;
+/// The number of spawned fibres in a run.
 const SPAWNS: u32 = 200_000;
+/// The number of parked fibres.
 const PARKED: usize = 20_000;
-/// Bytes one fibre writes on its stack before it parks: a shallow conversation.
+/// The number of bytes that a fibre writes to its stack before it parks.
 const TOUCHED: usize = 512;
 
 fn main() {
     let quick = std::env::args().any(|word| word == "--quick");
     let runs = if quick { 3 } else { RUNS };
-    println!("one processor; median of {runs} runs [least, most]");
+    println!("one processor; median of {runs} runs [least, greatest]");
     for scheduler in Scheduler::ALL {
         let name = scheduler.name();
         let runtime = start(scheduler);
         row(
-            "switch there and back",
+            "switch",
             name,
-            "≤ 20 ns a switch",
+            "goal: ≤ 20 ns",
             runs,
-            || runtime.run(|| yields(SWITCHES)) / 2.0,
+            // A yield is two switches.
+            || runtime.run(|| yields(YIELDS)) / 2.0,
         );
-        row("spawn and join", name, "≤ 300 ns", runs, || {
+        row("spawn and join", name, "goal: ≤ 300 ns", runs, || {
             runtime.run(|| spawns(SPAWNS))
         });
     }
@@ -47,7 +52,7 @@ fn main() {
     row("spawn and join", "tokio", "", runs, || {
         tasks.block_on(async { tokio::spawn(task_spawns(SPAWNS)).await.unwrap() })
     });
-    keep();
+    measure_memory();
 }
 
 fn start(scheduler: Scheduler) -> Runtime {
@@ -58,8 +63,8 @@ fn start(scheduler: Scheduler) -> Runtime {
         .unwrap()
 }
 
-/// Two fibres that let each other run: nanoseconds of this thread's user time a yield, which is
-/// one switch to the processor and one from it.
+/// Measures two fibres that yield to each other. Returns the CPU time of a yield in nanoseconds. A
+/// yield is one switch from a fibre to the processor, and one from there to the other fibre.
 fn yields(count: u32) -> f64 {
     let other = fibre::spawn(move || {
         for _ in 0..count {
@@ -75,6 +80,7 @@ fn yields(count: u32) -> f64 {
     spent.as_secs_f64() * 1e9 / f64::from(2 * count)
 }
 
+/// Spawns and joins `count` fibres, one after the other. Returns the time for one, in nanoseconds.
 fn spawns(count: u32) -> f64 {
     let before = Instant::now();
     for number in 0..count {
@@ -83,6 +89,7 @@ fn spawns(count: u32) -> f64 {
     before.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
+/// As [`spawns`], with tokio tasks.
 async fn task_spawns(count: u32) -> f64 {
     let before = Instant::now();
     for number in 0..count {
@@ -91,8 +98,8 @@ async fn task_spawns(count: u32) -> f64 {
     before.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// What fibres that are parked keep resident.
-fn keep() {
+/// Measures and prints the resident memory of a parked fibre.
+fn measure_memory() {
     let runtime = start(Scheduler::Fair);
     let before = resident();
     let parked: Vec<_> = (0..PARKED)
@@ -104,32 +111,34 @@ fn keep() {
             })
         })
         .collect();
-    // The last to come has been run when this has.
+    // Fibres run in the order of spawning, so when this fibre has run, all others have parked.
     runtime.run(fibre::yield_now);
     let each = (resident() - before) as f64 / PARKED as f64;
     println!(
-        "{:<24}{:<8}{each:>8.0} B   {PARKED} parked; ≤ 8192 B",
-        "kept by a fibre", "fair"
+        "{:<24}{:<8}{each:>8.0} B   {PARKED} parked; goal: ≤ 8192 B",
+        "memory of a fibre", "fair"
     );
-    parked.iter().for_each(|one| one.fibre().unpark());
-    parked.into_iter().for_each(|one| one.join().unwrap());
+    parked.iter().for_each(|handle| handle.fibre().unpark());
+    parked.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-fn row(what: &str, who: &str, target: &str, runs: usize, mut measure: impl FnMut() -> f64) {
-    let mut figures: Vec<f64> = (0..runs).map(|_| measure()).collect();
-    figures.sort_by(f64::total_cmp);
-    let (least, most) = (figures[0], figures[runs - 1]);
-    let median = figures[runs / 2];
-    println!("{what:<24}{who:<8}{median:>8.1} ns  [{least:.1}, {most:.1}]   {target}");
+/// Measures `runs` times, and prints the median, the least and the greatest.
+fn row(name: &str, runtime: &str, goal: &str, runs: usize, mut measure: impl FnMut() -> f64) {
+    let mut times: Vec<f64> = (0..runs).map(|_| measure()).collect();
+    times.sort_by(f64::total_cmp);
+    let (least, greatest) = (times[0], times[runs - 1]);
+    let median = times[runs / 2];
+    println!("{name:<24}{runtime:<8}{median:>8.1} ns  [{least:.1}, {greatest:.1}]   {goal}");
 }
 
-/// Processor time of this thread, user and system: nothing here asks the system for anything.
+/// The CPU time of this thread. It includes time in the kernel, but the measured code makes no
+/// system calls.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// Resident bytes of this process.
+/// The resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/statm").unwrap();
     let pages = status.split(' ').nth(1).unwrap().parse::<u64>().unwrap();

@@ -1,38 +1,47 @@
-//! The scheduler benchmarks of T. Delisle's thesis (*The Cforall Scheduler*, University of
-//! Waterloo 2022, chapter 6) on fibres, on tokio and, in `go/`, on Go.
+//! The scheduler benchmarks of T. Delisle's thesis (*The Cforall Scheduler*, University of Waterloo
+//! 2022, chapter 6). They run on fibres, on tokio and, in `go/`, on Go.
 //!
-//! | benchmark | an operation | what it asks of a scheduler |
+//! A *thread* here is a user-level thread: a fibre, a task or a goroutine. A *processor* is a
+//! kernel thread that runs them.
+//!
+//! | benchmark | an operation | the question |
 //! |---|---|---|
-//! | *cycle* | wake the next of a ring of five, wait to be woken | the cost of waking and waiting |
-//! | *yield* | yield | the same without another thread |
-//! | *churn* | release a random spot (a semaphore), acquire it | wakes from any processor |
-//! | *locality* | the same, then touch a working set | threads stay near what they touch |
-//! | *transfer* | a leader is seen by everyone, and the next one leads | that nobody starves |
-//! | *turns* | the same, watched | that nobody is forgotten while all processors run |
+//! | *cycle* | wake the next thread in a ring of five, wait to be woken | cost of both? |
+//! | *yield* | yield | cost of a switch? |
+//! | *churn* | release a random *spot* (a semaphore), acquire it | cost across processors? |
+//! | *locality* | that of *churn*, then write to a working set | do threads stay near their data? |
+//! | *transfer* | all threads have seen a signal of the leader; the next leads | does one starve? |
+//! | *turns* | that of *transfer*; the time of each wait is measured | how long is the longest? |
 //!
-//! *cycle* is as published: fibres park and unpark behind a word of their own, tasks wait at
-//! tokio's semaphores, goroutines at channels. (The rings' members are spawned side by side here,
-//! and apart there.) In *cycle-bare* fibres do without the word, and tasks are woken by their bare
-//! wakers; in *cycle-semaphores* both wait at semaphores.
+//! In *turns*, the times in which the processors did not run are subtracted from the waits.
 //!
-//! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
-//! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where
-//! processors fall asleep and are woken all the time; those in which one thread alone would do
-//! nothing are not run with one.
+//! *cycle* is as published: a fibre parks and unparks behind an atomic word, a task waits at a
+//! tokio semaphore, a goroutine at a channel. (One difference: the members of a ring are spawned
+//! one after the other here, and far from each other in the original.) In *cycle-bare* fibres park
+//! without the word, and tasks are woken by their bare wakers. In *cycle-semaphores* both wait at
+//! semaphores.
 //!
-//! With `--benchmark` one of them runs in this process on one runtime and prints a line of JSON.
-//! Without, this program starts itself and the Go program again and again, in random order, and
-//! prints what came out: see [`suite`].
+//! In *locality-share* a thread hands its working set to the thread that it wakes. In
+//! *locality-noshare* every thread keeps its own.
+//!
+//! Each benchmark runs with 100 rings or threads per processor, and with 1. With 1, processors fall
+//! asleep and are woken all the time. Benchmarks in which a single thread would do nothing are not
+//! run with one thread in total.
+//!
+//! With `--benchmark` this program runs one benchmark, in this process and on one runtime, and
+//! prints a line of JSON. Otherwise it starts itself and the Go program many times, in random
+//! order, and prints a summary of the results: see [`suite`].
 //!
 //! ```text
-//! scheduling.rs ┬ suite     repeats, interleaves ─ go (builds it) ─ summary (tables, CSV), figure
-//!               └ fibres, tasks   the loops, in two files of the same shape
-//!                   └ benchmark, clock, rounds, turns, machine, spots, random   what they share
+//! scheduling.rs ┬ suite           starts all runs
+//!               │   └ go (builds the Go program), summary (tables, CSV), figure
+//!               └ fibres, tasks   the benchmark loops, in two files of the same structure
+//!                   └ benchmark, clock, rounds, turns, gaps, spots, random   shared by both
 //! ```
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a benchmark speaks to the terminal"
+    reason = "a benchmark prints its results"
 )]
 
 #[path = "scheduling/benchmark.rs"]
@@ -43,10 +52,10 @@ mod clock;
 mod fibres;
 #[path = "scheduling/figure.rs"]
 mod figure;
+#[path = "scheduling/gaps.rs"]
+mod gaps;
 #[path = "scheduling/go.rs"]
 mod go;
-#[path = "scheduling/machine.rs"]
-mod machine;
 #[path = "scheduling/random.rs"]
 mod random;
 #[path = "scheduling/rounds.rs"]
@@ -69,40 +78,40 @@ use std::time::Duration;
 use benchmark::{Benchmark, Line, RuntimeKind, Setting};
 use clap::Parser;
 
-/// Scheduler benchmarks: fibres beside tokio and Go.
+/// Scheduler benchmarks of fibres, compared with tokio and Go.
 #[derive(Parser)]
 struct Arguments {
-    /// Run this one here, and print a line of JSON
+    /// Run only this benchmark, in this process, and print a line of JSON
     #[arg(long, value_enum, requires = "runtime")]
     benchmark: Option<Benchmark>,
-    /// Where --benchmark runs
+    /// The runtime on which --benchmark runs
     #[arg(long, value_enum)]
     runtime: Option<RuntimeKind>,
-    /// Kernel threads that run fibres, tasks or goroutines; 1,2,4 are several [default: those of
-    /// the machine; with --suite 1, 2, 4 … up to those]
+    /// Number of kernel threads that run fibres, tasks or goroutines; several numbers as in 1,2,4
+    /// [default: the number of CPUs; for the suite 1, 2, 4 … up to that number]
     #[arg(long, value_delimiter = ',')]
     processors: Vec<usize>,
-    /// Rings or threads for each processor [default: 100; with --suite 1 and 100]
+    /// Number of rings or threads for each processor [default: 100; for the suite 1 and 100]
     #[arg(long, value_delimiter = ',')]
     per_processor: Vec<usize>,
-    /// How long to measure [default: 1; with --quick 0.5]
+    /// Duration of a run, in seconds [default: 1; with --quick 0.5]
     #[arg(long)]
     seconds: Option<f64>,
-    /// Run all in turns and compare; so it is without --benchmark
+    /// Run all benchmarks on all runtimes and compare them; this is the default without --benchmark
     #[arg(long, conflicts_with = "benchmark")]
     suite: bool,
-    /// 3 repeats of half a second
+    /// Make 3 repeats of half a second each
     #[arg(long)]
     quick: bool,
-    /// How often each is run [default: 15; with --quick 3]
+    /// Number of runs of each benchmark on each runtime [default: 15; with --quick 3]
     #[arg(long)]
     repeats: Option<usize>,
-    /// Of the random order
+    /// Seed of the random order of runs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run only these, or those whose names begin so
+    /// Run only the benchmarks whose names begin with one of these words
     benchmarks: Vec<String>,
-    /// What `cargo bench` passes on
+    /// Passed by `cargo bench`; ignored
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -118,7 +127,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    let of_machine = thread::available_parallelism().map_or(1, usize::from);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
     let (repeats, seconds) = if arguments.quick { (3, 0.5) } else { (15, 1.0) };
     let seconds = arguments.seconds.unwrap_or(seconds);
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
@@ -133,18 +142,17 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let per_processor = sorted(&arguments.per_processor);
     let mut counts = processors.iter().chain(&per_processor);
     if !counts.all(positive) || seconds == 0.0 {
-        return Err("--processors, --per-processor and --seconds are positive".to_owned());
+        return Err("--processors, --per-processor and --seconds must be positive".to_owned());
     }
     if let (Some(benchmark), Some(runtime)) = (arguments.benchmark, arguments.runtime) {
         if processors.len() > 1 || per_processor.len() > 1 {
             return Err(
-                "--benchmark runs one: one number of processors, and of rings or threads \
-                        for each"
+                "--benchmark takes only one value of --processors and of --per-processor"
                     .to_owned(),
             );
         }
         let setting = Setting {
-            processors: processors.first().copied().unwrap_or(of_machine),
+            processors: processors.first().copied().unwrap_or(cpus),
             per_processor: per_processor.first().copied().unwrap_or(100),
             duration,
         };
@@ -162,11 +170,11 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         given => given.to_vec(),
     };
     let processors = match &processors[..] {
-        [] => up_to(of_machine),
+        [] => up_to(cpus),
         given => given.to_vec(),
     };
     suite::run(&suite::Plan {
-        benchmarks: suite::chosen(&arguments.benchmarks)?,
+        benchmarks: suite::choose(&arguments.benchmarks)?,
         processors,
         per_processor,
         duration,
@@ -175,9 +183,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     })
 }
 
-/// 1, 2, 4 and so on, and `most`.
-fn up_to(most: usize) -> Vec<usize> {
+/// Returns the powers of two below `max`, and `max`.
+fn up_to(max: usize) -> Vec<usize> {
     let doubled = |count: &usize| count.checked_mul(2);
-    let below = std::iter::successors(Some(1), doubled).take_while(|&count| count < most);
-    below.chain([most]).collect()
+    let below = std::iter::successors(Some(1), doubled).take_while(|&count| count < max);
+    below.chain([max]).collect()
 }

@@ -5,8 +5,8 @@ use std::io;
 use crate::fibre::Fibre;
 use crate::switch::{current, may_wait};
 
-/// The fibre was cancelled ([`Fibre::cancel`](crate::Fibre::cancel)) before or while it waited for
-/// input, output or a timer.
+/// The error of a wait for input, output or a timer if the fibre was cancelled
+/// ([`Fibre::cancel`](crate::Fibre::cancel)), before the wait or during it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fibre was cancelled")]
 pub struct Cancelled;
@@ -17,8 +17,11 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// Returns the current fibre, which is about to start an operation and wait for it. Fails if the
-/// fibre was cancelled or is unwinding.
+/// Returns the current fibre. Called by the fibre before it starts an operation for which it will
+/// wait.
+///
+/// # Errors
+/// The fibre was cancelled, or is unwinding from a panic.
 ///
 /// # Panics
 /// The caller is not a fibre.
@@ -31,7 +34,8 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
     Ok(fibre)
 }
 
-/// The error of a wait that ended early: the fibre was cancelled, or the timeout expired.
+/// Returns the error of a wait that ended before its operation: `Cancelled` if the fibre was
+/// cancelled, and otherwise a timeout.
 pub(crate) fn cancelled_or_timed_out(fibre: &Fibre) -> io::Error {
     match fibre.is_cancelled() {
         true => Cancelled.into(),

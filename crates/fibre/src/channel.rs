@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::WaitList;
 
-/// Creates a channel for at most `capacity` values (at least one). Sending to a full channel waits.
+/// Creates a channel that holds at most `capacity` values; a capacity of 0 counts as 1. Sending to
+/// a full channel waits.
 #[must_use]
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
@@ -28,35 +29,41 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
+/// The state that all clones of both ends share.
 struct Shared<T> {
     capacity: usize,
     state: Mutex<State<T>>,
 }
 
+/// The part of the state that the mutex guards.
 struct State<T> {
     values: VecDeque<T>,
+    /// The number of `Sender`s that exist.
     senders: usize,
+    /// The number of `Receiver`s that exist.
     receivers: usize,
     waiting_senders: WaitList,
     waiting_receivers: WaitList,
 }
 
-/// The sending end. Once all clones are dropped, receiving fails when the channel is empty.
+/// The sending end of a channel. Once all clones are dropped and the channel is empty, receiving
+/// fails.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The receiving end. Each value goes to one of the clones.
+/// The receiving end of a channel. Each value is received by only one of the clones.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// All receivers are dropped. Contains the value that could not be sent.
+/// The error of sending to a channel whose receivers are all dropped. Contains the value that was
+/// not sent.
 #[derive(PartialEq, Eq, Clone, Copy, thiserror::Error)]
 #[error("all receivers are dropped")]
 pub struct SendError<T>(pub T);
 
-/// All senders are dropped, and the channel is empty.
+/// The error of receiving from an empty channel whose senders are all dropped.
 #[derive(Debug, PartialEq, Eq, Clone, Copy, thiserror::Error)]
 #[error("all senders are dropped")]
 pub struct ReceiveError;
@@ -137,8 +144,8 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-/// Removes the first value and grants its space to the first waiting sender. Returns the lock if
-/// the channel is empty.
+/// Removes the first value, and wakes the first waiting sender, because there is space now. If the
+/// channel is empty, returns the guard of the lock as an error.
 fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, State<T>>> {
     let Some(value) = state.values.pop_front() else {
         return Err(state);

@@ -1,4 +1,4 @@
-//! A fibre: its record, and the handle by which others unpark it.
+//! A fibre: its record, and the handle with which other fibres and threads unpark or cancel it.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -13,9 +13,10 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 
 /// The record of a fibre.
 ///
-/// One of the references to a record is the fibre's own ([`Ready`]). The processor that runs the
-/// fibre holds this reference, or the lane that contains the fibre. While the fibre is parked, the
-/// reference is leaked ([`Ready::park`]), and the waker that schedules the fibre takes it over.
+/// One of the references to a record is the fibre's own, of type [`Ready`]. The processor that runs
+/// the fibre holds this reference, or the lane that contains the fibre. While the fibre is parked,
+/// the reference has no holder: [`Ready::park`] leaks it, and the waker that schedules the fibre
+/// recovers it.
 pub(crate) struct Record {
     pub(crate) permit: Permit,
     /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been granted.
@@ -27,23 +28,26 @@ pub(crate) struct Record {
     pub(crate) registry_index: AtomicU32,
     /// The next record in the lane that contains the fibre; guarded by the lane's lock.
     pub(crate) link: AtomicPtr<Record>,
-    /// When the fibre was enqueued in that lane, in ticks; guarded by the lane's lock.
+    /// The time at which the fibre was enqueued in that lane, in ticks; guarded by the lane's lock.
     pub(crate) enqueued_at: AtomicU64,
-    /// Approximate stack pointer of the fibre when it was last suspended. The stack is prefetched
-    /// from here before the fibre runs again.
+    /// The approximate stack pointer of the fibre when it was last suspended. The memory at this
+    /// address is prefetched before the fibre runs again.
     pub(crate) suspended_sp: StdPtr<u8>,
-    /// The handle with which the fibre suspends itself, on its stack. Null before it has started.
+    /// The handle with which the fibre suspends itself. It lies on the fibre's stack; null before
+    /// the fibre has started.
     pub(crate) yielder: StdPtr<Suspend>,
-    /// The stack and its execution. Only the processor that runs the fibre uses it.
+    /// The stack and the suspended execution on it. Only the processor that runs the fibre uses
+    /// this.
     pub(crate) body: UnsafeCell<Option<Body>>,
     pub(crate) anchor: Arc<Anchor>,
 }
 
-// SAFETY: only the processor that runs the fibre uses `body`; `Permit` and the lanes pass it on
-// (`switch.rs`). The content of the stack comes from a closure that is `Send`, under the rules of
-// `spawn` for what may be kept across a wait. The other fields are thread-safe.
+// SAFETY: only the processor that runs the fibre uses `body`. `Permit` and the lanes pass the fibre
+// from one processor to the next, with acquire and release. The values on the stack come from a
+// closure that is `Send`; for values that the compiler cannot check, `spawn` has rules. The other
+// fields are thread-safe.
 unsafe impl Send for Record {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Record {}
 
 impl Record {
@@ -72,7 +76,8 @@ impl fmt::Debug for Record {
     }
 }
 
-/// A fibre's own reference: the right to run it. Each fibre has exactly one.
+/// A fibre's own reference to its record. It is the right to run the fibre, so each fibre has
+/// exactly one.
 #[derive(Debug)]
 pub(crate) struct Ready(Arc<Record>);
 
@@ -85,18 +90,22 @@ impl Ready {
         &self.0
     }
 
+    /// Leaks the reference. [`Ready::from_raw`] recovers it.
     pub(crate) fn into_raw(self) -> *const Record {
         Arc::into_raw(self.0)
     }
 
+    /// Recovers a reference that [`Ready::into_raw`] leaked.
+    ///
     /// # Safety
-    /// `raw` comes from [`Ready::into_raw`], and this is the only call for it.
+    /// `raw` was returned by [`Ready::into_raw`], and is passed to this function only once.
     pub(crate) unsafe fn from_raw(raw: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         Self(unsafe { Arc::from_raw(raw) })
     }
 
-    /// Parks the fibre, which has left its stack. Returns it if it has a permit and must run again.
+    /// Parks the fibre, which has left its stack. Returns the fibre if it has a permit and so must
+    /// run again.
     pub(crate) fn park(self) -> Option<Self> {
         // The reference is leaked first, because a waker may take it as soon as the fibre is
         // parked.
@@ -115,39 +124,41 @@ impl Record {
     /// Grants the wait of a fibre that was removed from a [`WaitList`](crate::wait::WaitList).
     ///
     /// # Safety
-    /// `record` belongs to a fibre that does not continue before the grant.
+    /// The fibre of `record` does not return from its wait before this grant.
     pub(crate) unsafe fn grant(record: *const Self) {
-        // SAFETY: the fibre has its own reference until it continues.
+        // SAFETY: the fibre waits, so it still has a reference to its own record.
         let fibre = unsafe { &*record };
         if fibre.permit.give_if_parked() {
             // Relaxed: the lane's lock makes the grant visible to the processor that runs the
             // fibre.
             fibre.is_granted.store(true, Ordering::Relaxed);
-            // SAFETY: the fibre leaked its own reference when it parked, and this call takes it,
-            // once.
+            // SAFETY: `park` leaked the fibre's own reference. Only this call recovers it, because
+            // `give_if_parked` returns true to one caller.
             let ready = unsafe { Ready::from_raw(record) };
             let shared = &*fibre.anchor.shared;
             if is_processor_of(shared) {
                 shared.schedule(ready);
             } else {
-                // As soon as the fibre is in a lane, it may end, and the runtime may be dropped.
+                // As soon as the fibre is in a lane, it may run and end, and the runtime may be
+                // dropped. So this thread keeps the shared state alive during the call. (A
+                // processor of the runtime has a reference already.)
                 let shared = Arc::clone(&fibre.anchor.shared);
                 shared.schedule(ready);
             }
             return;
         }
-        // The fibre runs, and is about to park or to check for the grant. Once it sees the grant it
-        // may end.
-        // SAFETY: the grant is stored below, so the fibre has not ended yet.
+        // The fibre runs, and is about to park or to check for the grant. As soon as it sees the
+        // grant it may end, so a reference is counted before the grant is stored.
+        // SAFETY: the fibre has not ended, because its wait is not granted yet.
         let handle = unsafe { Fibre::from_record(record) };
-        // Release: pairs with the acquire in the check.
+        // Release: pairs with the acquire in `ListWaiter::is_granted`.
         handle.record.is_granted.store(true, Ordering::Release);
         handle.unpark();
     }
 }
 
-/// A handle with which others unpark or cancel a fibre. A clone is another handle to the same
-/// fibre. To wait for a fibre, use its [`JoinHandle`](crate::JoinHandle).
+/// A handle with which other fibres and threads unpark or cancel a fibre. A clone is another handle
+/// to the same fibre. To wait for a fibre, use its [`JoinHandle`](crate::JoinHandle).
 #[derive(Clone, Debug)]
 pub struct Fibre {
     pub(crate) record: Arc<Record>,
@@ -161,26 +172,28 @@ impl Fibre {
     pub(crate) unsafe fn from_record(record: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { Arc::increment_strong_count(record) };
-        // SAFETY: counted above.
+        // SAFETY: the reference was counted in the statement above.
         let record = unsafe { Arc::from_raw(record) };
         Self { record }
     }
 
-    /// Wakes the fibre if it is [parked](crate::park). Otherwise leaves a permit, with which the
-    /// fibre's next park returns at once. As with `std::thread::park`, permits do not accumulate.
+    /// Wakes the fibre if it is [parked](crate::park). Otherwise leaves a permit, and the fibre's
+    /// next `park` returns immediately. As with `std::thread::park`, a fibre has at most one
+    /// permit.
     pub fn unpark(&self) {
         if self.record.permit.give() {
-            // SAFETY: `park` leaked the fibre's own reference, and exactly one waker gets this
-            // result; it takes the reference, once.
+            // SAFETY: `park` leaked the fibre's own reference. Only this call recovers it, because
+            // `give` returns true to one caller for each park.
             let ready = unsafe { Ready::from_raw(Arc::as_ptr(&self.record)) };
             self.record.anchor.shared.schedule(ready);
         }
     }
 
-    /// Cancels the fibre: its waits for input, output or sleep, current and later, fail with
-    /// [`Cancelled`](crate::Cancelled). Cancellation is cooperative: the fibre's code must return.
+    /// Cancels the fibre: its current wait for input, output or a timer, and all later ones, fail
+    /// with [`Cancelled`](crate::Cancelled). Cancellation is cooperative: the fibre ends only when
+    /// its own code returns.
     pub fn cancel(&self) {
-        // Release: pairs with `is_cancelled`.
+        // Release: pairs with the load in `is_cancelled`.
         self.record.is_cancelled.store(true, Ordering::Release);
         self.unpark();
     }
@@ -188,7 +201,7 @@ impl Fibre {
     /// Whether the fibre has been cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with `cancel`.
+        // Acquire: pairs with the store in `cancel`.
         self.record.is_cancelled.load(Ordering::Acquire)
     }
 }

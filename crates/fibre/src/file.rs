@@ -15,8 +15,8 @@ use crate::io::rings::{check, clamp, perform};
 use crate::offload::offload;
 use crate::switch::current;
 
-/// A file. Its reads and writes use the io_uring of the processor or, with epoll, the threads of
-/// [`offload`](crate::offload()).
+/// A file. Its operations use the io_uring of the processor. With epoll they are blocking calls on
+/// the threads of [`offload`](crate::offload()).
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
@@ -27,7 +27,7 @@ impl File {
     /// Opens a file. `flags` and `mode` are those of `open(2)`; `O_CLOEXEC` is added.
     ///
     /// # Errors
-    /// The kernel's error, or the fibre was cancelled.
+    /// The kernel returns an error, or the fibre was cancelled.
     ///
     /// # Panics
     /// The caller is not a fibre.
@@ -43,7 +43,8 @@ impl File {
                 // SAFETY: the path outlives the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
                 check(result)?;
-                // SAFETY: a new descriptor, which the kernel created for this call.
+                // SAFETY: the kernel created this descriptor for this call, so nothing else owns
+                // it.
                 unsafe { OwnedFd::from_raw_fd(result) }
             }
             IoBackend::Readiness => offload(|| rustix::fs::open(&path, flags, mode))??,
@@ -55,7 +56,7 @@ impl File {
     /// end of the file.
     ///
     /// # Errors
-    /// As [`File::open`].
+    /// The same as for [`File::open`].
     pub fn pread(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self.io_backend {
             IoBackend::Rings => {
@@ -72,7 +73,7 @@ impl File {
     /// Writes `bytes` at byte `at` of the file. Returns the number of bytes written.
     ///
     /// # Errors
-    /// As [`File::open`].
+    /// The same as for [`File::open`].
     pub fn pwrite(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
         match self.io_backend {
             IoBackend::Rings => {
@@ -89,7 +90,7 @@ impl File {
     /// Waits until all written data is on the disk.
     ///
     /// # Errors
-    /// As [`File::open`].
+    /// The same as for [`File::open`].
     pub fn fsync(&self) -> io::Result<()> {
         match self.io_backend {
             IoBackend::Rings => {

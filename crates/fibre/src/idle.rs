@@ -1,11 +1,16 @@
 //! Idle processors: how a processor announces that it has no work, and how it is woken.
 //!
-//! A processor without work announces itself, *then* searches every lane once more, then sleeps. A
-//! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
-//! itself last. The search and the insertion both take the lane's lock. If the search came first,
-//! its unlock makes the announcement visible to the waker; otherwise the search finds the fibre. So
-//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot is in no lane. Idle
-//! processor and waker then both use a read-modify-write of the slot, which orders them as well.)
+//! A processor without work first announces itself as idle, then searches every lane once more,
+//! then sleeps. A waker first puts a fibre in a lane, then checks for idle processors, and wakes
+//! the one that announced itself last.
+//!
+//! No wake-up is lost, because the search and the insertion both take the lane's lock. If the
+//! insertion comes first, the search finds the fibre. If the search comes first, its unlock and the
+//! waker's lock make the announcement visible to the waker. No further fence is needed.
+//!
+//! The stealing scheduler may put a fibre in a handoff slot instead of a lane. There the processor
+//! and the waker both use a read-modify-write of the slot, which orders them in the same way.
+//!
 //! Each processor has a state word, so that a waker makes a system call only if the processor is
 //! asleep:
 //!
@@ -19,25 +24,30 @@ use std::io;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
+/// The processor is awake.
 const AWAKE: u32 = 0;
+/// A waker has notified the processor, which must not go to sleep before it has seen this.
 const NOTIFIED: u32 = 1;
+/// The processor sleeps or is about to, and only the event wakes it.
 const ASLEEP: u32 = 2;
 
-/// The list of idle processors, and a parker for each processor.
+/// The list of idle processors, and for each processor a [`Parker`], in which it sleeps.
 #[derive(Debug)]
 pub(crate) struct IdleProcessors {
     parkers: Box<[Parker]>,
-    /// The processors that are announced as idle, the most recent last.
+    /// The processors that have announced themselves as idle, in the order of announcement.
     lifo: Mutex<Vec<usize>>,
     /// The length of `lifo`, readable without its lock.
     count: AtomicUsize,
 }
 
-/// The sleep state of one processor.
+/// The means by which one processor sleeps and is woken.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Parker {
+    /// [`AWAKE`], [`NOTIFIED`] or [`ASLEEP`].
     word: AtomicU32,
+    /// Wakes the processor if it is asleep.
     event: Event,
 }
 
@@ -79,8 +89,8 @@ impl IdleProcessors {
         lifo.len() < len_before
     }
 
-    /// Removes the processor that announced itself last from the list. The caller then wakes it.
-    /// Call this only after the fibre that it is to run was enqueued.
+    /// Removes the processor that announced itself last from the list, and returns it. The caller
+    /// wakes this processor, after it has enqueued the fibre for it.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -91,18 +101,20 @@ impl IdleProcessors {
         taken
     }
 
-    /// Whether any processor is idle. A caller that has held a lane's lock sees every processor
-    /// that announced itself and searched that lane before.
+    /// Whether any processor is announced as idle. Takes no lock. A caller that has held the lock
+    /// of a lane sees every processor that announced itself and then searched this lane before the
+    /// caller.
     pub(crate) fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes a processor that was removed from the list, or that must check its state again.
-    /// Returns false if the processor was not asleep, and so may run another fibre already.
+    /// Wakes a processor: one that the caller has removed from the list, or any processor that must
+    /// check for a stop or for cancellations. Returns false if the processor was not asleep; it may
+    /// then be running a fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
-        // Release: pairs with `begin_sleep` and `end_sleep`, which make the caller's writes
-        // visible.
+        // Release: pairs with `begin_sleep` and `end_sleep`, after which the processor sees the
+        // caller's writes.
         let was_asleep = parker.word.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP;
         if was_asleep {
             parker.event.set();
@@ -117,8 +129,8 @@ impl IdleProcessors {
         }
     }
 
-    /// Called by the processor before it sleeps. Returns false if the processor was notified and
-    /// must not sleep.
+    /// Called by the processor before it sleeps. Returns false if a waker has notified the
+    /// processor, which then must not sleep.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
         // Acquire: pairs with `wake`.
@@ -126,13 +138,13 @@ impl IdleProcessors {
             .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if !is_asleep {
-            // Acquire: pairs with `wake`, including a second call since the exchange.
+            // Acquire: pairs with `wake`, including a second `wake` since the failed exchange.
             word.swap(AWAKE, Ordering::Acquire);
         }
         is_asleep
     }
 
-    /// Called by the processor when it wakes, for whatever reason.
+    /// Called by the processor when its sleep has ended, whether or not a waker ended it.
     pub(crate) fn end_sleep(&self, processor: usize) {
         // Acquire: pairs with `wake`.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
@@ -155,8 +167,11 @@ impl Event {
         })
     }
 
+    /// Wakes the processor if it waits for the event, or else lets its next wait return
+    /// immediately.
     fn set(&self) {
-        // The write can only fail with EAGAIN, when the event is set 2^64 - 2 times already.
+        // The write can only fail if the counter of the eventfd is at its maximum. The event is set
+        // in that case, too.
         let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
     }
 }
@@ -175,7 +190,7 @@ impl std::os::fd::AsFd for Event {
     }
 }
 
-/// The event in a model, where a sleeping processor waits for nothing but this.
+/// The event under the model checker. A sleeping processor waits only for this event there.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -196,6 +211,8 @@ impl Event {
         })
     }
 
+    /// Wakes the processor if it waits for the event, or else lets its next wait return
+    /// immediately.
     fn set(&self) {
         *lock(&self.is_set) = true;
         self.condition.notify_all();

@@ -1,4 +1,5 @@
-//! How fibres wait for the kernel: by an io_uring per processor, or by readiness (epoll).
+//! How fibres wait for the kernel. There are two I/O backends: *rings* (an io_uring per processor)
+//! and *readiness* (an epoll per processor).
 
 pub(crate) mod poll;
 pub(crate) mod rings;
@@ -12,18 +13,18 @@ use rings::{OnReceived, Ring};
 use crate::idle::Event;
 use crate::scheduler::Scheduler;
 
-/// The choice of an I/O backend.
+/// The configured choice of an I/O backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoChoice {
-    /// The backend for which the scheduler was designed: rings for the fair scheduler, if the
-    /// kernel has them; readiness for the others.
+    /// The backend for which the scheduler was designed. This is rings for the fair scheduler, if
+    /// the kernel has them, and readiness for the other schedulers.
     #[default]
     Auto,
     /// The given backend. If the kernel does not have it, the runtime does not start.
     Only(IoBackend),
 }
 
-/// The way fibres wait for sockets.
+/// An I/O backend: the way in which fibres wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoBackend {
     /// An io_uring per processor.
@@ -44,7 +45,7 @@ impl IoBackend {
         }
     }
 
-    /// The kernel's name of the backend.
+    /// The name of the kernel's interface that the backend uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +55,8 @@ impl IoBackend {
     }
 }
 
-/// The configured backend, or the default for the scheduler.
+/// Returns the configured backend, or the default for the scheduler. Fails if the configured
+/// backend cannot be used.
 pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<IoBackend> {
     match (io_backend, scheduler) {
         (IoChoice::Only(IoBackend::Rings), _) => rings::probe().map(|()| IoBackend::Rings),
@@ -67,7 +69,8 @@ pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<I
     }
 }
 
-/// A processor's reactor. Only the processor's own thread calls it, except for `reap_for_other`.
+/// The reactor of a processor: it passes requests to the kernel, and wakes the fibres whose wait is
+/// over. Only the processor's own thread calls its functions, except for `reap_for_other`.
 pub(crate) enum Reactor {
     Rings(Box<Ring>),
     Readiness(Poller),
@@ -83,8 +86,8 @@ impl Reactor {
         }
     }
 
-    /// Submits requests and wakes the fibres whose wait is over. Returns their number. Rings pass
-    /// the bytes received for these fibres to `on_received`.
+    /// Submits requests and wakes the fibres whose wait is over. Returns the number of woken
+    /// fibres. Rings pass the bytes received for these fibres to `on_received`.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.poll(on_received),
@@ -92,8 +95,8 @@ impl Reactor {
         }
     }
 
-    /// As `poll`, but without a system call: submits nothing, and takes only completions that the
-    /// kernel has posted.
+    /// Wakes the fibres whose wait is known to be over without a system call: with rings, those
+    /// whose completions the kernel has posted; with readiness, none. Submits nothing.
     pub(crate) fn poll_completed(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),
@@ -101,7 +104,8 @@ impl Reactor {
         }
     }
 
-    /// As `poll_completed`, called by another thread because the processor is busy.
+    /// As `poll_completed`, but called by the thread of another processor, because this processor
+    /// is busy.
     pub(crate) fn reap_for_other(&self) -> usize {
         match self {
             Self::Rings(ring) => ring.reap_for_other(),
@@ -109,7 +113,7 @@ impl Reactor {
         }
     }
 
-    /// Submits requests, and sleeps until an event or the timeout.
+    /// Submits requests, and sleeps until an event occurs or the timeout has passed.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         match self {
             Self::Rings(ring) => ring.sleep(timeout_ns),
@@ -117,7 +121,7 @@ impl Reactor {
         }
     }
 
-    /// Called after `sleep`: wakes the fibres whose wait is over. Returns their number.
+    /// Wakes the fibres whose wait was over when `sleep` returned. Returns their number.
     pub(crate) fn after_sleep(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),

@@ -1,4 +1,4 @@
-//! A fibre's result, and the wait for it.
+//! Joining a fibre: how its result passes to the fibre or thread that waits for it.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -13,12 +13,17 @@ use crate::wait::Waiter;
 /// The payload of a fibre's panic.
 pub type Panic = Box<dyn Any + Send + 'static>;
 
+/// The fibre has not ended, and the joiner does not wait yet.
 const RUNNING: u8 = 0;
+/// The fibre has not ended, and the joiner waits.
 const AWAITED: u8 = 1;
+/// The fibre has ended, and its result is stored.
 const DONE: u8 = 2;
 
-/// The slot of one result, shared by the fibre and its joiner.
+/// The place where a fibre leaves its result for the *joiner*, the fibre or thread that waits for
+/// it.
 struct Packet<T> {
+    /// [`RUNNING`], then [`AWAITED`] if the joiner waits, then [`DONE`].
     state: AtomicU8,
     /// Written by the fibre before it sets DONE, read by the joiner after it has seen DONE.
     result: UnsafeCell<Option<Result<T, Panic>>>,
@@ -29,7 +34,7 @@ struct Packet<T> {
 // SAFETY: `state` determines which side may use each cell. A cell has one writer and one reader,
 // and passes from the writer to the reader once.
 unsafe impl<T: Send> Send for Packet<T> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<T: Send> Sync for Packet<T> {}
 
 /// The fibre's end of a packet.
@@ -38,7 +43,7 @@ pub(crate) struct Writer<T>(Arc<Packet<T>>);
 /// The joiner's end of a packet.
 pub(crate) struct Reader<T>(Arc<Packet<T>>);
 
-/// A packet for one result.
+/// Creates a packet for one result.
 pub(crate) fn packet<T>() -> (Writer<T>, Reader<T>) {
     let packet = Arc::new(Packet {
         state: AtomicU8::new(RUNNING),
@@ -53,10 +58,11 @@ impl<T> Writer<T> {
     pub(crate) fn fill(self, run: impl FnOnce() -> T) {
         let result = catch_unwind(AssertUnwindSafe(run));
         let packet = &*self.0;
-        // SAFETY: the joiner does not read before DONE.
+        // SAFETY: the joiner does not read the result before DONE.
         unsafe { *packet.result.get() = Some(result) };
-        // Release: pairs with `Reader::wait`, which then sees the result. Acquire: pairs with
-        // `Reader::wait`, whose waiter is read below.
+        // Release: pairs with the load of DONE in `is_done`, so that the joiner sees the result.
+        // Acquire: pairs with the store of AWAITED in `Reader::wait`, so that this fibre sees the
+        // waiter.
         if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
             // SAFETY: the joiner wrote the waiter before AWAITED and does not use it afterwards.
             let waiter = unsafe { (*packet.waiter.get()).take() };
@@ -64,7 +70,9 @@ impl<T> Writer<T> {
                 waiter.wake();
             }
         }
-        // Without a joiner the result is dropped here. If that drop panics, only the fibre ends.
+        // If the join handle was dropped, this drops the result. A panic of that drop must not
+        // reach the processor, so it is caught. Dropping the payload of that panic may panic once
+        // more; this second payload is leaked.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -75,7 +83,7 @@ impl<T> Writer<T> {
 impl<T> Reader<T> {
     /// Whether the fibre has ended.
     fn is_done(&self) -> bool {
-        // Acquire: pairs with `Writer::fill`.
+        // Acquire: pairs with the store of DONE in `Writer::fill`.
         self.0.state.load(Ordering::Acquire) == DONE
     }
 
@@ -83,10 +91,11 @@ impl<T> Reader<T> {
     pub(crate) fn wait(self) -> Result<T, Panic> {
         let packet = &*self.0;
         if !self.is_done() {
-            // SAFETY: the fibre does not read before AWAITED.
+            // SAFETY: the fibre does not read the waiter before AWAITED.
             unsafe { *packet.waiter.get() = Some(Waiter::current()) };
-            // Release: pairs with `Writer::fill`, which reads the waiter. Acquire on failure: also
-            // pairs with `Writer::fill`, which has written the result.
+            // Release: pairs with `Writer::fill`, which reads the waiter after AWAITED. Acquire on
+            // failure: the state is DONE already, and this pairs with the store in `Writer::fill`,
+            // so that the result is visible.
             let awaited = packet.state.compare_exchange(
                 RUNNING,
                 AWAITED,
@@ -99,7 +108,7 @@ impl<T> Reader<T> {
                 }
             }
         }
-        // SAFETY: after DONE the fibre does not use the result.
+        // SAFETY: after DONE the fibre does not use the result any more.
         let result = unsafe { (*packet.result.get()).take() };
         result.unwrap_or_else(|| Err(Box::new("the result was taken already")))
     }
@@ -152,12 +161,14 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 /// that are ready.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
-/// runtime. The compiler does not check what a fibre keeps on its stack across a wait. Therefore,
-/// across each wait (every function of this crate that waits, and [`yield_now`])
+/// runtime. The compiler does not check which values a fibre holds on its stack during a wait, so
+/// the program must obey two rules. During a wait (in any function of this crate that waits, and in
+/// [`yield_now`]), a fibre must not hold
 ///
-/// - keep no reference into a `thread_local!`, and nothing cloned from one (such as an `Rc`);
-/// - hold no guard of a `std::sync::Mutex` or `RwLock`: a fibre that contends for it blocks its
-///   processor, forever if the holder has to run there. Use [`Mutex`](crate::Mutex).
+/// - a reference into a `thread_local!`, or a clone of a value in one (such as an `Rc`);
+/// - a guard of a `std::sync::Mutex` or `RwLock`. Another fibre that contends for that lock would
+///   block its processor, for ever if the holder can only run there. Use [`Mutex`](crate::Mutex)
+///   instead.
 ///
 /// [`yield_now`]: crate::yield_now
 ///

@@ -1,8 +1,10 @@
-//! A lane: a FIFO queue of ready fibres. A lock guards it, and is held for a few instructions.
+//! A lane: a FIFO queue of ready fibres, guarded by a lock that is held for a few instructions
+//! only.
+//!
 //! [`Lane::push`] and [`Lane::pop`] wait for the lock. The functions whose names begin with `try_`
-//! do not: their callers can use another lane, or try again. Two words are readable without the
-//! lock: the time at which the fibre now at the head was enqueued, and the moving average of past
-//! waits.
+//! do not wait, because their callers can use another lane, or try again. Two values are readable
+//! without the lock: the time at which the fibre now at the head was enqueued, and the moving
+//! average of past waits.
 
 use std::ptr;
 
@@ -18,11 +20,11 @@ const EMPTY: u64 = u64::MAX;
 #[repr(align(128))]
 pub(crate) struct Lane {
     is_locked: AtomicBool,
-    /// When the fibre now at the head was enqueued, in ticks; or [`EMPTY`].
+    /// The time at which the fibre now at the head was enqueued, in ticks; or [`EMPTY`].
     head_since: AtomicU64,
-    /// The moving average of the waits in this lane, in ticks.
+    /// The moving average of the times that fibres waited in this lane, in ticks.
     average: AtomicU64,
-    /// Head of the queue, which is linked through the records; guarded by the lock.
+    /// Head of the queue, a list linked through the `link` of each record; guarded by the lock.
     first: AtomicPtr<Record>,
     /// Tail of the queue; guarded by the lock.
     last: AtomicPtr<Record>,
@@ -44,7 +46,8 @@ impl Lane {
         }
     }
 
-    /// When the fibre now at the head was enqueued; `None` if the lane is empty. May be outdated.
+    /// The time at which the fibre now at the head was enqueued, in ticks; `None` if the lane is
+    /// empty. May be outdated.
     pub(crate) fn head_since(&self) -> Option<u64> {
         let head_since = self.head_since.load(Ordering::Relaxed);
         (head_since != EMPTY).then_some(head_since)
@@ -55,12 +58,13 @@ impl Lane {
         self.head_since().is_none()
     }
 
-    /// The moving average of recent waits, in ticks.
+    /// The moving average of the times that fibres waited in this lane, in ticks. May be outdated.
     pub(crate) fn average(&self) -> u64 {
         self.average.load(Ordering::Relaxed)
     }
 
-    /// Enqueues a fibre, unless the lane is locked. `now`: see [`ticks`](crate::sync::ticks).
+    /// Enqueues a fibre. Fails and returns the fibre if the lane is locked. `now` is the present
+    /// time in [`ticks`](crate::sync::ticks).
     pub(crate) fn try_push(&self, ready: Ready, now: u64) -> Result<(), Ready> {
         match self.try_lock() {
             Some(held) => {
@@ -76,7 +80,7 @@ impl Lane {
         self.lock().push(ready, now);
     }
 
-    /// Dequeues the first fibre, unless the lane is empty or locked.
+    /// Dequeues the first fibre. Returns `None` if the lane is empty or locked.
     pub(crate) fn try_pop(&self, now: u64) -> Option<Ready> {
         if self.is_empty() {
             return None;
@@ -84,12 +88,14 @@ impl Lane {
         self.try_lock()?.pop(now)
     }
 
-    /// Dequeues the first fibre. `None` if the lane was empty while this call held the lock.
+    /// Dequeues the first fibre. Returns `None` if the lane was empty while this call held the
+    /// lock.
     pub(crate) fn pop(&self, now: u64) -> Option<Ready> {
         self.lock().pop(now)
     }
 
-    /// Enqueues a fibre and dequeues the first, which may be the same, unless the lane is locked.
+    /// Dequeues the first fibre, and enqueues `ready` at the end. If the lane is empty, returns
+    /// `ready` itself. If the lane is locked, fails with `ready`.
     pub(crate) fn try_exchange(&self, ready: Ready, now: u64) -> Result<Ready, Ready> {
         let Some(held) = self.try_lock() else {
             return Err(ready);
@@ -104,8 +110,8 @@ impl Lane {
     }
 
     fn try_lock(&self) -> Option<LaneGuard<'_>> {
-        // Acquire: pairs with the release in `LaneGuard::drop`, which makes the last holder's
-        // changes of the queue visible.
+        // Acquire: pairs with the release in `LaneGuard::drop`, so that this thread sees the
+        // previous holder's changes of the queue.
         let is_free = !self.is_locked.load(Ordering::Relaxed)
             && !self.is_locked.swap(true, Ordering::Acquire);
         is_free.then(|| LaneGuard { lane: self })
@@ -157,8 +163,8 @@ impl LaneGuard<'_> {
         let head_since = next.map_or(EMPTY, |next| next.enqueued_at.load(Ordering::Relaxed));
         lane.head_since.store(head_since, Ordering::Relaxed);
         if let Some(next) = next {
-            // While the dequeued fibre runs, the stack of the next fibre arrives in the cache, and
-            // the record of the fibre after that.
+            // Prefetch for the next two dequeues while the dequeued fibre runs: the stack of the
+            // next fibre, and the record of the fibre after it.
             prefetch(next.suspended_sp.load(Ordering::Relaxed));
             prefetch(next.link.load(Ordering::Relaxed));
         }

@@ -1,4 +1,4 @@
-//! Fair M:N user-level threads: many fibres on a few kernel threads, their *processors*.
+//! Fair M:N user-level threads. Many *fibres* run on a few kernel threads, called *processors*.
 //!
 //! ```
 //! let runtime = fibre::Builder::new().processors(2).start()?;
@@ -16,16 +16,21 @@
 //!       └──── completions (io_uring) or readiness (epoll) ◄─┘  └── parked ◄─┘
 //! ```
 //!
-//! A fibre runs until it waits, yields or ends; it is not preempted. Waits by the following block
-//! only the fibre:
-//! [`park`], [`JoinHandle::join`], [`Semaphore`], [`Mutex`], [`Condition`], [`channel`], [`sleep`],
-//! [`Socket`], [`File`]. The blocking calls of the standard library block the processor.
+//! A fibre runs until it waits, yields or ends; it is not preempted. A wait in one of the following
+//! blocks only the fibre, and its processor runs others: [`park`], [`JoinHandle::join`],
+//! [`Semaphore`], [`Mutex`], [`Condition`], [`channel`], [`sleep`], [`Socket`], [`File`]. The
+//! blocking calls of the standard library block the processor, and with it all fibres there.
 //!
-//! Invariants: a fibre is on a processor, in a lane, or parked, never in two of these; the first
-//! waker schedules it (`permit.rs`). No wake-up is lost (`idle.rs`). A fibre never suspends while
-//! it unwinds. A wait for the kernel never returns, even if cancelled, before the kernel has
-//! released the fibre's buffers (`io/rings.rs`). A panic ends only its fibre. [`spawn`] says which
-//! values a stack may hold across a wait.
+//! Invariants:
+//!
+//! - A fibre is in exactly one place: on a processor, in a lane (a queue of ready fibres), or
+//!   parked. Of all wakers of a parked fibre, exactly one puts it in a lane (`permit.rs`).
+//! - No wake-up is lost (`idle.rs`).
+//! - A fibre never suspends while it unwinds from a panic.
+//! - A wait for the kernel never returns, even if cancelled, before the kernel has released the
+//!   fibre's buffers (`io/rings.rs`).
+//! - A panic ends only its fibre.
+//! - [`spawn`] lists the values that a fibre must not hold on its stack across a wait.
 
 mod cancel;
 mod channel;

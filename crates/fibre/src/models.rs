@@ -1,10 +1,8 @@
-//! Models of scheduling and waking, run in many interleavings (`cargo xtask models`). Their fibres
-//! have no stacks. The models run the production scheduling code; the model checker chooses the
-//! order of its accesses to atomics and locks. Models wait only where the production code waits, so
-//! a lost wake-up becomes a deadlock, which the checker reports.
-//!
-//! All interleavings are sequentially consistent: missing fences and weak orderings are not
-//! detected.
+//! Models of scheduling and waking, for the Shuttle model checker (`cargo xtask models`). They run
+//! the production scheduling code with fibres that have no stacks. The checker runs each model many
+//! times, and each time chooses another order of the threads' accesses to atomics and locks (an
+//! *interleaving*). If a wake-up is lost, a thread of the model waits for ever, and the checker
+//! reports a deadlock. It does not detect missing fences (`sync.rs`).
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -28,16 +26,18 @@ use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
 const INTERLEAVINGS: usize = 2_000;
-/// Number of interleavings for small models of rare events.
+/// The number of interleavings of small models, in which the checked event is rare.
 const SMALL_INTERLEAVINGS: usize = 10_000;
 const PROCESSORS: usize = 2;
 
-/// Runs a model in [`INTERLEAVINGS`] random interleavings, and in as many in which some threads are
-/// delayed for a long time.
+/// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each kind.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(INTERLEAVINGS, model);
 }
 
+/// Runs a model in `interleavings` random interleavings. Then runs it in the same number of
+/// interleavings in which some threads are delayed for a long time (probabilistic concurrency
+/// testing).
 fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let same_model = Arc::clone(&model);
@@ -51,7 +51,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     }
 }
 
-/// A counter on which fibres wait for a value.
+/// A counter. Threads of a model can wait until it has reached a value.
 struct Count {
     count: Mutex<usize>,
     condition: Condvar,
@@ -78,7 +78,7 @@ impl Count {
     }
 }
 
-/// The driver of a processor that has no reactor and no timers.
+/// The driver of a model's processor, which has no reactor and no timers.
 struct ModelDriver<'a> {
     idle: &'a IdleProcessors,
     must_stop: &'a AtomicBool,
@@ -103,9 +103,12 @@ impl Driver for ModelDriver<'_> {
     }
 }
 
-/// The body of a fibre, which returns the fibre if that yields, and so stays ready.
+/// The code of all fibres of a model. It is called whenever a processor runs a fibre, with the
+/// anchor, the number of the processor, and the fibre. It returns the fibre if the fibre yields,
+/// and `None` if the fibre has parked or ended.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
+/// The loop of a processor, as in `processor::run`.
 fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
     let clock = Cell::new(1);
     let mut state = TakeState::new(number, &clock);
@@ -140,7 +143,6 @@ fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()
         .collect()
 }
 
-/// Stops processors as `Runtime::stop` does.
 fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     anchor.shared.must_stop.store(true, Ordering::Release);
     for number in 0..processors.len() {
@@ -149,9 +151,10 @@ fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     join(processors);
 }
 
+/// Creates the record of a fibre without a stack.
 fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
-    // In a model no registry assigns this index, so it identifies the fibre.
+    // A model has no registry, so its code uses this field as the number of the fibre.
     record.registry_index.store(index as u32, Ordering::Relaxed);
     record
         .processor
@@ -159,16 +162,15 @@ fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     Arc::new(record)
 }
 
-/// Every fibre runs twice and yields in between. In its second run, fibre 0 occupies its processor
-/// until all other fibres have finished. Fibre 3 is made ready by the processor that runs fibre 1,
-/// the others by threads outside the runtime.
+/// Every fibre runs twice, and yields after its first run. In its second run, fibre 0 occupies its
+/// processor until all other fibres have ended; they can end only if the other processor runs them.
+/// The processor that runs fibre 1 makes fibre 3 ready. Threads outside the runtime make the other
+/// fibres ready.
 fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     const FIBRES: usize = 4;
     let anchor = Anchor::model(kind, PROCESSORS);
-    let (done, runs) = (
-        Arc::new(Count::new()),
-        [(); FIBRES].map(|()| AtomicUsize::new(0)),
-    );
+    let done = Arc::new(Count::new());
+    let runs = [(); FIBRES].map(|()| AtomicUsize::new(0));
     let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
         let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
@@ -190,7 +192,7 @@ fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                 finished.add();
                 None
             }
-            _ => panic!("the fibre runs after its end"),
+            _ => panic!("a fibre ran after its end"),
         }
     });
     let processors = processors(&anchor, &run);
@@ -223,8 +225,8 @@ fn no_processor_sleeps_while_a_fibre_is_ready_global() {
     check(|| no_processor_sleeps_while_a_fibre_is_ready(Scheduler::Global));
 }
 
-/// Two fibres are made ready by threads outside the runtime. Fibre 0 occupies its processor until
-/// fibre 1 has run.
+/// Threads outside the runtime make two fibres ready. Fibre 0 occupies its processor until fibre 1
+/// has run, so the other processor must run fibre 1.
 fn no_fibre_waits_behind_a_fibre_that_does_not_yield(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -260,15 +262,14 @@ fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
     });
 }
 
-/// Two fibres move between the lanes of one processor by yielding, while the other processor
-/// searches the lanes. Then fibre 0 occupies its processor until fibre 1 has finished.
-fn a_yielding_fibre_runs_again(kind: Scheduler) {
+/// Two fibres yield several times, and so move between the lanes of one processor, while the other
+/// processor searches the lanes. Then fibre 0 occupies its processor until fibre 1 has ended, so
+/// the other processor must find fibre 1.
+fn fibre_that_moves_between_lanes_is_found(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
-    let (done, runs) = (
-        Arc::new(Count::new()),
-        [(); 2].map(|()| AtomicUsize::new(0)),
-    );
+    let done = Arc::new(Count::new());
+    let runs = [(); 2].map(|()| AtomicUsize::new(0));
     let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
@@ -292,15 +293,16 @@ fn a_yielding_fibre_runs_again(kind: Scheduler) {
 }
 
 #[test]
-fn a_yielding_fibre_runs_again_fair() {
+fn fibre_that_moves_between_lanes_is_found_fair() {
     check_often(SMALL_INTERLEAVINGS, || {
-        a_yielding_fibre_runs_again(Scheduler::Fair)
+        fibre_that_moves_between_lanes_is_found(Scheduler::Fair)
     });
 }
 
-/// Two fibres are in the lanes of processor 0. Processor 1 sleeps: it searched the lanes before the
-/// fibres were added. Processor 0 runs fibre 0, which occupies it until fibre 1 has run.
-fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
+/// Processor 1 has announced itself as idle before two fibres are put in the lanes of processor 0,
+/// and it is not woken for them. Processor 0 then takes fibre 0, which occupies it until fibre 1
+/// has run. So processor 0 must wake processor 1 for fibre 1.
+fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
     let finished = Arc::clone(&done);
@@ -315,7 +317,7 @@ fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
     while !anchor.shared.idle.has_any() {
         thread::yield_now();
     }
-    // An empty list of idle processors: the fibres are added without a wake-up.
+    // `put` gets a list in which no processor is idle, so it wakes none.
     let no_idle_processors = IdleProcessors::new(PROCESSORS).unwrap();
     for index in 0..2 {
         let ready = Ready::new(record(&anchor, index));
@@ -330,14 +332,14 @@ fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
 }
 
 #[test]
-fn a_fibre_behind_one_that_does_not_yield_runs_under_each_scheduler() {
+fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre_all_schedulers() {
     for kind in Scheduler::ALL {
-        check(move || a_fibre_behind_one_that_does_not_yield_runs(kind));
+        check(move || taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre(kind));
     }
 }
 
-/// A fibre parks until it has seen the effect of every wake-up. Only one processor runs it at a
-/// time.
+/// Two wakers each count an event and unpark a fibre, twice. The fibre parks until it has seen all
+/// events. No two processors run it at the same time.
 fn no_wakeup_is_lost(kind: Scheduler) {
     const WAKERS: usize = 2;
     const TIMES: usize = 2;
@@ -351,7 +353,7 @@ fn no_wakeup_is_lost(kind: Scheduler) {
             "two processors run the fibre"
         );
         while seen.load(Ordering::Relaxed) < WAKERS * TIMES {
-            // As `park` does.
+            // As in `switch::park`.
             if !ready.record().permit.take() {
                 is_running.store(false, Ordering::SeqCst);
                 return ready.park();
@@ -380,7 +382,7 @@ fn no_wakeup_is_lost(kind: Scheduler) {
     done.wait_for(1);
     join(wakers);
     stop(&anchor, processors);
-    assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre leaked");
 }
 
 #[test]
@@ -398,38 +400,36 @@ fn no_wakeup_is_lost_global() {
     check(|| no_wakeup_is_lost(Scheduler::Global));
 }
 
-/// A fibre waits in a wait list while another thread wakes it spuriously. It continues exactly
-/// once: after its wait was granted, or after it has removed itself from the list.
-fn a_waiter_is_granted_once(kind: Scheduler) {
+/// A fibre enters a wait list and waits. One thread grants its wait, and another wakes it
+/// spuriously. The fibre continues exactly once: after its wait was granted, or after it has
+/// removed itself from the list.
+fn waiter_continues_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
     let wait_list = Arc::new(Mutex::new(WaitList::new()));
-    let (finished, grants, fibres_list) = (
-        Arc::clone(&done),
-        Arc::clone(&granted),
-        Arc::clone(&wait_list),
-    );
+    let (finished, grants) = (Arc::clone(&done), Arc::clone(&granted));
+    let fibres_list = Arc::clone(&wait_list);
     let entry = Mutex::new(None);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         let mut entry = lock(&entry);
-        let mut may_leave = entry.is_some();
+        let mut may_give_up = entry.is_some();
         let waiter = entry.get_or_insert_with(|| {
             let record = NonNull::from(&**ready.record());
             lock(&fibres_list).push(ListWaiter::Fibre(record))
         });
-        // After a spurious wake-up the fibre removes itself, if it is still in the list. Otherwise
-        // it waits for the grant.
+        // After a spurious wake-up the fibre gives up waiting, if it can remove itself from the
+        // list. If it is not in the list any more, it waits for the grant.
         while !waiter.is_granted() {
-            if may_leave && lock(&fibres_list).remove(waiter) {
+            if may_give_up && lock(&fibres_list).remove(waiter) {
                 finished.add();
                 return None;
             }
-            // As `park` does.
+            // As in `switch::park`.
             if !ready.record().permit.take() {
                 drop(entry);
                 return ready.park();
             }
-            may_leave = true;
+            may_give_up = true;
         }
         grants.fetch_add(1, Ordering::Relaxed);
         finished.add();
@@ -459,8 +459,8 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
     let has_granted = granter.join().unwrap();
     waker.join().unwrap();
     if !has_granted {
-        // The granter found the list empty. If the fibre is in the list by now, its wait is granted
-        // here.
+        // The granter found the list empty. If the fibre has entered the list since, its wait is
+        // granted here.
         let first = lock(&wait_list).pop();
         first.into_iter().for_each(ListWaiter::grant);
         fibre.unpark();
@@ -468,20 +468,20 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
     done.wait_for(1);
     stop(&anchor, processors);
     assert!(!has_granted || granted.load(Ordering::Relaxed) == 1);
-    assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "the fibre leaked");
 }
 
 #[test]
-fn a_waiter_is_granted_once_under_each_scheduler() {
+fn waiter_continues_once_all_schedulers() {
     for kind in Scheduler::ALL {
-        check(move || a_waiter_is_granted_once(kind));
+        check(move || waiter_continues_once(kind));
     }
 }
 
-/// The permit word alone: each time the fibre is parked, `give` returns true to exactly one caller,
-/// which has to schedule the fibre.
+/// Tests the permit alone. Each time the fibre is parked, `give` returns true to exactly one
+/// caller, which has to schedule the fibre.
 #[test]
-fn a_parked_fibre_is_scheduled_once() {
+fn exactly_one_waker_schedules_a_parked_fibre() {
     check(|| {
         let permit = Arc::new(Permit::new());
         let (parked, taken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -504,8 +504,8 @@ fn a_parked_fibre_is_scheduled_once() {
         };
         join(wakers);
         parker.join().unwrap();
-        // If parking was the last action, the fibre is parked, and the next `give` has to schedule
-        // it.
+        // If no waker came after the fibre had parked, it is still parked, and the next `give`
+        // returns true.
         let is_parked = parked.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed);
         assert_eq!(permit.give(), is_parked);
         assert!(taken.load(Ordering::Relaxed) <= parked.load(Ordering::Relaxed));
@@ -513,7 +513,7 @@ fn a_parked_fibre_is_scheduled_once() {
 }
 
 #[test]
-fn a_join_returns_the_result() {
+fn join_returns_the_result() {
     check(|| {
         let (writer, reader) = packet();
         let fibre = thread::spawn(move || writer.fill(|| 7));
@@ -523,7 +523,7 @@ fn a_join_returns_the_result() {
 }
 
 #[test]
-fn a_permit_has_one_holder_and_is_returned() {
+fn semaphore_permit_has_one_holder_and_is_returned() {
     check(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let held = Arc::new(AtomicUsize::new(0));
@@ -550,7 +550,7 @@ fn a_permit_has_one_holder_and_is_returned() {
 }
 
 #[test]
-fn a_condition_variable_wakes_its_waiter() {
+fn notify_all_wakes_every_waiter_of_a_condition() {
     check(|| {
         let shared = Arc::new((mutex::Mutex::new(0), mutex::Condition::new()));
         let waiters = [1, 2].map(|wanted| {

@@ -10,11 +10,11 @@ use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-/// Mutual exclusion for fibres and threads, granted first come, first served. The guard may be held
-/// across waits, which block the fibres that wait for the mutex, but no processor.
+/// A mutual-exclusion lock for fibres and threads. Waiters get it first come, first served. A fibre
+/// may hold the guard while it waits for something else. Fibres that contend for the mutex then
+/// wait longer, but no processor is blocked.
 ///
-/// There is no poisoning: after a panic with the guard held, the next holder sees the data as it
-/// was left.
+/// There is no poisoning. If a holder panics, the next holder sees the data as the panic left it.
 pub struct Mutex<T: ?Sized> {
     semaphore: Semaphore,
     data: UnsafeCell<T>,
@@ -22,12 +22,12 @@ pub struct Mutex<T: ?Sized> {
 
 // SAFETY: the semaphore has one permit, and only its holder accesses the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// Exclusive access to the data. Dropping it unlocks the mutex.
+/// A guard that gives exclusive access to the data of a mutex. Dropping it unlocks the mutex.
 ///
-/// A guard is `Sync` only if the data is:
+/// A guard is `Sync` only if the data is `Sync`, so this does not compile:
 ///
 /// ```compile_fail
 /// let mutex = fibre::Mutex::new(std::cell::Cell::new(0));
@@ -38,7 +38,8 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 /// ```
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// A shared guard gives access to the data, so it is `Sync` only if the data is.
+    /// Makes the guard `Sync` only if the data is `Sync`, because a shared reference to the guard
+    /// gives access to the data.
     data: PhantomData<&'a mut T>,
 }
 
@@ -88,7 +89,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: the guard holds the only permit.
         unsafe { &mut *self.mutex.data.get() }
     }
 }
@@ -112,21 +113,21 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 }
 
 /// A condition variable for a [`Mutex`]. Waiters are notified first come, first served. There are
-/// no spurious wake-ups, but another holder may have changed the data before the waiter gets the
-/// lock.
+/// no spurious wake-ups. But between the notification and the moment when the waiter has locked the
+/// mutex again, another holder may have changed the data.
 #[derive(Debug, Default)]
 pub struct Condition {
     waiting: sync::Mutex<WaitList>,
 }
 
 impl Condition {
-    /// A condition without waiters.
+    /// Creates a condition variable.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Unlocks the mutex, waits for a notification, and locks it again.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex;
         let waiter = lock(&self.waiting).push_current();
@@ -135,8 +136,8 @@ impl Condition {
         mutex.lock()
     }
 
-    /// As [`Condition::wait`], with a timeout. Returns the guard, and whether there was a
-    /// notification before the timeout.
+    /// As [`Condition::wait`], but waits for the notification no longer than `timeout`. Returns the
+    /// guard, and true if there was a notification.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,4 +1,4 @@
-//! Blocking calls, made by a pool of threads.
+//! A pool of threads that make blocking calls for fibres.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,32 +11,35 @@ use crate::limits::{OFFLOAD_IDLE_NS, OFFLOAD_THREADS_MAX};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::wait::Waiter;
 
-/// A call to be made.
+/// A blocking call, which a thread of the pool makes.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The pool and its queue.
+/// The pool of threads. All runtimes of the process share it.
 struct OffloadPool {
     queue: Mutex<Queue>,
-    has_job: Condvar,
+    /// Notified when a job is added.
+    job_added: Condvar,
 }
 
 struct Queue {
     jobs: VecDeque<Job>,
+    /// The number of threads of the pool.
     threads: usize,
-    idle: usize,
+    /// The number of threads that wait for a job.
+    idle_threads: usize,
 }
 
 static POOL: OffloadPool = OffloadPool {
     queue: Mutex::new(Queue {
         jobs: VecDeque::new(),
         threads: 0,
-        idle: 0,
+        idle_threads: 0,
     }),
-    has_job: Condvar::new(),
+    job_added: Condvar::new(),
 };
 
-/// Makes a blocking call on a thread of a pool; only the calling fibre waits for it. If the call
-/// panics, the panic resumes in the fibre.
+/// Makes a blocking call on a thread of a pool. The calling fibre waits for the result, and its
+/// processor runs other fibres. If the call panics, the panic resumes in the fibre.
 ///
 /// # Errors
 /// The fibre was cancelled before the call began, or is unwinding from a panic.
@@ -50,12 +53,14 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     {
         let (is_done, result, waiter) = (&is_done, SendPtr(&raw mut result), waiter.clone());
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+            // Moves the complete `SendPtr` into the closure. Without this line the closure would
+            // capture only the raw pointer in it, which is not `Send`.
             let result = result;
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             // SAFETY: the fibre does not use the result before `is_done` is set.
             unsafe { *result.0 = Some(outcome) };
-            // Release: pairs with the fibre's load. After this store the fibre may return, so the
-            // job must not use the fibre's stack any more.
+            // Release: pairs with the fibre's load of `is_done`. After this store the fibre may
+            // return, so the job must not use the fibre's stack any more.
             is_done.store(true, Ordering::Release);
             waiter.wake();
         });
@@ -64,7 +69,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
         let job: Job = unsafe { std::mem::transmute(job) };
         POOL.schedule(job);
     }
-    // Acquire: pairs with the job.
+    // Acquire: pairs with the store by the job, so that the fibre sees the result.
     while !is_done.load(Ordering::Acquire) {
         Waiter::wait_here();
     }
@@ -75,7 +80,8 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     }
 }
 
-/// A pointer to which the thread that runs the job has exclusive access until it sets `is_done`.
+/// A pointer to the result. The thread that runs the job has exclusive access to the result until
+/// it sets `is_done`.
 struct SendPtr<T>(*mut T);
 
 // SAFETY: the pointee may be sent, and only one thread uses it at a time.
@@ -86,13 +92,14 @@ impl OffloadPool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues a job for an idle thread, or for a new one up to [`OFFLOAD_THREADS_MAX`].
+    /// Enqueues a job. Starts a thread if there is no idle one for the job and the pool has fewer
+    /// than [`OFFLOAD_THREADS_MAX`].
     fn schedule(&'static self, job: Job) {
         let mut queue = self.queue();
         queue.jobs.push_back(job);
-        if queue.idle >= queue.jobs.len() {
+        if queue.idle_threads >= queue.jobs.len() {
             drop(queue);
-            self.has_job.notify_one();
+            self.job_added.notify_one();
             return;
         }
         if queue.threads >= OFFLOAD_THREADS_MAX {
@@ -105,8 +112,8 @@ impl OffloadPool {
             let mut queue = self.queue();
             queue.threads -= 1;
             if queue.threads == 0 {
-                // There is no thread to run the jobs, so this one runs them. A blocked processor is
-                // better than a fibre that waits for ever.
+                // No thread can be started, and the pool has none, so the calling thread runs the
+                // jobs. It blocks its processor, but otherwise the fibres would wait for ever.
                 let jobs = std::mem::take(&mut queue.jobs);
                 drop(queue);
                 jobs.into_iter().for_each(|job| job());
@@ -116,7 +123,7 @@ impl OffloadPool {
 
     /// The loop of a pool thread. Ends after [`OFFLOAD_IDLE_NS`] without a job.
     fn run_jobs(&self) {
-        let idle = Duration::from_nanos(OFFLOAD_IDLE_NS);
+        let idle_timeout = Duration::from_nanos(OFFLOAD_IDLE_NS);
         let mut queue = self.queue();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -125,11 +132,11 @@ impl OffloadPool {
                 queue = self.queue();
                 continue;
             }
-            queue.idle += 1;
-            let waited = self.has_job.wait_timeout(queue, idle);
+            queue.idle_threads += 1;
+            let waited = self.job_added.wait_timeout(queue, idle_timeout);
             let timeout;
             (queue, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            queue.idle -= 1;
+            queue.idle_threads -= 1;
             if timeout.timed_out() && queue.jobs.is_empty() {
                 queue.threads -= 1;
                 return;

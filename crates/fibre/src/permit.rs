@@ -1,4 +1,5 @@
-//! The word on which a fibre parks, and which tells a waker whether it must schedule the fibre.
+//! The state word of a fibre. Parking and waking are transitions of this word, and a waker learns
+//! from it whether it must schedule the fibre.
 //!
 //! ```text
 //!             unpark                      park
@@ -8,15 +9,18 @@
 //! PARKED ────────────► RUNNING, and the waker puts the fibre in a lane
 //! ```
 //!
-//! A fibre that parks leaves its stack *first*; then its processor sets the word to `PARKED`. No
-//! other processor runs the fibre before that. A waker that comes earlier leaves a permit; the
-//! processor finds the permit and runs the fibre again. So two processors never run the same fibre,
-//! and no wake-up is lost.
+//! A fibre that parks first leaves its stack. Only then its processor sets the word to `PARKED`. No
+//! other processor can run the fibre before that, so two processors never run the same fibre. A
+//! waker that finds the word still at `RUNNING` sets it to `PERMITTED`: it leaves a permit. The
+//! processor then finds the permit and runs the fibre again, so no wake-up is lost.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
+/// The fibre runs or is ready to run, and has no permit.
 const RUNNING: u8 = 0;
+/// The fibre runs or is ready to run, and has a permit.
 const PERMITTED: u8 = 1;
+/// The fibre is parked.
 const PARKED: u8 = 2;
 
 /// The state of a fibre: running, running with a permit, or parked.
@@ -33,56 +37,57 @@ impl Permit {
         }
     }
 
-    /// Called by the fibre before it parks. Returns true if there was a permit, which is consumed:
-    /// the fibre then does not park.
+    /// Consumes the permit, if there is one. Called by the fibre before it parks; if this returns
+    /// true, the fibre does not park.
     pub(crate) fn take(&self) -> bool {
         if self.word.load(Ordering::Relaxed) == PERMITTED {
-            // Acquire: pairs with `give`, which makes the waker's writes visible.
+            // Acquire: pairs with the release in `give`, so that the fibre sees the waker's writes.
             self.word.swap(RUNNING, Ordering::Acquire);
             return true;
         }
         false
     }
 
-    /// Parks the fibre. Called by its processor once the fibre has left its stack. Returns false if
-    /// there was a permit, which is consumed: the fibre then must run again.
+    /// Parks the fibre. Called by its processor once the fibre has left its stack. If there is a
+    /// permit, consumes it instead and returns false; the processor then runs the fibre again.
     pub(crate) fn park(&self) -> bool {
-        // Release: pairs with `give` and `give_if_parked`: the next processor sees the fibre's
-        // stack as it was left.
-        // Acquire on failure: as in `take`.
+        // Release: pairs with `give` and `give_if_parked`, so that the next processor to run the
+        // fibre sees its stack as the fibre left it.
+        // Acquire on failure: pairs with `give`, so that the fibre sees the waker's writes.
         let parked =
             self.word
                 .compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Acquire);
         if parked.is_err() {
-            // Acquire: pairs with `give`, including a call that left another permit since the
+            // Acquire: pairs with `give`, including the `give` of another waker since the failed
             // exchange.
             self.word.swap(RUNNING, Ordering::Acquire);
         }
         parked.is_ok()
     }
 
-    /// As [`Permit::give`], but leaves no permit if the fibre is not parked. Returns true if the
-    /// fibre was parked: this caller, and no other, then has to enqueue it. Callable from any
-    /// thread.
+    /// Unparks the fibre. Returns true if the fibre was parked; this caller, and no other, must
+    /// then enqueue it. Unlike [`Permit::give`], leaves no permit if the fibre is not parked.
+    /// Callable from any thread.
     #[must_use]
     pub(crate) fn give_if_parked(&self) -> bool {
-        // Acquire: pairs with `park`. The lane's lock makes the waker's writes visible to the next
-        // processor.
+        // Acquire: pairs with `park`. No release is needed: the caller enqueues the fibre, and the
+        // lock of the lane makes the caller's writes visible to the processor that takes the fibre.
         self.word
             .compare_exchange(PARKED, RUNNING, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Unparks the fibre, or leaves a permit. Returns true if the fibre was parked: this caller,
-    /// and no other, then has to enqueue it. Callable from any thread.
+    /// Unparks the fibre, or leaves a permit if the fibre is not parked. Returns true if the fibre
+    /// was parked; this caller, and no other, must then enqueue it. Callable from any thread.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let is_parked = word == PARKED;
             let next = if is_parked { RUNNING } else { PERMITTED };
-            // Release: pairs with `take` and `park`, which make the waker's writes visible, and if
-            // an earlier waker left the permit, the writes of both. Acquire: pairs with `park`.
+            // Release: pairs with `take` and `park`, so that the fibre sees this waker's writes. If
+            // an earlier waker has left a permit, the fibre sees the writes of both wakers, because
+            // this is a read-modify-write. Acquire: pairs with `park`.
             let given =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed);

@@ -4,8 +4,12 @@
 //! ```text
 //! next: take → poll, steal, poll, steal … → announce → search → sleep ─┐
 //!  ▲                                                                    │
-//!  └────────────── run until it leaves its stack ◄──────────────────────┘
+//!  └────────── run the fibre until it leaves its stack ◄────────────────┘
 //! ```
+//!
+//! *take*: from the processor's own queues. *announce*: as idle, so that wakers know of the
+//! processor (`idle.rs`). *search*: through the queues of all processors. A step that finds a fibre
+//! skips the steps that follow it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -21,15 +25,16 @@ use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
-/// The part of a processor that only its own thread uses.
+/// The state of a processor that only its own thread uses. The state that other threads use as well
+/// is the [`ProcessorSlot`].
 pub(crate) struct Local {
     pub(crate) number: usize,
     pub(crate) anchor: Arc<Anchor>,
-    /// Stacks of fibres that ended on this processor.
+    /// Free stacks, from fibres that ended on this processor.
     pub(crate) stacks: ProcessorStacks,
-    /// Number of times the processor has run a fibre.
+    /// The number of times that this processor has run a fibre.
     runs: Cell<u64>,
-    /// See [`TakeState::clock`].
+    /// The last reading of the clock, in ticks; see [`TakeState::clock`].
     pub(crate) clock: Cell<u64>,
 }
 
@@ -39,25 +44,29 @@ impl Local {
     }
 }
 
-/// The source of wake-ups that a processor polls between fibres, and for which it sleeps.
+/// The source of the events that end the waits of fibres: completions, readiness and timers. The
+/// processor polls the driver between fibres, and sleeps in it if no fibre is ready.
 pub(crate) trait Driver {
-    /// Submits the requests of fibres, and makes ready the fibres whose wait is over.
+    /// Submits the fibres' requests to the kernel, and makes ready the fibres whose wait is over.
     fn poll(&mut self);
 
-    /// As `poll`, but without a system call. Returns the number of fibres made ready.
+    /// Makes no system call: submits nothing, and makes ready only the fibres whose wait is known
+    /// to be over without one. Returns their number.
     fn poll_completed(&mut self) -> usize;
 
-    /// Submits requests, then sleeps until a wait on this processor is over, or it is woken.
+    /// Submits requests, then sleeps until the wait of a fibre is over, or until another thread
+    /// wakes the processor.
     fn sleep(&mut self);
 
-    /// Called after `sleep`: makes ready the fibres whose wait is over.
+    /// Makes ready the fibres whose wait was over when `sleep` returned.
     fn after_sleep(&mut self);
 
-    /// Whether the processor must end.
+    /// Whether the loop of the processor must end, because the runtime stops.
     fn must_stop(&self) -> bool;
 }
 
-/// The next fibre for a processor to run. `None` if the processor must end.
+/// Returns the next fibre for a processor to run, and sleeps while there is none. Returns `None` if
+/// the processor must end.
 pub(crate) fn next<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -76,27 +85,32 @@ pub(crate) fn next<S: RunQueues>(
         idle.announce(state.processor);
         if let Some(ready) = scheduler.search(state) {
             if !idle.withdraw(state.processor) {
-                // A waker removed this processor from the list to run another fibre. Another
-                // processor has to run that one.
+                // A waker enqueued a fibre, and removed this processor from the list so that it
+                // runs that fibre. But this processor has found another fibre to run, so it wakes
+                // another idle processor for the waker's fibre.
                 idle.wake_one();
             }
             return Some(ready);
         }
         if idle.begin_sleep(state.processor) {
             driver.sleep();
-            // `after_sleep` makes fibres ready. `end_sleep` is called before it, so that the
-            // wake-up of this processor for these fibres makes no system call, and after it, to
-            // clear that wake-up.
+            // This processor is awake from here on. `after_sleep` enqueues fibres, and wakes an
+            // idle processor for each. It may choose this one, which is still announced as idle. So
+            // first set the state word to awake: to wake a processor whose word says that it is
+            // asleep costs a system call.
             idle.end_sleep(state.processor);
             driver.after_sleep();
+            // Clear the notification that such a wake-up left in the state word. The enqueued
+            // fibres are not missed, because the next round of this loop takes from the queues.
             idle.end_sleep(state.processor);
         }
-        // A waker has removed the announcement already. After any other wake-up it is still there.
+        // If a waker ended the sleep, it has removed the announcement before, and this call does
+        // nothing. If an event or a timer ended the sleep, the announcement is still in the list.
         idle.withdraw(state.processor);
     }
 }
 
-/// Enqueues a fibre that yields, and returns the next, which may be the same.
+/// Enqueues `ready`, a fibre that yields. Returns the fibre to run next, which may be the same one.
 pub(crate) fn exchange<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -110,17 +124,21 @@ pub(crate) fn exchange<S: RunQueues>(
 
 /// Wakes an idle processor if fibres remain in the processor's own queues after one was taken.
 ///
-/// An idle processor has searched the lanes one after the other, while fibres that yield move
-/// between lanes. So it may have missed a remaining fibre, and the taken fibre may run for ever.
-/// The lock of the lane in which the remaining fibre was enqueued makes visible the announcements
-/// of all processors that searched the lane before.
+/// A processor that becomes idle searches the lanes one after the other. Meanwhile a fibre that
+/// yields can move from a lane that was not searched yet to a lane that was, so that the search
+/// misses this fibre. The processor to which that lane belongs may never take the fibre, because
+/// the fibre that it runs may run for ever.
+///
+/// `has_any` sees every processor whose search missed a remaining fibre. That processor announced
+/// itself, then locked and unlocked the lane; the fibre was enqueued later, under the same lock.
 fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
     if idle.has_any() && scheduler.has_more(processor) {
         idle.wake_one();
     }
 }
 
-/// Polls and steals in turn, for a bounded number of rounds.
+/// Alternately polls the driver and tries to steal, for a bounded number of rounds. A single
+/// processor has nothing to steal, and polls once.
 fn poll_and_steal<S: RunQueues>(
     scheduler: &S,
     state: &mut TakeState<'_>,
@@ -131,7 +149,7 @@ fn poll_and_steal<S: RunQueues>(
             .then(|| scheduler.take(state))
             .flatten();
     }
-    for round in 0..S::SPINS {
+    for round in 0..S::ROUNDS_BEFORE_IDLE {
         for _ in 0..STEAL_ATTEMPTS {
             if driver.poll_completed() > 0
                 && let Some(ready) = scheduler.take(state)
@@ -142,7 +160,7 @@ fn poll_and_steal<S: RunQueues>(
                 return Some(ready);
             }
         }
-        if S::SPINS > 1 {
+        if S::ROUNDS_BEFORE_IDLE > 1 {
             pause(round);
         }
     }
@@ -164,7 +182,8 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
         let mut state = TakeState::new(number, &local.clock);
         let mut driver = ProcessorDriver { local: &local };
         driver.begin();
-        // The fibre that the last yield was exchanged for.
+        // The fibre that `exchange` returned when the last fibre yielded: it runs next. `None` if
+        // the last fibre did not yield.
         let mut exchanged = None;
         while let Some(ready) =
             exchanged.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
@@ -181,7 +200,8 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
                 shared.slots[number].counters.set_runs(runs);
                 driver.poll();
                 if driver.must_stop() {
-                    // The remaining fibres are abandoned; `Runtime::stop` reports them.
+                    // The remaining fibres are abandoned, and `Runtime::stop` reports them. This
+                    // one is leaked, because the registry still has a pointer to its record.
                     std::mem::forget(exchanged);
                     break;
                 }
@@ -191,8 +211,9 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     });
 }
 
-/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, and whether the
-/// kernel has to be polled before it continues ([`LeaveReason::YieldedToAll`]).
+/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready. The second value
+/// is true if the fibre lets other fibres run whose wait is over but which only a poll makes ready
+/// ([`LeaveReason::YieldedToAll`]).
 fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
@@ -211,9 +232,10 @@ fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Opti
     }
 }
 
-/// Aborts the program if a processor unwinds: its fibres would be lost, and their joiners would
-/// wait for ever. A panic of a fibre is caught before it reaches the processor; a panic of a
-/// [`Watch`](crate::Watch) is not.
+/// A guard that aborts the program if the thread of a processor unwinds. Otherwise the fibres of
+/// the processor would be lost, and every `join` of them would wait for ever. A panic of a fibre is
+/// caught before it reaches the processor's thread, but a panic of a [`Watch`](crate::Watch) is
+/// not.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -224,24 +246,27 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// A processor's driver: its reactor and its timers. Reports events to the [`Watch`](crate::Watch).
+/// The driver of a real processor: polls its reactor and its timers, and reports events to the
+/// [`Watch`](crate::Watch).
 struct ProcessorDriver<'a> {
     local: &'a Local,
 }
 
 impl ProcessorDriver<'_> {
+    /// Called when the processor starts.
     fn begin(&self) {
-        // Recording a poll marks the processor as awake. From now on, other processors take its
-        // completions if it does not poll for long.
+        // The first recorded poll marks the processor as awake. From now on, if it does not poll
+        // for a long time, other processors take its completions.
         self.slot().record_poll();
         self.after_wake();
     }
 
-    /// Called when the processor starts or wakes: records its cache and the time.
+    /// Called when the processor starts, and when it wakes from sleep. Reads the clock, and records
+    /// the last-level cache of the CPU on which the processor now runs.
     fn after_wake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        // With the old time, fibres enqueued from now on would seem to have waited since before the
-        // sleep.
+        // A fibre is stamped with this reading of the clock when it is enqueued. If the reading
+        // were still that from before the sleep, the time slept would count as the fibre's wait.
         self.local.clock.set(ticks());
         shared.record_cache(number);
         if let Some(watch) = &shared.watch {
@@ -268,8 +293,9 @@ impl ProcessorDriver<'_> {
         }
     }
 
-    /// Expires timers. Reports the number of fibres made ready, by timers and by the reactor
-    /// (`woken`), to the `Watch`, and returns it.
+    /// Makes ready the fibres whose timers have expired. Returns their number plus `woken`, the
+    /// number of fibres that the reactor made ready. Reports this sum to the `Watch` unless it is
+    /// 0.
     fn report_ready(&self, woken: usize) -> usize {
         let ready = woken + self.slot().timers.expire();
         if ready > 0
@@ -322,7 +348,7 @@ impl Driver for ProcessorDriver<'_> {
     }
 
     fn must_stop(&self) -> bool {
-        // Acquire: pairs with `Runtime::stop`.
+        // Acquire: pairs with the store in `Runtime::stop`.
         self.local.shared().must_stop.load(Ordering::Acquire)
     }
 }

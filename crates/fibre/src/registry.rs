@@ -1,4 +1,4 @@
-//! The registry of all live fibres, which `Runtime::stop` cancels.
+//! The registry of all live fibres. `Runtime::stop` uses it to cancel them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,29 +6,35 @@ use std::sync::atomic::Ordering;
 use crate::fibre::{Fibre, Record};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The registry: a shard for each processor, with the fibres that it spawned.
+/// The registry: one shard for each processor. A fibre is in the shard of the processor that
+/// spawned it. Fibres spawned by other threads are spread over the shards in turn.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
 }
 
+/// The fibres of one processor, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
     list: Mutex<List>,
 }
 
+/// The entries of a shard. The entry of a fibre keeps its index until the fibre is removed.
 #[derive(Debug, Default)]
 struct List {
     entries: Vec<Entry>,
+    /// Indices of the free entries.
     free: Vec<u32>,
 }
 
-/// A live fibre; null if the entry is free. A fibre is removed before its own reference is dropped.
+/// A pointer to the record of a live fibre; null if the entry is free. A pointer that is not null
+/// is valid, because a fibre is removed from the registry before it drops its reference to its
+/// record.
 #[derive(Debug)]
 struct Entry(*const Record);
 
-// SAFETY: the record is `Sync`, and the pointer is valid while it is not null.
+// SAFETY: the record is `Sync`, and a pointer that is not null is valid.
 unsafe impl Send for Entry {}
 
 impl Registry {
@@ -38,6 +44,7 @@ impl Registry {
         }
     }
 
+    /// Locks a shard.
     fn shard(&self, number: usize) -> MutexGuard<'_, List> {
         lock(&self.shards[number].list)
     }
@@ -56,6 +63,8 @@ impl Registry {
                 shard.entries.len() as u32 - 1
             }
         };
+        // The record keeps the numbers of the entry and of the shard as one number: divided by the
+        // number of shards, its quotient is the entry, and its remainder the shard.
         let index = index * self.shards.len() as u32 + processor as u32;
         record.registry_index.store(index, Ordering::Relaxed);
     }
@@ -85,7 +94,7 @@ impl Registry {
     pub(crate) fn fibres(&self, number: usize) -> Vec<Fibre> {
         let shard = self.shard(number);
         let live = shard.entries.iter().filter(|entry| !entry.0.is_null());
-        // SAFETY: the fibre is registered, so its own reference still exists.
+        // SAFETY: the fibre is registered, so it still holds a reference to its record.
         live.map(|entry| unsafe { Fibre::from_record(entry.0) })
             .collect()
     }

@@ -21,10 +21,11 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long `stop` waits for the processors to end after it has abandoned their fibres. A fibre
-/// that never yields keeps its processor running.
+/// How long `stop` waits for the processors to end after it has abandoned their fibres. Not all of
+/// them may end, because a fibre that never yields keeps its processor running.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
-/// Interval at which `stop` looks for fibres that have been spawned meanwhile, to cancel them too.
+/// The interval at which `stop` looks for fibres that were spawned since it began, to cancel them
+/// too.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The state that all processors of a runtime share.
@@ -36,20 +37,23 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// `Runtime::stop` has begun: each fibre that ends notifies `has_ended`.
+    /// `Runtime::stop` has begun. From then on each fibre that ends notifies `end_condition`.
     is_stopping: AtomicBool,
     /// The processors must end.
     pub(crate) must_stop: AtomicBool,
-    /// The number of processors that have not ended.
-    running: std::sync::Mutex<usize>,
-    /// Notified when a processor ends and, while the runtime stops, when a fibre ends.
-    has_ended: Condvar,
+    /// The number of processors that were started and have not ended.
+    live_processors: std::sync::Mutex<usize>,
+    /// Notified when a processor ends and, while the runtime stops, when a fibre ends. Its mutex is
+    /// `live_processors`.
+    end_condition: Condvar,
 }
 
-/// A processor's own reference to the shared state. The fibres that it spawned share this
-/// reference, so that processors do not contend for one reference count.
+/// A processor's own reference to the shared state. The records of the fibres that the processor
+/// spawned refer to this anchor and not to the shared state directly. So each processor has a
+/// reference count of its own, and processors do not contend for one.
 pub(crate) struct Anchor {
     pub(crate) shared: Arc<Shared>,
+    /// The number of the processor.
     number: usize,
 }
 
@@ -67,10 +71,11 @@ pub trait Watch: Send + Sync + 'static {
         let _ = processor;
     }
 
-    /// Bytes have been received for a fibre, so the observer can prefetch what the fibre will use.
-    /// The fibre runs after the next call of [`polled`](Self::polled), unless another processor
-    /// takes it first. With [rings](crate::IoBackend::Rings) this is called for most receives, with
-    /// epoll for none. The ring is locked during the call, so the call must not wait.
+    /// Bytes have been received for a fibre. The observer can prefetch the memory that the fibre
+    /// will use. The fibre runs after the next call of [`polled`](Self::polled), unless another
+    /// processor takes it before. With [rings](crate::IoBackend::Rings) this is called for most
+    /// receives, with epoll for none. The ring is locked during the call, so the call must not
+    /// wait.
     fn received(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
@@ -112,8 +117,8 @@ pub enum StartError {
     Processor(io::Error),
 }
 
-/// Fibres were left when the timeout of [`Runtime::stop`] expired. They are abandoned with their
-/// stacks.
+/// The error of [`Runtime::stop`] if its timeout expired before all fibres had ended. The fibres
+/// that were left are abandoned with their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were abandoned")]
 pub struct FibresLeft {
@@ -124,11 +129,12 @@ pub struct FibresLeft {
 /// The sums of all processors' counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Number of times a fibre was run, from a resume to the next switch.
+    /// The number of runs of fibres. A run begins when a processor resumes a fibre, and ends when
+    /// the fibre waits, yields or ends.
     pub runs: u64,
-    /// Number of times a processor slept.
+    /// The number of times that a processor slept.
     pub sleeps: u64,
-    /// Number of live fibres.
+    /// The number of live fibres.
     pub fibres: usize,
 }
 
@@ -139,8 +145,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The defaults: one processor for each CPU that this process may use, the fair scheduler,
-    /// stacks of 256 KiB.
+    /// Creates the default configuration: one processor for each CPU that this process may use, the
+    /// fair scheduler, stacks of 256 KiB.
     pub fn new() -> Self {
         Self {
             processors: thread::available_parallelism().map_or(1, usize::from),
@@ -170,7 +176,7 @@ impl Builder {
         self
     }
 
-    /// Sets how fibres wait for sockets.
+    /// Sets the I/O backend: io_uring or epoll.
     pub fn io_backend(mut self, io_backend: IoChoice) -> Self {
         self.io_backend = io_backend;
         self
@@ -191,8 +197,8 @@ impl Builder {
     /// Starts the processors.
     ///
     /// # Errors
-    /// An invalid number of processors, a missing kernel feature, or no descriptor, thread or
-    /// memory left. No thread keeps running then.
+    /// The number of processors is invalid, the kernel lacks a feature, or no descriptor, thread or
+    /// memory is left. After an error, no thread of the runtime is left running.
     pub fn start(self) -> Result<Runtime, StartError> {
         let processors = self.processors;
         if processors == 0 || processors > PROCESSORS_MAX {
@@ -221,11 +227,11 @@ impl Builder {
         for number in 0..processors {
             let anchor = Arc::clone(&runtime.anchors[number]);
             let builder = thread::Builder::new().name(format!("{}-{number}", self.name));
-            *shared.running() += 1;
+            *shared.live_processors() += 1;
             let thread = builder.spawn(move || begin(anchor, number));
-            // Dropping the runtime stops the processors that were started.
+            // An error drops `runtime`, which stops the processors that were already started.
             runtime.threads.push(thread.map_err(|error| {
-                *shared.running() -= 1;
+                *shared.live_processors() -= 1;
                 StartError::Processor(error)
             })?);
         }
@@ -241,8 +247,8 @@ fn begin(anchor: Arc<Anchor>, number: usize) {
         AnyRunQueues::Steal(steal) => run(steal, anchor, number),
         AnyRunQueues::Global(global) => run(&**global, anchor, number),
     }
-    *shared.running() -= 1;
-    shared.has_ended.notify_all();
+    *shared.live_processors() -= 1;
+    shared.end_condition.notify_all();
 }
 
 impl Runtime {
@@ -258,7 +264,7 @@ impl Runtime {
         anchor.spawn(run)
     }
 
-    /// As [`Runtime::try_spawn`].
+    /// As [`Runtime::try_spawn`], but panics instead of returning an error.
     ///
     /// # Panics
     /// There is no memory for the stack.
@@ -273,7 +279,7 @@ impl Runtime {
     /// Runs a fibre and waits for its result.
     ///
     /// # Panics
-    /// The fibre panics: the panic resumes here. Or there is no memory for its stack.
+    /// The fibre panics, and its panic resumes in the caller. Or there is no memory for its stack.
     pub fn run<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(run).join() {
             Ok(result) => result,
@@ -302,21 +308,23 @@ impl Runtime {
         self.shared().io_backend
     }
 
-    /// Cancels every fibre ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have
-    /// finished or `timeout` has passed, and stops the processors. Must not be called by a fibre of
-    /// this runtime, which would wait for itself.
+    /// Cancels every fibre ([`Fibre::cancel`](crate::Fibre::cancel)), waits until all fibres have
+    /// ended or `timeout` has passed, and stops the processors. Must not be called by a fibre of
+    /// this runtime, which would wait for its own end.
     ///
     /// # Errors
-    /// Some fibres did not end. A join of such a fibre waits for ever. A processor that is running
-    /// one continues to run it.
+    /// Some fibres did not end. They are abandoned, and a `join` of such a fibre waits for ever. A
+    /// processor that is running such a fibre continues to run it.
     pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
         self.shut_down(timeout)
     }
 
+    /// As [`Runtime::stop`].
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.is_stopping.store(true, Ordering::Relaxed);
-        // `None` if the deadline exceeds the clock's range. The wait then has no deadline.
+        // `None` if the timeout is so long that the clock cannot represent the deadline. The fibres
+        // are then waited for without a deadline.
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || {
             deadline.map_or(STOP_POLL, |deadline| {
@@ -324,13 +332,14 @@ impl Runtime {
             })
         };
         let count = loop {
-            // Fibres may have been spawned while the others were cancelled.
+            // This is repeated in each round, because fibres may be spawned after a round has
+            // cancelled all others.
             for shard in 0..self.anchors.len() {
                 let fibres = shared.registry.fibres(shard);
                 let uncancelled = fibres.iter().filter(|fibre| !fibre.is_cancelled());
                 uncancelled.for_each(Fibre::cancel);
             }
-            let running = shared.running();
+            let guard = shared.live_processors();
             let count = shared.registry.len();
             let remaining = remaining();
             if count == 0 || remaining.is_zero() {
@@ -339,29 +348,31 @@ impl Runtime {
                 break count;
             }
             let waited = shared
-                .has_ended
-                .wait_timeout(running, remaining.min(STOP_POLL));
+                .end_condition
+                .wait_timeout(guard, remaining.min(STOP_POLL));
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         };
         for number in 0..self.anchors.len() {
             shared.idle.wake(number);
         }
-        let mut have_ended = count == 0;
-        if !have_ended {
+        // If no fibre is left, every processor is about to end, and each thread can be joined.
+        let mut can_join_all = count == 0;
+        if !can_join_all {
             shared.stacks.abandon();
-            let is_left = |running: &mut usize| *running > 0;
-            let running = shared.running();
+            let any_is_live = |live_processors: &mut usize| *live_processors > 0;
+            let guard = shared.live_processors();
             let waited = shared
-                .has_ended
-                .wait_timeout_while(running, GRACE_PERIOD, is_left);
-            have_ended = *waited.unwrap_or_else(PoisonError::into_inner).0 == 0;
+                .end_condition
+                .wait_timeout_while(guard, GRACE_PERIOD, any_is_live);
+            can_join_all = *waited.unwrap_or_else(PoisonError::into_inner).0 == 0;
         }
         for thread in self.threads.drain(..) {
-            if have_ended || thread.is_finished() {
-                // The loop of a processor does not panic: panics of fibres are caught.
+            if can_join_all || thread.is_finished() {
+                // The loop of a processor does not panic, because panics of fibres are caught.
                 let _ = thread.join();
             }
-            // Otherwise the thread runs an abandoned fibre, which keeps the shared state alive.
+            // Otherwise the thread is detached. It runs an abandoned fibre, and keeps the shared
+            // state alive.
         }
         match count {
             0 => Ok(()),
@@ -373,7 +384,8 @@ impl Runtime {
         &self.anchors[0].shared
     }
 
-    /// The anchor of the calling processor. On other threads, the anchor of any processor, in turn.
+    /// The anchor of the calling processor. Other threads get the anchors of all processors in
+    /// turn.
     fn anchor(&self) -> Arc<Anchor> {
         let own_anchor = |local: Option<&Local>| {
             let local = local?;
@@ -411,7 +423,8 @@ impl fmt::Debug for Anchor {
 }
 
 impl Anchor {
-    /// An anchor whose state has no threads and no kernel objects, for models.
+    /// Creates an anchor for the model checker. Its shared state has no threads and no kernel
+    /// objects.
     #[cfg(all(test, shuttle))]
     pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
         let idle = IdleProcessors::new(processors).unwrap();
@@ -423,7 +436,8 @@ impl Anchor {
         })
     }
 
-    /// Spawns a fibre that refers to this anchor and is registered in the shard of its processor.
+    /// Spawns a fibre. Its record refers to this anchor, and is registered in the shard of the
+    /// anchor's processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -447,7 +461,7 @@ impl Anchor {
 }
 
 impl Shared {
-    /// State with stacks of the default size, and without a `Watch`.
+    /// Creates the shared state, with stacks of the default size and without a `Watch`.
     fn new(
         scheduler: Scheduler,
         processors: usize,
@@ -465,16 +479,19 @@ impl Shared {
             watch: None,
             is_stopping: AtomicBool::new(false),
             must_stop: AtomicBool::new(false),
-            running: std::sync::Mutex::new(0),
-            has_ended: Condvar::new(),
+            live_processors: std::sync::Mutex::new(0),
+            end_condition: Condvar::new(),
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, usize> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the number of live processors.
+    fn live_processors(&self) -> MutexGuard<'_, usize> {
+        self.live_processors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Schedules a fibre that is new, or was woken.
+    /// Enqueues a fibre that is new or was woken, and wakes an idle processor for it.
     pub(crate) fn schedule(&self, ready: Ready) {
         let origin = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
@@ -494,12 +511,12 @@ impl Shared {
         self.registry.remove(record);
         drop(ready);
         if self.is_stopping.load(Ordering::Relaxed) {
-            let _running = self.running();
-            self.has_ended.notify_all();
+            let _guard = self.live_processors();
+            self.end_condition.notify_all();
         }
     }
 
-    /// Records the last-level cache of a processor.
+    /// Records the last-level cache of the CPU on which a processor, the caller, now runs.
     pub(crate) fn record_cache(&self, processor: usize) {
         if let AnyRunQueues::Fair(fair) = &self.scheduler
             && self.slots.len() > 1
@@ -508,8 +525,9 @@ impl Shared {
         }
     }
 
-    /// Records a poll of `processor`. Then picks another processor, and if that one has not polled
-    /// for long, takes its completions and expires its timers.
+    /// Records that `processor`, the caller, has polled. Then picks another processor, in turn. If
+    /// that processor has not polled for a long time, takes its completions and expires its timers,
+    /// which makes ready the fibres that wait for them.
     pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

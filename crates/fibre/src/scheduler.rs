@@ -1,5 +1,6 @@
-//! The choice of the next fibre and its processor. Three schedulers implement [`RunQueues`]; one is
-//! chosen at start. The loop of a processor is compiled for each.
+//! The schedulers: they choose which ready fibre runs next, and on which processor. Three types
+//! implement [`RunQueues`], and a runtime uses one of them, chosen at its start. The loop of a
+//! processor is generic over the scheduler, so its calls need no dynamic dispatch.
 
 pub(crate) mod fair;
 pub(crate) mod global;
@@ -16,8 +17,8 @@ use steal::Steal;
 /// The kinds of scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Two FIFO lanes per processor. Processors help lanes whose first fibre has waited long, even
-    /// if they have work of their own. No fibre starves.
+    /// Two FIFO lanes (queues) per processor. If the first fibre of a lane has waited long, another
+    /// processor runs it, even if that processor has work of its own. No fibre starves.
     Fair,
     /// One lane per processor. A processor without work steals from the others in ring order; a
     /// busy processor never checks other lanes, so a fibre may starve.
@@ -41,22 +42,23 @@ impl Scheduler {
     }
 }
 
-/// What a processor keeps between two calls of [`RunQueues::take`].
+/// The state that a processor keeps between two calls of [`RunQueues::take`].
 #[derive(Debug)]
 pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
-    /// Number of takes until a lane of another processor is checked.
+    /// The number of takes until this processor next checks a lane of another processor. Only the
+    /// fair scheduler checks lanes.
     pub(crate) takes_until_check: u32,
-    /// Number of takes between two checks of other processors' lanes.
+    /// The number of takes between two checks.
     pub(crate) check_period: u32,
-    /// The last reading of the clock, in ticks. Fibres enqueued until the next reading get this
-    /// time.
+    /// The last reading of the clock, in ticks. The processor stamps the fibres that it enqueues
+    /// with this time.
     pub(crate) clock: &'a Cell<u64>,
 }
 
-/// What made a fibre ready: a processor, given with its [`TakeState::clock`], or `None` for a
-/// thread that is not a processor of this runtime.
+/// The thread that made a fibre ready. A processor of this runtime is given by its number and its
+/// [`TakeState::clock`]; `None` stands for any other thread.
 pub(crate) type Origin = Option<(usize, u64)>;
 
 impl<'a> TakeState<'a> {
@@ -81,21 +83,22 @@ impl<'a> TakeState<'a> {
 
 /// The run queues of a scheduler.
 pub(crate) trait RunQueues: Send + Sync + 'static {
-    /// Rounds of polling and stealing before a processor without work sleeps.
-    const SPINS: u32;
+    /// The number of rounds in which a processor without work polls and steals before it announces
+    /// itself as idle.
+    const ROUNDS_BEFORE_IDLE: u32;
 
     /// Whether the runtime has only one processor.
     fn has_one_processor(&self) -> bool;
 
-    /// Enqueues a fibre that has become ready, and wakes an idle processor, if there is one.
+    /// Enqueues a fibre that has become ready, and wakes an idle processor if there is one that can
+    /// run the fibre.
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors);
 
-    /// Enqueues a fibre that yields, and returns the next, which may be the same. No processor is
-    /// woken here, because the number of ready fibres does not change. The caller wakes one if
-    /// [`RunQueues::has_more`] says that more fibres are queued.
+    /// Enqueues `ready`, a fibre that yields. Returns the fibre to run next, which may be the same
+    /// one. Wakes no processor: the caller does so if [`RunQueues::has_more`] returns true.
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
-    /// Whether fibres are in a processor's own queues. Takes no lock, so the answer may be
+    /// Whether a processor's own queues contain fibres. Takes no lock, so the answer may be
     /// outdated.
     fn has_more(&self, processor: usize) -> bool;
 
@@ -103,15 +106,17 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     /// which a fibre has waited too long.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Tries to take a fibre of another processor, without waiting for a lock.
+    /// Tries to take a fibre from a queue of another processor, without waiting for a lock.
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Takes a fibre from any queue. `None` means that every fibre that was in a queue when the
-    /// call began has left it.
+    /// Takes a fibre from any queue, and locks each queue that it looks into. `None` means that
+    /// every fibre that was in a queue when the call began has left that queue since: another
+    /// processor took the fibre, or the fibre has moved to another queue.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 
-/// The run queues of any scheduler, for callers that are not compiled for each of them.
+/// The run queues of whichever scheduler the runtime uses, for callers that are not generic over
+/// the scheduler.
 #[derive(Debug)]
 pub(crate) enum AnyRunQueues {
     Fair(Fair),

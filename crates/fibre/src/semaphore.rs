@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-/// A counting semaphore for fibres and threads. Waiters are served first come, first served: a
-/// released permit goes to the first waiter, never to a later caller.
+/// A counting semaphore for fibres and threads. Waiters are served first come, first served: if
+/// there are waiters, a released permit is given to the first of them, and no other caller can take
+/// it.
 #[derive(Debug)]
 pub struct Semaphore {
     state: Mutex<State>,
@@ -14,6 +15,7 @@ pub struct Semaphore {
 
 #[derive(Debug)]
 struct State {
+    /// The number of free permits; 0 while there are waiters.
     permits: usize,
     waiting: WaitList,
 }
@@ -55,8 +57,8 @@ impl Semaphore {
         waiter.wait_for_grant_within(timeout, remove)
     }
 
-    /// Takes a permit if one is available, and returns `None`. Otherwise appends the caller to the
-    /// list.
+    /// Takes a permit if there is one, and returns `None`. Otherwise appends the caller to the list
+    /// of waiters, and returns it as a waiter.
     fn take_or_queue(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
@@ -66,7 +68,8 @@ impl Semaphore {
         Some(state.waiting.push_current())
     }
 
-    /// Releases a permit. Without a matching acquire, this adds a permit to the semaphore.
+    /// Releases a permit. The caller need not have acquired one, so this can also add a permit to
+    /// the semaphore.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         match state.waiting.pop() {

@@ -18,7 +18,7 @@ pub(crate) struct ProcessorSlot {
     pub(crate) reactor: Reactor,
     pub(crate) timers: Timers,
     pub(crate) counters: Counters,
-    /// When the processor last polled its completions, in ticks; or [`SLEEPING`].
+    /// The time at which the processor last polled its reactor, in ticks; or [`SLEEPING`].
     polled_at: AtomicU64,
     /// The moving average of the intervals between polls, in ticks.
     average_interval: AtomicU64,
@@ -27,8 +27,11 @@ pub(crate) struct ProcessorSlot {
 /// A processor's counters. Only its own thread changes them, except `next_number`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// The number of times that the processor ran a fibre.
     runs: AtomicU64,
+    /// The number of times that the processor slept.
     sleeps: AtomicU64,
+    /// A sequence number, by which callers choose processors in turn.
     next_number: AtomicU32,
 }
 
@@ -52,14 +55,15 @@ impl ProcessorSlot {
         if last_poll == SLEEPING {
             return average;
         }
-        // The weights are those of the waits in a lane.
+        // Weights of 12/16 for the new interval and 4/16 for the average, as for the waits in a
+        // lane (`lane.rs`).
         let average = 12 * (now.saturating_sub(last_poll) / 16) + 4 * (average / 16);
         self.average_interval.store(average, Ordering::Relaxed);
         average
     }
 
-    /// Whether the last poll is more than [`HELP_FACTOR`] times `interval` ago. False while the
-    /// processor sleeps.
+    /// Whether the last poll is more than [`HELP_FACTOR`] times `interval` (in ticks) ago. False
+    /// while the processor sleeps.
     pub(crate) fn is_overdue(&self, interval: u64) -> bool {
         let polled_at = self.polled_at.load(Ordering::Relaxed);
         polled_at != SLEEPING
@@ -73,6 +77,7 @@ impl ProcessorSlot {
 }
 
 impl Counters {
+    /// Publishes the number of runs, which the processor counts itself.
     pub(crate) fn set_runs(&self, runs: u64) {
         self.runs.store(runs, Ordering::Relaxed);
     }
@@ -90,7 +95,7 @@ impl Counters {
         self.sleeps.load(Ordering::Relaxed)
     }
 
-    /// Returns the next number of a sequence.
+    /// Returns the next sequence number. Callable from any thread.
     pub(crate) fn take_number(&self) -> u32 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }

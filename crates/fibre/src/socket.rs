@@ -18,46 +18,54 @@ use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
-/// Results of completions whose operation was not performed: negative error numbers.
+/// Results of io_uring completions whose operation was not performed. The kernel reports an error
+/// as a negative number.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
-/// The value of `timeout_ns` for no timeout.
+/// The value of `timeout_ns` that means that waits have no timeout.
 const NO_TIMEOUT: u64 = u64::MAX;
 
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
 /// `std::net::TcpStream`, or another owner. The descriptor is set to non-blocking mode.
 ///
-/// One fibre may receive and one may send at a time. With epoll a second fibre in the same
-/// direction gets the error [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings two receiving
-/// fibres would each get a part of the bytes.
+/// At any time, at most one fibre may receive and at most one may send. With epoll, a second fibre
+/// that waits in the same direction gets the error [`ResourceBusy`](io::ErrorKind::ResourceBusy).
+/// With rings, two receiving fibres would each get a part of the bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
-    /// The epoll registration, which is dropped before the descriptor is closed. `None` with rings.
+    /// The registration with epoll. `None` with rings. This field precedes `inner`, so that the
+    /// registration is removed before the descriptor is closed.
     registered: Option<Registered>,
+    /// The timeout of each wait, in nanoseconds; or [`NO_TIMEOUT`].
     timeout_ns: AtomicU64,
     inner: T,
 }
 
+/// The registration of a socket with the epoll of one processor.
 #[derive(Debug)]
 struct Registered {
+    /// The readiness of the socket, which the processor updates when epoll reports events.
     source: Arc<Source>,
-    /// Message boundaries are not preserved (a stream socket).
+    /// The socket transfers a stream of bytes, not separate messages.
     is_stream: bool,
     fd: RawFd,
-    slot: usize,
+    /// The number of the processor with whose epoll the socket is registered.
+    processor: usize,
+    /// The fibre that created the socket. Through it `drop` finds the processor's epoll.
     fibre: Fibre,
 }
 
-/// The direction of a wait.
+/// The direction in which a fibre uses a socket.
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
+    /// As `Reading`, of a listening socket.
     Accepting,
     Writing,
 }
 
 impl Direction {
-    /// The poll events of a direction.
+    /// The events of `poll(2)` that mean readiness in this direction.
     fn flags(self) -> i16 {
         match self {
             Self::Reading | Self::Accepting => libc::POLLIN,
@@ -78,14 +86,14 @@ impl<T: AsFd> Socket<T> {
         rustix::io::ioctl_fionbio(&inner, true)?;
         let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
         let fibre = current();
-        let slot = local(|local| local.map_or(0, |local| local.number));
-        let registered = match &fibre.record.anchor.shared.slots[slot].reactor {
+        let processor = local(|local| local.map_or(0, |local| local.number));
+        let registered = match &fibre.record.anchor.shared.slots[processor].reactor {
             Reactor::Rings(_) => None,
             Reactor::Readiness(poller) => Some(Registered {
                 source: poller.register(inner.as_fd())?,
                 is_stream,
                 fd: inner.as_fd().as_raw_fd(),
-                slot,
+                processor,
                 fibre,
             }),
         };
@@ -101,8 +109,8 @@ impl<T: AsFd> Socket<T> {
         &self.inner
     }
 
-    /// The I/O backend of the socket. With epoll, a fibre whose calls always succeed at once never
-    /// waits, and has to [yield](crate::yield_now) to let others run.
+    /// The I/O backend of the socket. With epoll, a fibre whose calls never have to wait keeps its
+    /// processor, and has to [yield](crate::yield_now) to let other fibres run.
     pub fn kind(&self) -> IoBackend {
         match self.registered {
             Some(_) => IoBackend::Readiness,
@@ -110,14 +118,16 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sets a timeout for each wait; `None` for no timeout. A longer wait fails with
-    /// [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets a timeout that applies to each wait; `None` means no timeout. A wait that reaches the
+    /// timeout fails with [`TimedOut`](io::ErrorKind::TimedOut).
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NO_TIMEOUT));
         self.timeout_ns
             .store(ns.unwrap_or(NO_TIMEOUT), Ordering::Relaxed);
     }
 
+    /// The time at which a wait that begins now times out, in nanoseconds of the monotonic clock.
+    /// `None` without a timeout.
     fn due_ns(&self) -> Option<u64> {
         let ns = self.timeout_ns.load(Ordering::Relaxed);
         (ns != NO_TIMEOUT).then(|| deadline_ns(Duration::from_nanos(ns)))
@@ -127,7 +137,8 @@ impl<T: AsFd> Socket<T> {
         Fd(self.inner.as_fd().as_raw_fd())
     }
 
-    /// Receives into `buffer`. 0 means that the peer has closed its side.
+    /// Receives into `buffer`. Returns the number of bytes; 0 means that the peer has closed its
+    /// side.
     ///
     /// # Errors
     /// The connection is lost, the timeout has passed, or the fibre was cancelled.
@@ -136,7 +147,8 @@ impl<T: AsFd> Socket<T> {
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Reading, self.due_ns(), || {
                 let (_, read) = net::recv(&self.inner, &mut *buffer, RecvFlags::empty())?;
-                // A short read of a stream means that nothing more is available.
+                // If a read of a stream returns less than requested, nothing more is available. A
+                // datagram may be shorter than the buffer while the next one is available.
                 Ok((read, read == len || !registered.is_stream))
             });
         }
@@ -151,10 +163,11 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sends as many of `bytes` as there is space for, at least one. Returns their number.
+    /// Sends the first of `bytes`, as many as the socket has space for, but at least one. Returns
+    /// their number.
     ///
     /// # Errors
-    /// As [`Socket::read`].
+    /// The same as for [`Socket::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Writing, self.due_ns(), || {
@@ -175,7 +188,7 @@ impl<T: AsFd> Socket<T> {
     /// Sends all of `bytes`.
     ///
     /// # Errors
-    /// As [`Socket::read`]. The number of sent bytes is then unknown.
+    /// The same as for [`Socket::read`]. The number of bytes sent before the error is unknown.
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(bytes)? {
@@ -186,11 +199,12 @@ impl<T: AsFd> Socket<T> {
         Ok(())
     }
 
-    /// Sends all of `bytes`, then receives into `buffer`; with rings this is a single wait. 0 means
-    /// that the peer has closed its side.
+    /// Sends all of `bytes`, then receives into `buffer`. Returns the number of received bytes; 0
+    /// means that the peer has closed its side. With rings the kernel gets both operations
+    /// together, and the fibre waits only once.
     ///
     /// # Errors
-    /// As [`Socket::read`].
+    /// The same as for [`Socket::read`].
     pub fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
         if self.registered.is_some() || bytes.is_empty() {
             self.write_all(bytes)?;
@@ -200,16 +214,18 @@ impl<T: AsFd> Socket<T> {
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
         let start = buffer.as_mut_ptr();
         let receive = opcode::Recv::new(self.fd(), start, clamp(buffer.len())).build();
-        // SAFETY: the bytes and the buffer are borrowed for the call, and the lengths are theirs.
+        // SAFETY: the bytes and the buffer are borrowed for the call, and the lengths are those of
+        // the two slices.
         let [sent, received] = unsafe { perform_into([send, receive], start, self.due_ns())? };
-        // Kernels before 5.19 return EAGAIN instead of waiting.
+        // Kernels before 5.19 return EAGAIN on non-blocking sockets instead of waiting.
         let sent = match sent {
             EAGAIN => 0,
             sent => check(sent)?,
         };
         self.write_all(&bytes[sent..])?;
         match received {
-            // The kernel did not start the second operation.
+            // The kernel cancelled the receive because the send failed or was short, or the receive
+            // found nothing. So nothing has been received yet.
             ECANCELED | EAGAIN => self.read(buffer),
             _ => check(received),
         }
@@ -218,22 +234,23 @@ impl<T: AsFd> Socket<T> {
     /// Waits until input is available, or the connection has ended.
     ///
     /// # Errors
-    /// As [`Socket::read`].
+    /// The same as for [`Socket::read`].
     pub fn wait_readable(&self) -> io::Result<()> {
         self.wait(Direction::Reading)
     }
 
-    /// Waits until there is space to send, or the connection has ended. To be called after a
+    /// Waits until there is space to send, or the connection has ended. Call this after a
     /// non-blocking call has found no space.
     ///
     /// # Errors
-    /// As [`Socket::read`].
+    /// The same as for [`Socket::read`].
     pub fn wait_writable(&self) -> io::Result<()> {
         self.wait(Direction::Writing)
     }
 
-    /// With rings: waits if the operation failed with EAGAIN, as it does on non-blocking sockets
-    /// before Linux 5.19. Returns true if the operation has to be repeated.
+    /// Waits for readiness if `result` is EAGAIN, and returns true: the caller then repeats the
+    /// operation. Before Linux 5.19, io_uring returns EAGAIN for a non-blocking socket that is not
+    /// ready. Used with rings only.
     fn wait_if_again(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let must_repeat = result == EAGAIN;
         if must_repeat {
@@ -242,12 +259,16 @@ impl<T: AsFd> Socket<T> {
         Ok(must_repeat)
     }
 
+    /// Waits until the socket is ready in a direction.
     fn wait(&self, direction: Direction) -> io::Result<()> {
         let flags = direction.flags();
         if let Some(registered) = &self.registered {
             let gate = registered.gate(direction);
+            // The gate is closed before the check, so that an event after the check opens it.
             gate.close();
             let mut is_ready_now = is_ready(&self.inner, flags)?;
+            // A gate that is open forever ignores events. So the socket may have become ready after
+            // the check and before the gate was closed here, and is checked again.
             if !is_ready_now && gate.close_if_forever() {
                 is_ready_now = is_ready(&self.inner, flags)?;
             }
@@ -263,10 +284,11 @@ impl<T: AsFd> Socket<T> {
         check(result).map(drop)
     }
 
-    /// Accepts a connection of a listening socket. The result is non-blocking.
+    /// Accepts a connection on a listening socket. Returns its descriptor, in non-blocking mode.
     ///
     /// # Errors
-    /// As [`Socket::read`], and those of accepting, for example when no descriptor is left.
+    /// The same as for [`Socket::read`], and the errors of `accept(2)`: for example, the process
+    /// has no descriptor left.
     pub fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Some(registered) = &self.registered {
@@ -285,7 +307,7 @@ impl<T: AsFd> Socket<T> {
             }
         };
         check(result)?;
-        // SAFETY: a new descriptor that the kernel created for us.
+        // SAFETY: the kernel created this descriptor for this call, so nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })
     }
 }
@@ -294,7 +316,7 @@ impl Socket<OwnedFd> {
     /// Connects to `address` by TCP.
     ///
     /// # Errors
-    /// The connection fails; or as [`Socket::read`].
+    /// The peer cannot be reached or refuses the connection; and the same as for [`Socket::read`].
     ///
     /// # Panics
     /// The caller is not a fibre.
@@ -311,7 +333,8 @@ impl Socket<OwnedFd> {
             Err(error) => return Err(error.into()),
         }
         let socket = Self::new(fd)?;
-        // Once there is space to send, the attempt to connect has succeeded or failed.
+        // The kernel reports the socket as writable once the attempt to connect has succeeded or
+        // failed. The error of the socket says which.
         socket.wait_writable()?;
         net::sockopt::socket_error(&socket.inner)??;
         Ok(socket)
@@ -319,6 +342,7 @@ impl Socket<OwnedFd> {
 }
 
 impl Registered {
+    /// The gate at which a fibre waits for readiness in a direction.
     fn gate(&self, direction: Direction) -> &Gate {
         match direction {
             Direction::Reading | Direction::Accepting => &self.source.reading,
@@ -326,8 +350,13 @@ impl Registered {
         }
     }
 
-    /// Repeats a non-blocking call until it succeeds, waiting while the socket is not ready. A read
-    /// waits before its first call if the previous one emptied the socket.
+    /// Makes a non-blocking call. Whenever the socket is not ready for the call, waits at the gate
+    /// until epoll reports it as ready, then calls again. `call` returns a result, and whether the
+    /// socket may still be ready afterwards.
+    ///
+    /// A read also waits at the gate before its first call. If the previous read left the gate
+    /// open, this takes no time. If it emptied the socket, a call before the next event would be
+    /// wasted.
     fn attempt<R>(
         &self,
         direction: Direction,
@@ -335,11 +364,12 @@ impl Registered {
         mut call: impl FnMut() -> rustix::io::Result<(R, bool)>,
     ) -> io::Result<R> {
         let gate = self.gate(direction);
-        let mut waits_first = matches!(direction, Direction::Reading);
+        let mut must_wait = matches!(direction, Direction::Reading);
         loop {
-            if waits_first {
+            if must_wait {
                 gate.wait(due_ns)?;
             }
+            // The gate is closed before the call, so that an event after the call opens it.
             gate.close();
             match call() {
                 Ok((result, has_more)) => {
@@ -348,9 +378,13 @@ impl Registered {
                     }
                     return Ok(result);
                 }
-                Err(rustix::io::Errno::AGAIN) => waits_first = !gate.close_if_forever(),
+                // The socket is not ready, so the next round waits first. But a gate that was open
+                // forever may have ignored an event since the call; then the next round calls
+                // without a wait.
+                Err(rustix::io::Errno::AGAIN) => must_wait = !gate.close_if_forever(),
                 Err(error) => {
-                    // epoll has reported the readiness already and will not report it again.
+                    // The call did not use up the readiness. epoll has reported it already and will
+                    // not do so again, so the gate is opened here.
                     gate.reopen();
                     if error != rustix::io::Errno::INTR {
                         return Err(error.into());
@@ -364,8 +398,9 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let slots = &self.fibre.record.anchor.shared.slots;
-        if let Reactor::Readiness(poller) = &slots[self.slot].reactor {
-            // SAFETY: the descriptor is still open, because `inner` is dropped after this.
+        if let Reactor::Readiness(poller) = &slots[self.processor].reactor {
+            // SAFETY: the descriptor is still open, because `Socket` drops `inner` after
+            // `registered`.
             let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
             poller.remove(fd, Arc::clone(&self.source));
         }
@@ -378,7 +413,7 @@ impl<T: AsFd> AsFd for Socket<T> {
     }
 }
 
-/// Whether a descriptor is ready.
+/// Whether a descriptor is ready now for one of the events in `flags`.
 fn is_ready(fd: impl AsFd, flags: i16) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let flags = PollFlags::from_bits_retain(flags.cast_unsigned());

@@ -1,21 +1,24 @@
-//! Stacks: mapped in slabs, reused, each with a guard page below it.
+//! The stacks of fibres. They are mapped in slabs of [`SLAB_STACKS`], are reused, and have a guard
+//! page below each.
 //!
 //! ```text
 //! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS stacks
 //! ```
 //!
-//! ░ are bytes above the base that no fibre uses. Their number varies from stack to stack (cache
+//! ░ marks the unused bytes above the base of a stack. Their number, the *colour*, differs between
+//! neighbouring stacks, so that not all stacks compete for the same sets of the CPU cache (cache
 //! colouring).
 //!
-//! A stack grows down from its base into pages that the kernel populates on first touch. A stack
-//! overflow hits the guard, and a signal kills the process. If the kernel has lightweight guards
-//! (Linux 6.13), a slab stays one memory mapping. Otherwise each guard is a mapping of its own, and
-//! `vm.max_map_count` allows about thirty thousand stacks ([`has_lightweight_guard_pages`]).
+//! A stack grows down from its base, into pages that the kernel populates on first touch. A stack
+//! overflow touches the guard page, and the kernel kills the process by a signal. If the kernel has
+//! lightweight guard pages (Linux 6.13), a slab stays one memory mapping. Otherwise each guard page
+//! is a mapping of its own, and `vm.max_map_count` allows about thirty thousand stacks
+//! ([`has_lightweight_guard_pages`]).
 //!
-//! A free stack is *warm* while it keeps its memory, and *cold* if it has none: new, or its memory
-//! was returned to the kernel. Freed stacks stay warm in a list of the processor that freed them,
-//! or in a shared list, both bounded. Further ones become cold. Slabs are unmapped when the runtime
-//! ends.
+//! A free stack is *warm* if its pages are populated, and *cold* if it has no memory, because it is
+//! new or its memory was returned to the kernel. A freed stack stays warm in a list of the
+//! processor that freed it, or in a list that all processors share. If both lists are full, the
+//! stack becomes cold. Slabs are unmapped when the runtime ends.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -32,9 +35,9 @@ use crate::limits::{PROCESSOR_STACKS, SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN}
 use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
-/// Number of cache colours: of different offsets in a page at which stacks begin.
+/// The number of cache colours, that is, of different offsets within a page at which stacks begin.
 const COLOURS: usize = 16;
-/// Distance between two neighbouring colours, in bytes.
+/// The distance between two consecutive colours, in bytes.
 const COLOUR_STEP: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
 const GUARD_INSTALL: libc::c_int = 102;
@@ -42,9 +45,9 @@ const GUARD_INSTALL: libc::c_int = 102;
 /// A stack. Its owner is a list of free stacks, or the fibre that runs on it.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// The highest address.
+    /// The highest address, from which the stack grows down.
     base: StackPointer,
-    /// Bytes from the limit, which is the lowest address, to the base.
+    /// The number of bytes from the limit, which is the lowest address, to the base.
     len: usize,
 }
 
@@ -61,7 +64,7 @@ unsafe impl corosensei::stack::Stack for Stack {
     }
 }
 
-/// A mapping of many stacks.
+/// A memory mapping that contains [`SLAB_STACKS`] stacks.
 #[derive(Debug)]
 struct Slab {
     start: *mut c_void,
@@ -75,24 +78,26 @@ unsafe impl Send for Slab {}
 #[derive(Debug)]
 pub(crate) struct Stacks {
     stack_len: usize,
-    /// The kernel has lightweight guards. If one cannot be installed, a mapping is used instead.
+    /// The kernel has lightweight guard pages. (If one cannot be installed, an inaccessible mapping
+    /// is used instead.)
     uses_lightweight_guards: bool,
     shared: Mutex<SharedStacks>,
-    /// Fibres were abandoned with their stacks, so that no slab may be unmapped.
+    /// Fibres were abandoned with their stacks, so no slab may be unmapped.
     has_abandoned_fibres: AtomicBool,
 }
 
-/// The slabs, and the free stacks that any processor may take.
+/// The slabs, and the shared list of free stacks, from which any thread may take.
 #[derive(Debug, Default)]
 struct SharedStacks {
     slabs: Vec<Slab>,
-    /// Free stacks that keep their memory; at most [`SHARED_STACKS`].
+    /// Free stacks whose pages are populated; at most [`SHARED_STACKS`].
     warm: Vec<Stack>,
-    /// Free stacks without memory.
+    /// Free stacks that have no memory.
     cold: Vec<Stack>,
 }
 
 impl SharedStacks {
+    /// Takes a free stack, if possible a warm one.
     fn take(&mut self) -> Option<Stack> {
         self.warm.pop().or_else(|| self.cold.pop())
     }
@@ -105,7 +110,7 @@ pub(crate) struct ProcessorStacks {
 }
 
 impl Stacks {
-    /// Creates stacks of this many bytes, rounded up to pages.
+    /// Creates an empty set of stacks of `stack_len` bytes each, rounded up to pages.
     pub(crate) fn new(stack_len: usize) -> Self {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
@@ -115,8 +120,8 @@ impl Stacks {
         }
     }
 
-    /// Returns a stack. `own` are the free stacks of the calling processor; `None` on other
-    /// threads.
+    /// Takes a free stack, or maps a new slab if there is none. `own` contains the free stacks of
+    /// the calling processor; it is `None` if the caller is not a processor.
     pub(crate) fn take(&self, own: Option<&ProcessorStacks>) -> io::Result<Stack> {
         match own.and_then(|own| own.free.borrow_mut().pop()) {
             Some(stack) => Ok(stack),
@@ -124,13 +129,14 @@ impl Stacks {
         }
     }
 
+    /// Takes a stack from the shared list, or maps a slab if the list is empty.
     #[cold]
     fn take_shared(&self) -> io::Result<Stack> {
         if let Some(stack) = lock(&self.shared).take() {
             return Ok(stack);
         }
-        // Mapping is a system call, so the lock is not held. Two concurrent callers map a slab
-        // each.
+        // The lock is not held during the system call that maps a slab. Two concurrent callers may
+        // therefore both map one.
         let slab = match Slab::map(self.stack_len, self.uses_lightweight_guards) {
             Ok(slab) => slab,
             // Another thread may have released a stack in the meantime.
@@ -142,7 +148,8 @@ impl Stacks {
         shared.take().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Releases a stack to the free stacks of the calling processor, or to the shared ones.
+    /// Makes a stack free: adds it to `own`, the free stacks of the calling processor, or to the
+    /// shared list if `own` is full or `None`.
     pub(crate) fn release(&self, stack: Stack, own: Option<&ProcessorStacks>) {
         if let Some(own) = own {
             let mut free = own.free.borrow_mut();
@@ -154,6 +161,7 @@ impl Stacks {
         self.release_shared(stack);
     }
 
+    /// Adds a stack to the shared list. It becomes cold if the list already has enough warm stacks.
     #[cold]
     fn release_shared(&self, stack: Stack) {
         let mut shared = lock(&self.shared);
@@ -162,7 +170,7 @@ impl Stacks {
             return;
         }
         drop(shared);
-        // Discarding is a system call, so the lock is not held.
+        // The lock is not held during the system call that discards the pages.
         stack.discard_pages();
         lock(&self.shared).cold.push(stack);
     }
@@ -185,25 +193,27 @@ impl Drop for Stacks {
         for slab in shared.slabs.drain(..) {
             // SAFETY: `Slab::map` mapped the slab, and all its stacks are free.
             let unmapped = unsafe { rustix::mm::munmap(slab.start, slab.len) };
-            debug_assert!(unmapped.is_ok(), "a slab that was not mapped");
+            debug_assert!(unmapped.is_ok(), "failed to unmap a slab");
         }
     }
 }
 
 impl Stack {
-    /// Returns the memory to the kernel. The pages read as zero when used again.
+    /// Returns the memory of a free stack to the kernel. When used again, its pages read as zero.
     fn discard_pages(&self) {
-        // The pages of limit and base belong to this stack alone, because the stride of the stacks
-        // has a page for the colour. So the limit is rounded down, and the kernel rounds the length
-        // up.
+        // The colour shifts the stack within its pages, so it covers its first and last page only
+        // in part. No other stack uses these two pages, because the stride of the stacks includes
+        // an extra page for the colour. So both are discarded completely: the limit is rounded down
+        // here, and the kernel rounds the length up.
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
-        // SAFETY: the pages are mapped and unused: the fibre on this stack has finished.
+        // SAFETY: the pages are mapped and unused, because the fibre on this stack has ended.
         let _ = unsafe { rustix::mm::madvise(limit, len, Advice::LinuxDontNeed) };
     }
 }
 
 impl Slab {
+    /// Maps a slab, and makes its guard pages inaccessible.
     fn map(stack_len: usize, uses_lightweight_guards: bool) -> io::Result<Self> {
         let len = SLAB_STACKS * stack_stride(stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -217,9 +227,9 @@ impl Slab {
             )?
         };
         let slab = Self { start, len };
-        // A huge page covers several stacks: the first touch of one of them would make all of their
-        // memory resident.
-        // SAFETY: the whole mapping is ours.
+        // Huge pages are turned off. A huge page would cover several stacks, and the first touch of
+        // one stack would make the memory of all of them resident.
+        // SAFETY: the mapping is new, and nothing else uses it.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
             let guard = start.wrapping_byte_add(number * stack_stride(stack_len));
@@ -232,11 +242,12 @@ impl Slab {
         Ok(slab)
     }
 
+    /// Creates the stacks of a slab that was just mapped.
     fn stacks(&self, stack_len: usize) -> impl Iterator<Item = Stack> {
         let start = self.start as usize;
-        // In reverse order, because stacks are taken from the end.
+        // In reverse order, because free stacks are taken from the end of the list.
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
-            // If all stacks began at the same offset of a page, they would compete for the same
+            // If all stacks began at the same offset within a page, they would compete for the same
             // sets of the first-level cache.
             let colour_offset = (number % COLOURS) * COLOUR_STEP;
             let page_end = start + number * stack_stride(stack_len);
@@ -249,7 +260,8 @@ impl Slab {
     }
 }
 
-/// Distance between the guards of two stacks: a guard page, the stack, and a page for the colour.
+/// The distance between two neighbouring stacks in a slab, in bytes: a guard page, the stack, and a
+/// page for the colour.
 fn stack_stride(stack_len: usize) -> usize {
     PAGE + stack_len + PAGE
 }
@@ -262,14 +274,14 @@ fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Resul
     if uses_lightweight_guards && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
-    // The kernel has no lightweight guards, or none for locked memory.
-    // SAFETY: as above.
+    // The kernel has no lightweight guard pages, or none for locked memory.
+    // SAFETY: the page is mapped and unused.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())
 }
 
-/// Whether this kernel has lightweight guard pages, which need no memory mapping of their own
-/// (`MADV_GUARD_INSTALL`, Linux 6.13). Otherwise each stack takes two of the mappings that
+/// Whether this kernel has lightweight guard pages (`MADV_GUARD_INSTALL`, Linux 6.13), which need
+/// no memory mapping of their own. Without them, each stack takes two of the mappings that
 /// `vm.max_map_count` allows a process.
 #[must_use]
 pub fn has_lightweight_guard_pages() -> bool {
@@ -315,17 +327,17 @@ mod tests {
         assert_eq!(own.free.borrow().len(), PROCESSOR_STACKS);
     }
 
-    /// Whether the byte at an address is readable. The kernel reads it: it returns an error where
-    /// an access by the program would end in a signal.
+    /// Whether the byte at an address is readable. This lets the kernel read the byte: a `write`
+    /// from an inaccessible address fails with an error, and sends no signal.
     fn is_readable(address: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
-        // SAFETY: the kernel reads, and returns an error for an inaccessible address.
+        // SAFETY: only the kernel reads the address, and it returns an error if it cannot.
         unsafe { libc::write(fd, address as *const c_void, 1) == 1 }
     }
 
     #[test]
-    fn every_stack_has_a_guard_of_either_kind_below_it() {
+    fn page_below_every_stack_is_inaccessible_with_either_kind_of_guard() {
         for uses_lightweight_guards in [has_lightweight_guard_pages(), false] {
             let mut stacks = Stacks::new(STACK_LEN_MIN);
             stacks.uses_lightweight_guards = uses_lightweight_guards;
@@ -349,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn free_stacks_beyond_the_bound_return_their_memory() {
+    fn memory_of_free_stacks_beyond_the_limit_returns_to_the_kernel() {
         let stacks = Stacks::new(STACK_LEN_MIN);
         let taken: Vec<_> = (0..SHARED_STACKS + 1)
             .map(|_| stacks.take(None).unwrap())
@@ -365,7 +377,7 @@ mod tests {
         let shared = stacks.shared.lock().unwrap();
         let read = |stack: &Stack| {
             let top = (stack.base.get() - 8) as *const u64;
-            // SAFETY: as above.
+            // SAFETY: the address is inside a stack that no fibre uses.
             unsafe { top.read() }
         };
         assert_eq!(shared.warm.len(), SHARED_STACKS);

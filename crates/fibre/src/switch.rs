@@ -1,9 +1,12 @@
 //! Context switches between a processor's thread and the stacks of fibres.
 //!
-//! A fibre leaves its stack only in [`leave`], whose argument is the reason. It never leaves while
-//! it unwinds: the standard library counts panics per thread, and the fibre may resume on another
-//! thread. Thread-locals are read only in functions that are not inlined: the compiler does not
-//! know about the switch, and could otherwise keep the address of a thread-local across it.
+//! A fibre leaves its stack in [`leave`], which gets the reason, or when its closure returns. It
+//! never leaves while it unwinds from a panic: the standard library counts panics per thread, and
+//! the fibre may resume on another thread.
+//!
+//! Thread-locals are read only in functions that are not inlined. The compiler does not know that
+//! the thread may change during a switch, so it could otherwise keep the address of a thread-local
+//! across the switch.
 
 use std::cell::Cell;
 use std::io;
@@ -22,13 +25,14 @@ use crate::stack::Stack;
 /// Why a fibre left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaveReason {
-    /// To let other ready fibres run.
+    /// The fibre lets other ready fibres run.
     Yielded,
-    /// To let other fibres run, including those whose wait is over but which are not ready yet.
+    /// The fibre lets other fibres run. These include fibres that are not ready yet, because their
+    /// wait is over but the kernel was not polled since.
     YieldedToAll,
-    /// To wait for a wake-up.
+    /// The fibre waits for a wake-up.
     Parked,
-    /// Because it has finished.
+    /// The closure of the fibre has returned.
     Ended,
 }
 
@@ -38,12 +42,13 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Creates an execution of `run`, which must not panic, on `stack`.
+    /// Creates a suspended execution of `run` on `stack`. `run` must not panic.
     pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Suspend, ()| {
             // SAFETY: the pointer is to a thread-local of the current thread.
             let record = unsafe { (*thread_context()).record.get() };
-            // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
+            // SAFETY: `processor::run_one` holds a reference to the record of the fibre that it
+            // runs.
             let record = unsafe { &*record };
             let yielder = ptr::from_ref(yielder).cast_mut();
             record.yielder.store(yielder, Ordering::Relaxed);
@@ -54,7 +59,7 @@ impl Body {
         }
     }
 
-    /// Takes back the stack of a finished fibre.
+    /// Returns the stack of a fibre that has ended.
     pub(crate) fn into_stack(mut self) -> Stack {
         // SAFETY: the coroutine is not used again, because `self` is forgotten.
         let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
@@ -69,19 +74,19 @@ impl Drop for Body {
             // SAFETY: the coroutine is not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // A fibre abandoned before its end keeps its stack: other threads and the kernel may have
-        // pointers into it.
+        // Otherwise the fibre was abandoned before its end. Its stack is leaked, because other
+        // threads and the kernel may have pointers into it.
     }
 }
 
 /// The handle with which a fibre suspends itself. It lies on the fibre's own stack.
 pub(crate) type Suspend = Yielder<(), LeaveReason>;
 
-/// What a thread is running: a fibre, and the processor whose thread it is.
+/// The fibre that a thread is running, and the processor to which the thread belongs.
 pub(crate) struct ThreadContext {
-    /// The current fibre.
+    /// The record of the current fibre; null while the thread runs no fibre.
     record: Cell<*const Record>,
-    /// The processor, if the thread is one.
+    /// The processor; null if the thread is not a processor.
     local: Cell<*const Local>,
 }
 
@@ -94,14 +99,15 @@ thread_local! {
     };
 }
 
-/// The state of the current thread. Must not be kept across a switch.
+/// Returns the context of the current thread. The pointer must not be kept across a switch, because
+/// the fibre may resume on another thread.
 #[inline(never)]
 fn thread_context() -> *const ThreadContext {
     // `black_box` prevents the compiler from merging two calls.
     THREAD_CONTEXT.with(|thread_context| std::hint::black_box(ptr::from_ref(thread_context)))
 }
 
-/// Marks the current thread as a processor while `run` runs.
+/// Calls `run`, and marks the current thread as the processor `local` during the call.
 pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
     // SAFETY: the pointer is to a thread-local of the current thread, which `run` never leaves.
     let thread_context = unsafe { &*thread_context() };
@@ -110,18 +116,19 @@ pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
     thread_context.local.set(ptr::null());
 }
 
-/// Calls `look` with the processor of the current thread, or `None` on other threads.
+/// Calls `read` with the processor of the current thread, or with `None` if the thread is not a
+/// processor.
 #[inline]
-pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
-    // SAFETY: the pointer is to a thread-local of the current thread, used only during the call:
-    // `look` does not switch.
+pub(crate) fn local<R>(read: impl FnOnce(Option<&Local>) -> R) -> R {
+    // SAFETY: the pointer is to a thread-local of the current thread. It is used only during this
+    // call, and `read` does not switch.
     let local = unsafe { (*thread_context()).local.get() };
     // SAFETY: the pointer is set only while the processor runs, and no reference made here outlives
     // that run.
-    look(unsafe { local.as_ref() })
+    read(unsafe { local.as_ref() })
 }
 
-/// Whether the current thread is a processor of the runtime with this state.
+/// Whether the current thread is a processor of the runtime whose shared state is `shared`.
 pub(crate) fn is_processor_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
@@ -130,9 +137,11 @@ pub(crate) fn is_processor_of(shared: &Shared) -> bool {
 /// processor.
 ///
 /// # Panics
-/// The processor itself is running: a wait would block all its fibres.
+/// The caller runs on the stack of a processor's thread, where a wait would block all fibres of the
+/// processor.
 pub(crate) fn is_fibre() -> bool {
-    // SAFETY: the pointer is to a thread-local of the current thread, and used only in this call.
+    // SAFETY: the pointer is to a thread-local of the current thread, and is used only in this
+    // call.
     let thread_context = unsafe { &*thread_context() };
     let is_fibre = !thread_context.record.get().is_null();
     assert!(
@@ -147,7 +156,7 @@ pub(crate) fn is_fibre() -> bool {
 pub fn try_current() -> Option<Fibre> {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
-    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
+    // SAFETY: `processor::run_one` holds a reference to the record of the fibre that it runs.
     (!record.is_null()).then(|| unsafe { Fibre::from_record(record) })
 }
 
@@ -160,12 +169,13 @@ pub fn current() -> Fibre {
     try_current().unwrap_or_else(|| no_fibre())
 }
 
+/// Panics because the caller is not a fibre.
 #[cold]
 pub(crate) fn no_fibre() -> ! {
-    panic!("not in a fibre: this can be done only in one (fibre::spawn, Runtime::run)")
+    panic!("the caller is not a fibre (fibres are started by fibre::spawn and Runtime::run)")
 }
 
-/// Runs a fibre until it leaves its stack.
+/// Runs a fibre until it leaves its stack, and returns why it did.
 ///
 /// # Safety
 /// The caller has the fibre's own reference, so no other thread runs it.
@@ -176,18 +186,18 @@ pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> 
         return LeaveReason::Ended;
     };
     thread_context.record.set(record);
-    let left = match body.coroutine.resume(()) {
-        CoroutineResult::Yield(left) => left,
+    let reason = match body.coroutine.resume(()) {
+        CoroutineResult::Yield(reason) => reason,
         CoroutineResult::Return(()) => LeaveReason::Ended,
     };
     thread_context.record.set(ptr::null());
-    left
+    reason
 }
 
-/// Leaves the stack of the current fibre. Returns when a processor resumes the fibre.
+/// Suspends the current fibre: leaves its stack. Returns when a processor resumes the fibre.
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
-    // The most recent stack content lies just below this variable.
+    // The part of the stack that the fibre uses first after it resumes lies next to this variable.
     let stack_pointer = (&raw const yielder).cast_mut().cast::<u8>();
     record.suspended_sp.store(stack_pointer, Ordering::Relaxed);
     // SAFETY: the yielder was set when the fibre started, and lies on its stack.
@@ -195,24 +205,24 @@ fn leave(record: &Record, reason: LeaveReason) {
     yielder.suspend(reason);
 }
 
-/// The number of the current processor, from 0. `None` on other threads. After each wait a fibre
-/// may be on another processor.
+/// The number of the current processor, from 0. `None` if the current thread is not a processor.
+/// After each wait a fibre may be on another processor.
 #[must_use]
 pub fn processor() -> Option<usize> {
     local(|local| local.map(|local| local.number))
 }
 
-/// Runs `run` on the stack of the processor's thread, which is large and cached. A fibre with a
-/// small stack can thus run deep calls between its waits. `run` must not wait; a wait panics. On a
-/// thread that is not running a fibre, `run` uses the thread's own stack.
+/// Calls `run` on the stack of the processor's thread, which is large, and probably in the cache. A
+/// fibre with a small stack can use this for deep calls between its waits. `run` must not wait; a
+/// wait panics. If the caller is not a fibre, `run` uses the caller's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
-    /// Restores the current fibre, however `run` ends.
+    /// A guard that sets the current fibre again when `run` returns or panics.
     struct RestoreRecord(*const Record);
 
     impl Drop for RestoreRecord {
         fn drop(&mut self) {
-            // SAFETY: the pointer is to a thread-local of the same thread as before, because `run`
-            // did not wait.
+            // SAFETY: the pointer is to a thread-local of the current thread, which is the same as
+            // before, because `run` did not wait.
             unsafe { (*thread_context()).record.set(self.0) };
         }
     }
@@ -224,30 +234,33 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
         return run();
     }
     let _restore = RestoreRecord(record);
-    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
+    // SAFETY: `processor::run_one` holds a reference to the record of the fibre that it runs.
     let yielder = unsafe { (*record).yielder.load(Ordering::Relaxed) };
     // SAFETY: the yielder was set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.on_parent_stack(run)
 }
 
-/// Lets other ready fibres run first. On a thread that runs no fibre, yields to other threads.
+/// Lets other ready fibres run before the current fibre continues. On a thread that runs no fibre,
+/// yields to other threads.
 ///
-/// Does nothing while a panic unwinds.
+/// Does nothing in a fibre that is unwinding from a panic.
 pub fn yield_now() {
     yield_as(LeaveReason::Yielded);
 }
 
-/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for events. Meant for
-/// fibres that run for long: after a plain yield, the processor polls only occasionally.
+/// As [`yield_now`], but if no other fibre is ready, the processor first polls the kernel for
+/// events. For fibres that run for a long time and yield now and then: after `yield_now`, the
+/// processor polls only once in [`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL) runs.
 pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
 
+/// Yields with one of the two reasons.
 fn yield_as(reason: LeaveReason) {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
-    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
+    // SAFETY: `processor::run_one` holds a reference to the record of the fibre that it runs.
     let Some(record) = (unsafe { record.as_ref() }) else {
         thread::yield_now();
         return;
@@ -257,8 +270,8 @@ fn yield_as(reason: LeaveReason) {
     }
 }
 
-/// Fails if the fibre is unwinding, and so must not wait. Call this before a pointer to the fibre
-/// or its stack is stored in a wait list or passed to the kernel.
+/// Fails if the fibre is unwinding from a panic, and so must not wait. Call this before a pointer
+/// to the fibre or into its stack is stored for another thread or passed to the kernel.
 pub(crate) fn may_wait() -> io::Result<()> {
     match thread::panicking() {
         false => Ok(()),
@@ -266,18 +279,20 @@ pub(crate) fn may_wait() -> io::Result<()> {
     }
 }
 
+/// The error of a wait in a fibre that is unwinding from a panic.
 pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 
-/// Waits until the current fibre is [unparked](Fibre::unpark). Returns at once if the fibre was
-/// unparked since its last wait. May return spuriously: callers check their condition again.
+/// Waits until the current fibre is [unparked](Fibre::unpark). Returns immediately if the fibre was
+/// unparked since its last wait. May return spuriously, so callers must check their condition
+/// again.
 ///
 /// # Panics
-/// The caller is not a fibre, or a panic unwinds: the fibre could resume on another thread in the
-/// middle of unwinding.
+/// The caller is not a fibre, or it is unwinding from a panic. (It could resume on another thread
+/// in the middle of unwinding.)
 pub fn park() {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
-    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
+    // SAFETY: `processor::run_one` holds a reference to the record of the fibre that it runs.
     let Some(record) = (unsafe { record.as_ref() }) else {
         no_fibre()
     };
@@ -285,17 +300,19 @@ pub fn park() {
     park_as(record);
 }
 
-/// As [`park`], for a fibre that is known not to unwind.
+/// As [`park`], for a caller that knows the record of the current fibre, and that it is not
+/// unwinding.
 pub(crate) fn park_as(record: &Record) {
     if !record.permit.take() {
         leave(record, LeaveReason::Parked);
     }
 }
 
-/// The record of the current fibre, which is about to wait. `None` if the caller is not a fibre.
+/// Returns the record of the current fibre, which is about to wait. `None` if the caller is not a
+/// fibre.
 ///
 /// # Panics
-/// The fibre unwinds, or the processor itself is running.
+/// The fibre is unwinding from a panic, or the caller runs on the stack of a processor's thread.
 pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
     if !is_fibre() {
         return None;

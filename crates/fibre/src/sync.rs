@@ -1,6 +1,7 @@
-//! Synchronisation primitives from the standard library, or with `--cfg shuttle` from a model
-//! checker that explores interleavings (`cargo xtask models`). All interleavings are sequentially
-//! consistent, so missing fences are not detected.
+//! Synchronisation primitives. They are those of the standard library or, with `--cfg shuttle`,
+//! those of the Shuttle model checker, which explores interleavings of threads (`cargo xtask
+//! models`). Shuttle explores only sequentially consistent interleavings, so it detects no missing
+//! fence and no ordering that is too weak.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
@@ -16,14 +17,15 @@ pub(crate) use shuttle::{
 
 use std::sync::PoisonError;
 
-/// Locks a mutex whose data stays consistent even if its holder panics.
+/// Locks a mutex, and ignores poisoning. To be used only for data that stays consistent even if the
+/// holder of the lock panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pauses between two attempts at a lock that is held for a few instructions. Every
-/// [`SPINS`](crate::limits::SPINS) rounds it yields to other threads, because the kernel may have
-/// preempted the holder.
+/// Pauses between two attempts to take a lock that is held for a few instructions only. In every
+/// [`SPINS`](crate::limits::SPINS)th round the thread yields to other kernel threads, because the
+/// kernel may have preempted the holder of the lock.
 pub(crate) fn pause(round: u32) {
     #[cfg(not(shuttle))]
     if round % crate::limits::SPINS < crate::limits::SPINS - 1 {
@@ -46,15 +48,15 @@ pub(crate) fn prefetch<T>(address: *const T) {
         let address = address.cast::<i8>();
         // SAFETY: the instruction is a hint that never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
-        // SAFETY: as above.
+        // SAFETY: the instruction is a hint that never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
 
-/// A point in time, in ticks of the CPU's counter where available, otherwise in nanoseconds.
-/// Meaningful only in comparison with other ticks.
+/// The present time in ticks. A tick is one of the CPU's time-stamp counter where there is one, and
+/// otherwise a nanosecond. Ticks are meaningful only in comparison with other ticks.
 #[cfg(not(shuttle))]
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -66,7 +68,7 @@ pub(crate) fn ticks() -> u64 {
     crate::time::monotonic_ns()
 }
 
-/// The point in time in models, where time does not advance.
+/// The present time under the model checker, where time does not advance.
 #[cfg(shuttle)]
 pub(crate) fn ticks() -> u64 {
     1

@@ -1,4 +1,4 @@
-//! Sleep, and timeouts of waits.
+//! Timers of fibres, for sleeping and for the timeouts of waits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,22 +12,23 @@ use crate::fibre::Fibre;
 use crate::switch::{current, is_fibre, local, park};
 use crate::sync::{Mutex, lock};
 
-/// A due time that is never reached.
+/// A point in time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// Nanoseconds of the system's monotonic clock.
+/// The present time in nanoseconds of the system's monotonic clock.
 pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// The time `after` from now, in nanoseconds of the monotonic clock.
-pub(crate) fn deadline_ns(after: Duration) -> u64 {
-    let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
-    monotonic_ns().saturating_add(after_ns)
+/// The point in time at which `timeout` will have passed, in nanoseconds of the monotonic clock.
+pub(crate) fn deadline_ns(timeout: Duration) -> u64 {
+    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(NEVER);
+    monotonic_ns().saturating_add(timeout_ns)
 }
 
-/// Sleeps for `duration`, or a little longer. In a fibre, other fibres run in the meantime.
+/// Sleeps for `duration`, or a little longer. A fibre blocks only itself; a thread blocks in the
+/// kernel.
 ///
 /// # Errors
 /// The fibre was cancelled.
@@ -52,16 +53,18 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
 /// The timers of a processor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// The time at which the first timer is due, readable without the lock.
+    /// The time at which the first timer is due, in nanoseconds of the monotonic clock; or
+    /// [`NEVER`]. Readable without the lock of `list`.
     next_ns: AtomicU64,
     list: Mutex<List>,
 }
 
 #[derive(Debug, Default)]
 struct List {
-    /// The fibres to wake, by the due time in nanoseconds and the number of the timer.
+    /// The fibre that each timer wakes. The key is the time at which the timer is due, in
+    /// nanoseconds, and the number of the timer.
     entries: BTreeMap<(u64, u64), Fibre>,
-    /// Number of timers started so far.
+    /// The number of timers started so far.
     count: u64,
 }
 
@@ -73,7 +76,7 @@ impl Timers {
         }
     }
 
-    /// Nanoseconds until the first timer is due; `None` without timers.
+    /// The time until the first timer is due, in nanoseconds; `None` if there is no timer.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         (next_ns != NEVER).then(|| next_ns.saturating_sub(monotonic_ns()))
@@ -89,6 +92,7 @@ impl Timers {
         if now_ns < next_ns {
             return 0;
         }
+        // Every timer that is due sorts before this key.
         let first_not_due = (now_ns + 1, 0);
         let mut list = lock(&self.list);
         let not_due = list.entries.split_off(&first_not_due);
@@ -99,6 +103,7 @@ impl Timers {
         due.len()
     }
 
+    /// Updates `next_ns` after a change of the list.
     fn update_next(&self, list: &List) {
         let next = list.entries.first_key_value();
         let next_ns = next.map_or(NEVER, |(&(due_ns, _), _)| due_ns);
@@ -109,13 +114,15 @@ impl Timers {
 /// A timer that unparks a fibre when it is due. Dropping this value cancels the timer.
 pub(crate) struct Timer {
     due_ns: u64,
+    /// The number of the timer among those of its processor.
     number: u64,
+    /// The processor in whose list the timer is.
     processor: usize,
     fibre: Fibre,
 }
 
 impl Timer {
-    /// Starts a timer for the current fibre, on the current processor.
+    /// Starts a timer for `fibre`, the caller, on the current processor.
     pub(crate) fn start(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
         let timers = &fibre.record.anchor.shared.slots[processor].timers;

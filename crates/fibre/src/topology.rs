@@ -1,4 +1,4 @@
-//! The last-level cache that a thread runs on.
+//! Which last-level cache a thread uses.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ pub(crate) fn last_level_cache() -> u32 {
     caches.get(cpu).copied().unwrap_or(0)
 }
 
-/// The cache number of each CPU: the first CPU of those that share the cache.
+/// The number of the last-level cache of each CPU. A cache has the number of the first CPU that
+/// uses it.
 fn caches() -> Vec<u32> {
     let mut caches = Vec::new();
     loop {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_is_numbered_by_its_first_cpu() {
+    fn first_number_of_a_cpu_list_is_parsed() {
         assert_eq!(first_number("0-3,8\n"), 0);
         assert_eq!(first_number("12,14\n"), 12);
         assert_eq!(first_number(""), 0);

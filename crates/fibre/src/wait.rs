@@ -1,4 +1,10 @@
-//! Waiting for a grant or a notification: a fibre parks, a thread sleeps.
+//! How a fibre or a thread waits for another one. A waiting fibre parks, and its processor runs
+//! others; a waiting thread sleeps in the kernel.
+//!
+//! [`Waiter`] is a handle that wakes a fibre or a thread, which then checks its condition again.
+//! [`WaitList`] is the FIFO queue of a semaphore, a condition variable or a channel. A waiter in
+//! this list continues only when its wait is *granted*: the granting thread removes the waiter from
+//! the list, sets the waiter's flag and wakes it. Any other wake-up leaves it waiting.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -14,17 +20,18 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
 use crate::time::{Timer, deadline_ns, monotonic_ns};
 
-/// A handle that wakes a waiting fibre or thread.
+/// A handle that wakes a fibre or a thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     Fibre(Fibre),
     Thread(Arc<ThreadWaiter>),
 }
 
-/// A waiting thread that is not a processor.
+/// A thread that can wait in a [`WaitList`]. It is not a processor.
 #[derive(Debug)]
 pub(crate) struct ThreadWaiter {
     thread: Thread,
+    /// The thread's wait in a [`WaitList`] has been granted.
     is_granted: AtomicBool,
 }
 
@@ -33,7 +40,7 @@ thread_local! {
 }
 
 impl Waiter {
-    /// The current fibre, or else the current thread.
+    /// Returns the current fibre, or the current thread if the caller is not a fibre.
     pub(crate) fn current() -> Self {
         match is_fibre() {
             true => Self::Fibre(current()),
@@ -58,6 +65,8 @@ impl Waiter {
     }
 }
 
+/// Returns the `ThreadWaiter` of the current thread.
+// Not inlined, because it reads a thread-local (`switch.rs`).
 #[inline(never)]
 fn thread_waiter() -> Arc<ThreadWaiter> {
     let new = || {
@@ -69,63 +78,72 @@ fn thread_waiter() -> Arc<ThreadWaiter> {
     THREAD_WAITER.with(|thread_waiter| Arc::clone(thread_waiter.get_or_init(new)))
 }
 
-/// A fibre or thread that is or was in a [`WaitList`]. A fibre's record is not counted as
-/// referenced here. It exists nevertheless, because the fibre does not continue, and so not end,
-/// before its wait is granted or it is removed from the list.
+/// A fibre or a thread in a [`WaitList`], or one that was removed from the list to be granted its
+/// wait.
+///
+/// A fibre is stored as a pointer to its record, without a counted reference. The pointer is valid
+/// because the fibre holds a reference itself until it ends. The fibre cannot end while its pointer
+/// is in use: its call returns only after the wait was granted, or after the fibre has removed
+/// itself from the list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
     Thread(Arc<ThreadWaiter>),
 }
 
-// SAFETY: a record is thread-safe, and exists while it is used here: see above.
+// SAFETY: a record is thread-safe, and exists while this value is used: see `ListWaiter`.
 unsafe impl Send for ListWaiter {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for ListWaiter {}
 
 impl ListWaiter {
-    /// The current fibre, or else the current thread.
+    /// Returns the current fibre, or the current thread if the caller is not a fibre.
     ///
     /// # Panics
-    /// The fibre unwinds, so it could not wait for the grant.
+    /// The fibre is unwinding from a panic, and so must not wait.
     fn current() -> Self {
         waiting_record().map_or_else(|| Self::Thread(thread_waiter()), Self::Fibre)
     }
 
+    /// Returns the flag that says that the wait has been granted. Only the waiter itself calls
+    /// this.
     fn granted_flag(&self) -> &AtomicBool {
         match self {
-            // SAFETY: the fibre does not continue before the grant, and the caller is the fibre
-            // itself.
+            // SAFETY: the calling fibre is the owner of the record, and keeps it alive by running.
             Self::Fibre(record) => unsafe { &record.as_ref().is_granted },
             Self::Thread(thread_waiter) => &thread_waiter.is_granted,
         }
     }
 
-    /// Waits until [`ListWaiter::grant`] is called. Called by the waiter itself, which must be in
-    /// no other list.
+    /// Blocks the caller, which is this waiter, until [`ListWaiter::grant`] is called. The waiter
+    /// must be in one list only.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
             self.wait_here();
         }
     }
 
-    /// As [`wait_for_grant`](Self::wait_for_grant), with a timeout. After the timeout, `remove` is
-    /// called, which removes the waiter from its list, or returns false if it is not there any
-    /// more: its wait has then been granted, or is about to be. Returns whether the wait was
-    /// granted.
+    /// Blocks the caller until its wait is granted, or until the timeout has passed. Returns true
+    /// if the wait was granted.
+    ///
+    /// After the timeout this calls `remove`, which must remove the waiter from its list, and
+    /// return false if the waiter is not in the list. In that case another thread has removed the
+    /// waiter in order to grant its wait. That grant cannot be refused, so this function waits for
+    /// it and returns true.
     pub(crate) fn wait_for_grant_within(
         &self,
         timeout: Duration,
         remove: impl FnOnce(&Self) -> bool,
     ) -> bool {
-        if !self.times_out(deadline_ns(timeout)) || !remove(self) {
-            self.wait_for_grant();
-            return true;
+        if self.times_out(deadline_ns(timeout)) && remove(self) {
+            return false;
         }
-        false
+        self.wait_for_grant();
+        true
     }
 
-    /// Waits for a grant until `deadline_ns`. Returns true if the deadline passed without a grant.
+    /// Blocks the caller until its wait is granted, or until `deadline_ns` on the monotonic clock.
+    /// Returns true if the deadline passed without a grant.
     fn times_out(&self, deadline_ns: u64) -> bool {
         let _timer = match self {
             Self::Fibre(_) => Some(Timer::start(&current(), deadline_ns)),
@@ -144,9 +162,10 @@ impl ListWaiter {
         false
     }
 
+    /// Blocks the caller, which is this waiter, until it is woken. May return spuriously.
     fn wait_here(&self) {
         match self {
-            // SAFETY: called by the waiter itself, which is running.
+            // SAFETY: the calling fibre is the owner of the record, and keeps it alive by running.
             Self::Fibre(record) => park_as(unsafe { record.as_ref() }),
             Self::Thread(_) => thread::park(),
         }
@@ -158,10 +177,11 @@ impl ListWaiter {
         self.granted_flag().load(Ordering::Acquire)
     }
 
-    /// Grants the wait. The waiter has been removed from the list.
+    /// Grants the wait of this waiter, which the caller has removed from its list, and wakes it.
     pub(crate) fn grant(self) {
         match self {
-            // SAFETY: the fibre was in a list until now, and does not continue before this grant.
+            // SAFETY: the caller has just removed the fibre from a list, so the fibre is waiting,
+            // and does not continue before this grant.
             Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
             Self::Thread(thread_waiter) => {
                 // Release: pairs with `is_granted`.
@@ -195,31 +215,33 @@ impl WaitList {
         }
     }
 
-    /// Appends the caller, which must release the lock that guards the list before it waits.
+    /// Appends the current fibre or thread, and returns it. The caller then releases the lock that
+    /// guards the list, and waits.
     pub(crate) fn push_current(&mut self) -> ListWaiter {
         self.push(ListWaiter::current())
     }
 
-    /// Appends a waiter that is about to wait.
+    /// Appends a waiter that is about to wait, and returns it.
     pub(crate) fn push(&mut self, waiter: ListWaiter) -> ListWaiter {
-        // Relaxed: the waiter is not in the list yet, so no other thread can grant its wait.
+        // Relaxed: no other thread uses the flag before the waiter is in the list.
         waiter.granted_flag().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
         waiter
     }
 
-    /// Removes the first waiter.
+    /// Removes the first waiter, whose wait the caller then grants.
     pub(crate) fn pop(&mut self) -> Option<ListWaiter> {
         self.waiters.pop_front()
     }
 
-    /// Grants all waits. The caller must have released the lock that guarded the list.
+    /// Grants the waits of all waiters. The caller has taken this list out of the lock that guarded
+    /// it, and released that lock.
     pub(crate) fn grant_all(self) {
         self.waiters.into_iter().for_each(ListWaiter::grant);
     }
 
-    /// Removes a waiter that does not wait any longer. Returns false if the waiter was not in the
-    /// list: its wait then has been granted or is about to be.
+    /// Removes a waiter that gives up waiting. Returns false if the waiter is not in the list,
+    /// because another thread has removed it to grant its wait.
     pub(crate) fn remove(&mut self, waiter: &ListWaiter) -> bool {
         let index = self.waiters.iter().position(|other| other == waiter);
         index.is_some_and(|index| self.waiters.remove(index).is_some())

@@ -1,9 +1,9 @@
-//! Fibres do what they are told, under every scheduler and either way of waiting for the kernel.
+//! Basic use of fibres, with every scheduler and every I/O backend.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ mod each;
 use each::each;
 
 #[test]
-fn results_come_back() {
+fn join_returns_every_result() {
     for processors in 1..=3 {
         each(processors, |runtime| {
             let sum = runtime.run(|| {
@@ -32,7 +32,7 @@ fn results_come_back() {
 }
 
 #[test]
-fn all_have_their_turn() {
+fn all_yielding_fibres_run_to_their_end() {
     each(2, |runtime| {
         let turns = Arc::new(AtomicUsize::new(0));
         let fibres: Vec<_> = (0..100)
@@ -52,7 +52,7 @@ fn all_have_their_turn() {
 }
 
 #[test]
-fn a_panic_is_its_fibres() {
+fn panic_ends_only_its_fibre() {
     each(2, |runtime| {
         let panicked = runtime.spawn(|| panic!("on purpose")).join();
         assert_eq!(
@@ -64,7 +64,7 @@ fn a_panic_is_its_fibres() {
 }
 
 #[test]
-fn a_ring_of_fibres_passes_a_ball() {
+fn yielding_fibres_take_turns_in_a_fixed_order() {
     each(2, |runtime| {
         const ROUNDS: usize = 2000;
         let turns = Arc::new(AtomicUsize::new(0));
@@ -87,7 +87,7 @@ fn a_ring_of_fibres_passes_a_ball() {
 }
 
 #[test]
-fn fibres_rouse_each_other() {
+fn fibres_exchange_values_through_channels() {
     each(2, |runtime| {
         let (sender, receiver) = fibre::channel::<u32>(4);
         let (back, answers) = fibre::channel::<u32>(4);
@@ -96,20 +96,21 @@ fn fibres_rouse_each_other() {
                 back.send(value + 1).unwrap();
             }
         });
-        let asked = runtime.spawn(move || {
+        let client = runtime.spawn(move || {
             for n in 0..5000 {
                 sender.send(n).unwrap();
                 assert_eq!(answers.receive(), Ok(n + 1));
             }
         });
-        asked.join().unwrap();
+        client.join().unwrap();
         echo.join().unwrap();
     });
 }
 
 #[test]
 fn sleepers_wake_in_order() {
-    // One processor: two may each be kept from its sleeper for longer than sleepers lie apart.
+    // Two processors could run the sleepers in the wrong order: the kernel may preempt one of them
+    // for longer than the sleeps differ. So the runtime has one processor.
     each(1, |runtime| {
         let order = Arc::new(fibre::Mutex::new(Vec::new()));
         let fibres: Vec<_> = [150_u64, 50, 100]
@@ -133,7 +134,7 @@ fn cancelling_ends_a_sleep() {
         std::thread::sleep(Duration::from_millis(5));
         sleeper.fibre().cancel();
         assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
-        // Stopping does the same: `each` stops with a sleeper left.
+        // Stopping a runtime cancels its fibres, too. `each` stops this one while a fibre sleeps.
         drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
     });
 }

@@ -1,10 +1,11 @@
-//! Files, through the ring or through threads that block for fibres.
+//! Files: with rings their operations are io_uring requests, with epoll blocking calls on other
+//! threads.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "common/each.rs"]
@@ -13,20 +14,20 @@ mod each;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use each::each_inside;
+use each::each_in_fibre;
 use fibre::File;
 use rustix::fs::{Mode, OFlags};
 
-/// A place for a file that nobody else uses.
-fn place(name: &str) -> PathBuf {
+/// A path in the temporary folder that no other process uses.
+fn temporary_path(name: &str) -> PathBuf {
     let name = format!("fibre-{}-{name}", std::process::id());
     std::env::temp_dir().join(name)
 }
 
 #[test]
-fn what_was_written_is_read() {
-    each_inside(2, || {
-        let path = place("written");
+fn written_bytes_are_read_back() {
+    each_in_fibre(2, || {
+        let path = temporary_path("written");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = File::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
         assert_eq!(file.pwrite(b"a tail cut short", 5).unwrap(), 16);
@@ -40,9 +41,9 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn many_at_once_keep_to_their_places() {
-    each_inside(2, || {
-        let path = place("many");
+fn concurrent_writes_go_to_their_offsets() {
+    each_in_fibre(2, || {
+        let path = temporary_path("many");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = File::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
         let file = std::sync::Arc::new(file);
@@ -65,30 +66,30 @@ fn many_at_once_keep_to_their_places() {
 }
 
 #[test]
-fn what_is_not_there_is_not_opened() {
-    each_inside(1, || {
-        let opened = File::open(&place("missing"), OFlags::RDONLY, Mode::empty());
+fn opening_a_missing_file_fails() {
+    each_in_fibre(1, || {
+        let opened = File::open(&temporary_path("missing"), OFlags::RDONLY, Mode::empty());
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 
 #[test]
 fn a_cancelled_fibre_opens_no_file() {
-    each_inside(1, || {
-        let told = fibre::spawn(|| {
+    each_in_fibre(1, || {
+        let cancelled = fibre::spawn(|| {
             fibre::current().cancel();
-            File::open(&place("told"), OFlags::RDONLY, Mode::empty()).map(drop)
+            File::open(&temporary_path("cancelled"), OFlags::RDONLY, Mode::empty()).map(drop)
         });
-        assert!(fibre::is_cancelled(&told.join().unwrap().unwrap_err()));
+        assert!(fibre::is_cancelled(&cancelled.join().unwrap().unwrap_err()));
     });
 }
 
 #[test]
-fn a_panic_of_a_call_made_elsewhere_is_the_fibres() {
-    each_inside(1, || {
-        let panicked = fibre::spawn(|| fibre::offload(|| panic!("elsewhere"))).join();
+fn panic_of_an_offloaded_call_resumes_in_the_fibre() {
+    each_in_fibre(1, || {
+        let panicked = fibre::spawn(|| fibre::offload(|| panic!("on purpose"))).join();
         let panic = panicked.map(drop).unwrap_err();
-        assert_eq!(panic.downcast_ref::<&str>(), Some(&"elsewhere"));
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
         assert_eq!(fibre::offload(|| 7).unwrap(), 7);
     });
 }

@@ -1,10 +1,11 @@
-//! What the process has to show for it: descriptors, threads, switches, memory, and its end.
+//! Effects of runtimes on the process: descriptors, threads, CPU time, memory, and a stack
+//! overflow.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "common/each.rs"]
@@ -18,24 +19,26 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use each::{LONG, kinds, start};
+use each::{LONG, configurations, start};
 use fibre::{Builder, Semaphore, Socket};
 
-/// One of these tests at a time: they count what all have.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Lets only one test at a time measure the process: the tests of this file share it, as threads.
+fn measure_alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The number of entries of a folder.
 fn count(folder: &str) -> usize {
     fs::read_dir(folder).unwrap().count()
 }
 
-/// Looks until it is so; threads of the kernel end a little after those they were for.
-fn comes_about(mut is_so: impl FnMut() -> bool) -> bool {
-    let by = Instant::now() + LONG;
-    while Instant::now() < by {
-        if is_so() {
+/// Waits until `condition` returns true, for at most [`LONG`]. Returns false if it never did. Some
+/// effects come late: worker threads of the kernel, for example, end some time after their ring.
+fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + LONG;
+    while Instant::now() < deadline {
+        if condition() {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -44,11 +47,11 @@ fn comes_about(mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 #[test]
-fn runtimes_leave_nothing_behind() {
-    let _alone = alone();
+fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
+    let _guard = measure_alone();
     let round = || {
-        for kind in kinds() {
-            let runtime = start(2, kind);
+        for configuration in configurations() {
+            let runtime = start(2, configuration);
             runtime.run(|| {
                 let (near, far) = UnixStream::pair().unwrap();
                 let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
@@ -64,17 +67,26 @@ fn runtimes_leave_nothing_behind() {
             runtime.stop(LONG).unwrap();
         }
     };
+    // The process may create some things only once and keep them. The first round does this, so
+    // that they are not taken for leaks.
     round();
     let (fds, tasks) = (count("/proc/self/fd"), count("/proc/self/task"));
     for _ in 0..10 {
         round();
     }
-    assert!(comes_about(|| count("/proc/self/fd") <= fds), "descriptors");
-    assert!(comes_about(|| count("/proc/self/task") <= tasks), "threads");
+    assert!(
+        becomes_true(|| count("/proc/self/fd") <= fds),
+        "descriptors leaked"
+    );
+    assert!(
+        becomes_true(|| count("/proc/self/task") <= tasks),
+        "threads leaked"
+    );
 }
 
-/// How often each processor of a runtime called so has given up its own.
-fn switches(name: &str) -> BTreeMap<String, u64> {
+/// For each thread whose name begins with `name`, the number of its voluntary context switches. A
+/// thread makes one whenever it blocks.
+fn voluntary_switches(name: &str) -> BTreeMap<String, u64> {
     let mut switches = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
         let Ok(status) = fs::read_to_string(task.path().join("status")) else {
@@ -93,31 +105,33 @@ fn switches(name: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn an_idle_runtime_uses_no_cpu_time() {
-    let _alone = alone();
-    for (scheduler, kind) in kinds() {
+fn idle_runtime_uses_no_cpu_time() {
+    let _guard = measure_alone();
+    for (scheduler, io_backend) in configurations() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
         let builder = builder
-            .io_backend(fibre::IoChoice::Only(kind))
+            .io_backend(fibre::IoChoice::Only(io_backend))
             .name("quiet");
         let runtime = builder.start().unwrap();
-        // Those who wait change nothing.
+        // A fibre that waits must not keep the processors busy.
         drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
         runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
-        // A thread takes its name when it begins.
-        assert!(comes_about(|| switches("quiet").len() == 2));
+        // A thread sets its name itself, a little after it was started.
+        assert!(becomes_true(|| voluntary_switches("quiet").len() == 2));
         let is_quiet = (0..20).any(|_| {
-            let before = switches("quiet");
+            let before = voluntary_switches("quiet");
             std::thread::sleep(Duration::from_millis(300));
-            before == switches("quiet")
+            before == voluntary_switches("quiet")
         });
-        assert!(is_quiet, "{scheduler:?} {kind:?}");
+        assert!(is_quiet, "{scheduler:?} {io_backend:?}");
         runtime.stop(LONG).unwrap();
     }
 }
 
+/// An environment variable. If it is set, this process is the child that overflows a stack.
 const OVERFLOWS: &str = "FIBRE_TEST_OVERFLOWS";
 
+/// Recurses until the stack overflows.
 fn deep(depth: u64) -> u64 {
     let frame = std::hint::black_box([depth; 64]);
     if depth == u64::MAX {
@@ -127,18 +141,18 @@ fn deep(depth: u64) -> u64 {
 }
 
 #[test]
-fn a_stack_overflow_kills_the_process() {
+fn stack_overflow_kills_the_process() {
     if std::env::var_os(OVERFLOWS).is_some() {
         let runtime = Builder::new().processors(1).start().unwrap();
         println!("{}", runtime.run(|| deep(0)));
         return;
     }
     if cfg!(feature = "sanitizer") {
-        eprintln!("skipped: the sanitizer reports it first");
+        eprintln!("skipped: the sanitizer reports the overflow before the signal");
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "a_stack_overflow_kills_the_process"]);
+    child.args(["--exact", "stack_overflow_kills_the_process"]);
     child
         .env(OVERFLOWS, "1")
         .stdout(Stdio::null())
@@ -153,6 +167,7 @@ fn a_stack_overflow_kills_the_process() {
     );
 }
 
+/// The resident memory of this process, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -161,9 +176,9 @@ fn resident() -> usize {
 }
 
 #[test]
-fn twenty_thousand_wait_in_little_memory() {
+fn waiting_fibre_uses_less_than_8_kib() {
     const FIBRES: usize = 20_000;
-    let _alone = alone();
+    let _guard = measure_alone();
     let runtime = Builder::new().processors(2).start().unwrap();
     let (waiting, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let before = resident();
@@ -181,9 +196,9 @@ fn twenty_thousand_wait_in_little_memory() {
     }
     assert_eq!(runtime.statistics().fibres, FIBRES);
     let each = resident().saturating_sub(before) / FIBRES;
-    println!("{each} bytes a fibre that waits");
+    println!("{each} bytes per waiting fibre");
     if !cfg!(feature = "sanitizer") {
-        assert!(each < 8192, "{each} bytes a fibre");
+        assert!(each < 8192, "{each} bytes per fibre");
     }
     for _ in 0..FIBRES {
         gate.release();

@@ -1,10 +1,10 @@
-//! Sockets: what is sent arrives, in spite of ends, errors, timeouts and other fibres.
+//! Sockets: all data that is sent is received, whatever connections end, fail or time out.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "sockets/close.rs"]
@@ -22,10 +22,11 @@ use std::net::{SocketAddr, TcpListener};
 
 use fibre::Socket;
 
-/// A socket that listens on the loopback, for a fibre.
+/// Creates a socket that listens on the loopback interface. Returns it with its address.
 fn listen() -> (Socket<TcpListener>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Room for all who come at once: whom the kernel turns away comes again after seconds.
+    // The backlog has space for all connections that a test opens at the same time. A peer that
+    // finds it full would try again only after a second or more.
     rustix::net::listen(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap();
     (Socket::new(listener).unwrap(), address)

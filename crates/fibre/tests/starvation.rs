@@ -1,10 +1,11 @@
-//! Who starves, and who does not: the property for which the fair scheduler is there.
+//! Starvation: no fibre starves under the fair scheduler, but a fibre may starve under the stealing
+//! one.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::sync::Arc;
@@ -13,21 +14,25 @@ use std::time::{Duration, Instant};
 
 use fibre::{Builder, Scheduler};
 
-/// A fibre that keeps its processor, one behind it in the same lane, and a processor that never
-/// runs dry: how the one behind fares within `timeout`.
-fn runs_behind_one_that_does_not_yield(scheduler: Scheduler, timeout: Duration) -> bool {
+/// Whether a fibre behind a *blocker* runs within `timeout`. The blocker is a fibre that does not
+/// yield, and so occupies one of the two processors. It spawns the other fibre, which is enqueued
+/// on the same processor. Three fibres that yield keep the other processor busy, so that it never
+/// has to search for work.
+fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
+    // The number of times that one of the three fibres ran on the processor without the blocker.
     let turns = Arc::new(AtomicUsize::new(0));
-    let busy = Arc::new(AtomicI32::new(0));
+    let blocked_thread = Arc::new(AtomicI32::new(0));
     let yielders: Vec<_> = (0..3)
         .map(|_| {
-            let (is_over, turns, busy) = (is_over.clone(), turns.clone(), busy.clone());
+            let (is_over, turns, blocked) =
+                (is_over.clone(), turns.clone(), blocked_thread.clone());
             runtime.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    let keeper = busy.load(Ordering::Relaxed);
-                    if keeper != 0 && keeper != thread_number() {
+                    let blocked = blocked.load(Ordering::Relaxed);
+                    if blocked != 0 && blocked != thread_id() {
                         turns.fetch_add(1, Ordering::Relaxed);
                     }
                     fibre::yield_now();
@@ -35,52 +40,45 @@ fn runs_behind_one_that_does_not_yield(scheduler: Scheduler, timeout: Duration) 
             })
         })
         .collect();
-    let keeper = runtime.spawn(move || {
-        busy.store(thread_number(), Ordering::Relaxed);
-        // The other processor has work of its own, and always will.
+    let blocker = runtime.spawn(move || {
+        blocked_thread.store(thread_id(), Ordering::Relaxed);
+        // Spin until the three fibres run on the other processor. They keep it busy from now on.
         while turns.load(Ordering::Relaxed) < 1000 {
             std::hint::spin_loop();
         }
         let has_run = Arc::new(AtomicBool::new(false));
-        let behind = Arc::clone(&has_run);
-        drop(fibre::spawn(move || behind.store(true, Ordering::Relaxed)));
-        let by = Instant::now() + timeout;
-        while !has_run.load(Ordering::Relaxed) && Instant::now() < by {
+        let flag = Arc::clone(&has_run);
+        drop(fibre::spawn(move || flag.store(true, Ordering::Relaxed)));
+        let deadline = Instant::now() + timeout;
+        while !has_run.load(Ordering::Relaxed) && Instant::now() < deadline {
             std::hint::spin_loop();
         }
         has_run.load(Ordering::Relaxed)
     });
-    let has_run = keeper.join().unwrap();
+    let has_run = blocker.join().unwrap();
     is_over.store(true, Ordering::Relaxed);
     yielders.into_iter().for_each(|fibre| fibre.join().unwrap());
     runtime.stop(Duration::from_secs(60)).unwrap();
     has_run
 }
 
-fn thread_number() -> i32 {
-    // SAFETY: it has no conditions.
+/// The kernel's number of the current thread.
+fn thread_id() -> i32 {
+    // SAFETY: `gettid` has no preconditions.
     unsafe { libc::gettid() }
 }
 
 #[test]
-fn no_fibre_starves_under_the_fair_scheduler() {
+fn no_fibre_starves_under_fair_and_global() {
     let timeout = Duration::from_secs(60);
-    assert!(runs_behind_one_that_does_not_yield(
-        Scheduler::Fair,
-        timeout
-    ));
-    assert!(runs_behind_one_that_does_not_yield(
-        Scheduler::Global,
-        timeout
-    ));
+    assert!(fibre_behind_blocker_runs(Scheduler::Fair, timeout));
+    assert!(fibre_behind_blocker_runs(Scheduler::Global, timeout));
 }
 
-/// As published of it: however long one waits, who has work of its own does not look.
+/// Karsten and Barghi publish this property of their scheduler: a processor that has work of its
+/// own never takes a fibre from another.
 #[test]
-fn under_steal_one_may() {
+fn fibre_behind_blocker_starves_under_steal() {
     let timeout = Duration::from_millis(300);
-    assert!(!runs_behind_one_that_does_not_yield(
-        Scheduler::Steal,
-        timeout
-    ));
+    assert!(!fibre_behind_blocker_runs(Scheduler::Steal, timeout));
 }

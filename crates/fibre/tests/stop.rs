@@ -1,10 +1,10 @@
-//! How fibres and runtimes end: by panics, when told, or never.
+//! Ends of fibres and runtimes: by a panic, by cancellation, or never.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "common/each.rs"]
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use each::{LONG, each, each_inside, kinds, start};
+use each::{LONG, configurations, each, each_in_fibre, start};
 use fibre::{Builder, Mutex, Runtime, Semaphore, Socket};
 
 #[test]
-fn a_panic_with_a_mutex_held_leaves_it_to_the_next() {
-    each_inside(2, || {
+fn panic_of_the_holder_unlocks_a_mutex() {
+    each_in_fibre(2, || {
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
         let panicked = fibre::spawn(move || {
@@ -34,17 +34,17 @@ fn a_panic_with_a_mutex_held_leaves_it_to_the_next() {
     });
 }
 
-/// Does what waits when it is dropped.
-struct Waits {
+/// A value whose drop calls functions that wait.
+struct WaitsInDrop {
     socket: Socket<UnixStream>,
     done: Arc<AtomicUsize>,
 }
 
-impl Drop for Waits {
+impl Drop for WaitsInDrop {
     fn drop(&mut self) {
-        // Stays here.
+        // Returns immediately: a fibre that unwinds does not leave its processor.
         fibre::yield_now();
-        // These fail: they would have to wait, and what they lend would be gone.
+        // These calls would have to wait, so they fail.
         assert!(self.socket.read(&mut [0; 8]).is_err());
         assert!(fibre::offload(|| ()).is_err());
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -52,13 +52,13 @@ impl Drop for Waits {
 }
 
 #[test]
-fn what_waits_while_a_fibre_unwinds_fails() {
-    each_inside(2, || {
+fn waits_during_unwinding_fail() {
+    each_in_fibre(2, || {
         let done = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&done);
         let panicked = fibre::spawn(move || {
             let (near, _far) = UnixStream::pair().unwrap();
-            let _waits = Waits {
+            let _waits = WaitsInDrop {
                 socket: Socket::new(near).unwrap(),
                 done: count,
             };
@@ -70,37 +70,38 @@ fn what_waits_while_a_fibre_unwinds_fails() {
     });
 }
 
-/// A result that does not end well.
-struct Bad;
+/// A result whose drop panics.
+struct PanicsInDrop;
 
-impl Drop for Bad {
+impl Drop for PanicsInDrop {
     fn drop(&mut self) {
-        panic!("a result that panics");
+        panic!("on purpose, in drop");
     }
 }
 
 #[test]
-fn a_panic_in_the_drop_of_an_unused_result_ends_no_processor() {
+fn panic_in_the_drop_of_an_unused_result_ends_no_processor() {
     each(1, |runtime| {
         let gate = Arc::new(Semaphore::new(0));
         let opened = Arc::clone(&gate);
         drop(runtime.spawn(move || {
             opened.acquire();
-            Bad
+            PanicsInDrop
         }));
         gate.release();
         assert_eq!(runtime.run(|| 7), 7);
     });
 }
 
-/// Fibres of each sort, told to end.
+/// Spawns 30 fibres, which end only when they are cancelled: 10 each that sleep, that read, and
+/// that yield. Returns the number of fibres that have ended.
 fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
     let ended = Arc::new(AtomicUsize::new(0));
-    for sort in 0..3 {
+    for kind in 0..3 {
         for _ in 0..10 {
             let ended = Arc::clone(&ended);
             drop(runtime.spawn(move || {
-                match sort {
+                match kind {
                     0 => assert_eq!(fibre::sleep(LONG * 60), Err(fibre::Cancelled)),
                     1 => {
                         let (near, _far) = UnixStream::pair().unwrap();
@@ -122,40 +123,41 @@ fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
 
 #[test]
 fn stopping_cancels_all_fibres() {
-    for kind in kinds() {
-        let runtime = start(2, kind);
+    for configuration in configurations() {
+        let runtime = start(2, configuration);
         let ended = spawn_cancellable_fibres(&runtime);
         runtime.stop(LONG).unwrap();
-        assert_eq!(ended.load(Ordering::Relaxed), 30, "{kind:?}");
-        // At once, and by being dropped; a timeout that no clock has.
-        let runtime = start(2, kind);
+        assert_eq!(ended.load(Ordering::Relaxed), 30, "{configuration:?}");
+        // Dropping a runtime stops it, too.
+        let runtime = start(2, configuration);
         let ended = spawn_cancellable_fibres(&runtime);
         drop(runtime);
-        assert_eq!(ended.load(Ordering::Relaxed), 30, "{kind:?}");
-        start(1, kind).stop(Duration::MAX).unwrap();
+        assert_eq!(ended.load(Ordering::Relaxed), 30, "{configuration:?}");
+        // The clock cannot represent a deadline after this timeout.
+        start(1, configuration).stop(Duration::MAX).unwrap();
     }
 }
 
 #[test]
 fn a_fibre_that_does_not_end_is_abandoned() {
     if cfg!(feature = "sanitizer") {
-        eprintln!("skipped: what is given up is never freed, as the sanitizer would report");
+        eprintln!("skipped: the sanitizer would report the memory of abandoned fibres as leaked");
         return;
     }
-    for kind in kinds() {
-        let runtime = start(2, kind);
+    for configuration in configurations() {
+        let runtime = start(2, configuration);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (began, over) = (Arc::new(Semaphore::new(0)), Arc::clone(&is_over));
-        let begins = Arc::clone(&began);
-        // Never leaves its processor.
+        let (has_begun, must_end) = (Arc::new(Semaphore::new(0)), Arc::clone(&is_over));
+        let begins = Arc::clone(&has_begun);
+        // A fibre that does not leave its processor.
         drop(runtime.spawn(move || {
             begins.release();
-            while !over.load(Ordering::Relaxed) {
+            while !must_end.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         }));
-        began.acquire();
-        // Waits for what nobody gives; and one that looks again and again.
+        has_begun.acquire();
+        // A fibre that waits for a permit that is never released, and one that yields for ever.
         drop(runtime.spawn(|| Semaphore::new(0).acquire()));
         drop(runtime.spawn(|| {
             loop {
@@ -163,18 +165,18 @@ fn a_fibre_that_does_not_end_is_abandoned() {
             }
         }));
         let before = Instant::now();
-        let given_up = runtime.stop(Duration::from_millis(50)).unwrap_err();
-        assert_eq!(given_up.count, 3, "{kind:?}");
+        let fibres_left = runtime.stop(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(fibres_left.count, 3, "{configuration:?}");
         assert!(before.elapsed() < LONG);
-        // The process goes on, and so may another runtime.
+        // The process can still start another runtime.
         is_over.store(true, Ordering::Relaxed);
-        assert_eq!(start(1, kind).run(|| 7), 7);
+        assert_eq!(start(1, configuration).run(|| 7), 7);
     }
 }
 
 #[test]
-fn a_number_of_processors_that_cannot_be_is_refused() {
+fn invalid_number_of_processors_is_refused() {
     assert!(Builder::new().processors(0).start().is_err());
-    let many = fibre::limits::PROCESSORS_MAX + 1;
-    assert!(Builder::new().processors(many).start().is_err());
+    let too_many = fibre::limits::PROCESSORS_MAX + 1;
+    assert!(Builder::new().processors(too_many).start().is_err());
 }

@@ -1,10 +1,12 @@
-//! Everything at once, for a while, drawn from a seed; and at the end the counts add up.
+//! A stress test of the synchronisation primitives. Many fibres and a thread use all of them at the
+//! same time, in a random order that a seed determines. At the end, the values that the primitives
+//! guarded must agree with what each fibre has counted.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 #[path = "common/each.rs"]
@@ -19,13 +21,16 @@ use each::each;
 use fibre::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
 
 const FIBRES: u64 = 60;
+/// The number of steps of each fibre.
 const STEPS: u64 = 300;
+/// The number of permits of the semaphore.
 const PERMITS: usize = 3;
 
 /// Marsaglia's xorshift.
 struct Random(u64);
 
 impl Random {
+    /// Returns a number from 0 to `bound - 1`.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -34,36 +39,45 @@ impl Random {
     }
 }
 
-/// What the fibres share, and what each adds to it.
-struct Mill {
+/// The state that all fibres share. The atomic counters are expectations, which are compared with
+/// the guarded values at the end.
+struct Shared {
     semaphore: Semaphore,
+    /// The number of semaphore permits that are held now.
     held: AtomicUsize,
+    /// A number that is changed in two steps with the mutex held.
     sum: Mutex<u64>,
+    /// The expected value of `sum`.
+    expected_sum: AtomicU64,
+    /// A number that is changed before each wait on `condition`.
     turn: Mutex<u64>,
-    turned: Condition,
-    /// To a thread that rouses whom it is told to.
-    rouser: mpsc::Sender<(Fibre, Arc<AtomicBool>)>,
+    condition: Condition,
+    /// The expected value of `turn`.
+    expected_turn: AtomicU64,
+    /// Requests to a thread that unparks fibres.
+    wake_requests: mpsc::Sender<WakeRequest>,
+    /// The sum of all values sent through the channel.
     sent: AtomicU64,
-    added: AtomicU64,
-    turns: AtomicU64,
-    got: AtomicU64,
-    missed: AtomicU64,
 }
 
-impl Mill {
+/// A fibre to unpark, and the flag to set before that.
+type WakeRequest = (Fibre, Arc<AtomicBool>);
+
+impl Shared {
+    /// Holds a permit, which the caller has acquired, for a moment.
     fn hold(&self, random: &mut Random) {
         let held = self.held.fetch_add(1, Ordering::Relaxed);
-        assert!(held < PERMITS, "more hold a permit than there are");
+        assert!(held < PERMITS, "more permits are held than exist");
         if random.below(2) == 0 {
             fibre::yield_now();
         }
         self.held.fetch_sub(1, Ordering::Relaxed);
         self.semaphore.release();
-        self.got.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Uses one of the primitives, chosen at random.
     fn step(&self, random: &mut Random, sender: &Sender<u64>) {
-        let some = Duration::from_micros(random.below(200));
+        let short = Duration::from_micros(random.below(200));
         match random.below(10) {
             0 => fibre::yield_now(),
             1 => {
@@ -71,16 +85,17 @@ impl Mill {
                 let before = *sum;
                 fibre::yield_now();
                 *sum = before + 1;
-                self.added.fetch_add(1, Ordering::Relaxed);
+                self.expected_sum.fetch_add(1, Ordering::Relaxed);
             }
             2 => {
                 self.semaphore.acquire();
                 self.hold(random);
             }
-            3 | 4 => match self.semaphore.acquire_timeout(some) {
-                true => self.hold(random),
-                false => drop(self.missed.fetch_add(1, Ordering::Relaxed)),
-            },
+            3 | 4 => {
+                if self.semaphore.acquire_timeout(short) {
+                    self.hold(random);
+                }
+            }
             5 => {
                 let value = random.below(1000);
                 self.sent.fetch_add(value, Ordering::Relaxed);
@@ -94,13 +109,13 @@ impl Mill {
                 });
                 assert_eq!(child.join().unwrap(), value);
             }
-            7 => fibre::sleep(some).unwrap(),
+            7 => fibre::sleep(short).unwrap(),
             8 => {
                 let is_set = Arc::new(AtomicBool::new(false));
-                let asked = (fibre::current(), Arc::clone(&is_set));
+                let request = (fibre::current(), Arc::clone(&is_set));
                 match random.below(2) {
-                    0 => self.rouser.send(asked).unwrap(),
-                    _ => drop(fibre::spawn(move || rouse(&asked))),
+                    0 => self.wake_requests.send(request).unwrap(),
+                    _ => drop(fibre::spawn(move || wake(&request))),
                 }
                 while !is_set.load(Ordering::Acquire) {
                     fibre::park();
@@ -109,87 +124,91 @@ impl Mill {
             _ => {
                 let mut turn = self.turn.lock();
                 *turn += 1;
-                self.turns.fetch_add(1, Ordering::Relaxed);
-                self.turned.notify_one();
-                drop(self.turned.wait_timeout(turn, some));
+                self.expected_turn.fetch_add(1, Ordering::Relaxed);
+                self.condition.notify_one();
+                drop(self.condition.wait_timeout(turn, short));
             }
         }
     }
 
-    /// Whether all that was counted is there.
-    fn adds_up(&self, received: u64) {
-        assert_eq!(*self.sum.lock(), self.added.load(Ordering::Relaxed));
-        assert_eq!(*self.turn.lock(), self.turns.load(Ordering::Relaxed));
+    /// Compares the guarded values with the expectations. `received` is the sum of the values
+    /// received from the channel.
+    fn check_sums(&self, received: u64) {
+        assert_eq!(*self.sum.lock(), self.expected_sum.load(Ordering::Relaxed));
+        assert_eq!(
+            *self.turn.lock(),
+            self.expected_turn.load(Ordering::Relaxed)
+        );
         assert_eq!(received, self.sent.load(Ordering::Relaxed));
         assert_eq!(self.semaphore.permits(), PERMITS);
         assert_eq!(self.held.load(Ordering::Relaxed), 0);
     }
 }
 
-fn rouse((fibre, is_set): &(Fibre, Arc<AtomicBool>)) {
-    // Once for nothing.
+/// Sets the flag of a request and unparks its fibre.
+fn wake((fibre, is_set): &WakeRequest) {
+    // A spurious wake-up: the flag is not set yet.
     fibre.unpark();
     is_set.store(true, Ordering::Release);
     fibre.unpark();
 }
 
-fn grind(runtime: &Runtime, seed: u64) {
-    let (rouser, asked) = mpsc::channel();
-    let rouses = std::thread::spawn(move || asked.iter().for_each(|asked| rouse(&asked)));
-    let mill = Arc::new(Mill {
+/// Runs all fibres to their end, and checks the sums.
+fn run_workload(runtime: &Runtime, seed: u64) {
+    let (wake_requests, requests) = mpsc::channel();
+    let waker = std::thread::spawn(move || requests.iter().for_each(|request| wake(&request)));
+    let shared = Arc::new(Shared {
         semaphore: Semaphore::new(PERMITS),
         held: AtomicUsize::new(0),
         sum: Mutex::new(0),
+        expected_sum: AtomicU64::new(0),
         turn: Mutex::new(0),
-        turned: Condition::new(),
-        rouser,
+        condition: Condition::new(),
+        expected_turn: AtomicU64::new(0),
+        wake_requests,
         sent: AtomicU64::new(0),
-        added: AtomicU64::new(0),
-        turns: AtomicU64::new(0),
-        got: AtomicU64::new(0),
-        missed: AtomicU64::new(0),
     });
     let (sender, receiver) = fibre::channel(4);
     let fibres: Vec<_> = (0..FIBRES)
         .map(|number| {
-            let (mill, sender) = (Arc::clone(&mill), sender.clone());
+            let (shared, sender) = (Arc::clone(&shared), sender.clone());
             runtime.spawn(move || {
                 let mut random = Random(seed * FIBRES + number + 1);
                 for _ in 0..STEPS {
-                    mill.step(&mut random, &sender);
+                    shared.step(&mut random, &sender);
                 }
             })
         })
         .collect();
     drop(sender);
-    let receives = runtime.spawn(move || {
+    let receiving_fibre = runtime.spawn(move || {
         let mut sum = 0;
         while let Ok(value) = receiver.receive() {
             sum += value;
         }
         sum
     });
-    // A thread takes part, too.
+    // This thread, which is no processor, competes for the semaphore with the fibres.
     let mut random = Random(seed + 1);
     for _ in 0..STEPS {
-        if mill
+        if shared
             .semaphore
             .acquire_timeout(Duration::from_micros(random.below(200)))
         {
-            mill.hold(&mut random);
+            shared.hold(&mut random);
         }
-        mill.semaphore.acquire();
-        mill.hold(&mut random);
+        shared.semaphore.acquire();
+        shared.hold(&mut random);
     }
     fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
-    mill.adds_up(receives.join().unwrap());
-    drop(mill);
-    rouses.join().unwrap();
+    shared.check_sums(receiving_fibre.join().unwrap());
+    drop(shared);
+    waker.join().unwrap();
 }
 
 #[test]
-fn every_wake_is_accounted_for() {
+fn primitives_under_stress_lose_no_update_and_no_wakeup() {
     for processors in [1, 2, 4] {
-        each(processors, |runtime| grind(runtime, 7));
+        each(processors, |runtime| run_workload(runtime, 7));
     }
 }

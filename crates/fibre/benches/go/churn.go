@@ -1,6 +1,6 @@
 package main
 
-// How many spots there are, and how many goroutines begin by waiting on one.
+// The number of spots, and the number of goroutines that begin by waiting on a spot. See spots.rs.
 func spotsOf(s setting) (spots, waiting int) {
 	spots = max(1, s.threads()/2)
 	return spots, min(spots, s.threads()-1)
@@ -11,7 +11,8 @@ func churn(s setting) outcome {
 	var clock clock
 	spots := make([]chan struct{}, count)
 	for i := range spots {
-		// Room for what goroutines give and what the end gives: giving never blocks.
+		// The buffer has space for the permits of all goroutines and for those sent at the end of the
+		// run, so that sending never blocks.
 		spots[i] = make(chan struct{}, 2*s.threads())
 	}
 	sum := start(s.threads(), func(me int) uint64 {

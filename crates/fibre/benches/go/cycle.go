@@ -19,7 +19,8 @@ func cycle(s setting) outcome {
 			<-mine
 			count++
 		}
-		// The others of the ring wait for the ball to leave too; the first that left ignores it.
+		// Another member of the ring waits for this wake-up before it can end. For the last member it
+		// has no effect, because the next one has ended already.
 		next <- struct{}{}
 		return count
 	})

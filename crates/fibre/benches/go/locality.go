@@ -1,7 +1,9 @@
 package main
 
 const (
-	lines   = 100
+	// The number of cache lines of a working set.
+	lines = 100
+	// The number of writes to random cache lines before each operation.
 	touches = 100
 )
 
@@ -10,6 +12,7 @@ type cacheLine struct {
 	_     [56]byte
 }
 
+// The memory to which a goroutine writes between operations.
 type workingSet struct{ lines [lines]cacheLine }
 
 func (w *workingSet) touch(random *random) {
@@ -18,6 +21,7 @@ func (w *workingSet) touch(random *random) {
 	}
 }
 
+// The benchmark locality-share (share is true) or locality-noshare.
 func locality(s setting, share bool) outcome {
 	count, waiting := spotsOf(s)
 	var clock clock
@@ -41,7 +45,7 @@ func locality(s setting, share bool) outcome {
 			spot := spots[random.below(len(spots))]
 			if share {
 				spot <- mine
-				// The end gives nothing.
+				// At the end of the run, the spots are released without a working set.
 				if given := <-spot; given != nil {
 					mine = given
 				}

@@ -1,9 +1,9 @@
 // The five scheduler benchmarks of T. Delisle's thesis (The Cforall Scheduler, Waterloo 2022,
-// chapter 6) on goroutines. The Rust program beside this folder has the same benchmarks for its
-// runtimes, the same flags and the same line of JSON; its modules say what each one is.
+// chapter 6) on goroutines. The Rust program scheduling.rs has the same benchmarks for its runtimes,
+// the same flags and the same line of JSON. Its modules describe the benchmarks.
 //
-// Semaphores are buffered channels: of channels with and without a buffer and sync.Cond, they gave
-// Go its best figures in cycle.
+// Semaphores are buffered channels, because these gave Go its best results in cycle. Channels without
+// a buffer and sync.Cond were tried, too.
 package main
 
 import (
@@ -16,25 +16,29 @@ import (
 	"time"
 )
 
+// The size and the duration of a run.
 type setting struct {
-	processors   int
+	processors int
+	// The number of rings (in cycle) or goroutines (in all other benchmarks) for each processor.
 	perProcessor int
 	duration     time.Duration
 }
 
 func (s setting) threads() int { return s.processors * s.perProcessor }
 
-// What a benchmark found.
+// The result of a run.
 type outcome struct {
 	threads    int
 	operations uint64
 	seconds    float64
-	finished   bool
-	turns      *turns
-	rounds     *turns
+	// False if a goroutine waited so long that the number of operations is meaningless.
+	finished bool
+	// The turns and the durations of the rounds; only for transfer.
+	turns  *turns
+	rounds *turns
 }
 
-// The line that is printed.
+// The line of JSON that a run prints.
 type line struct {
 	Runtime      string  `json:"runtime"`
 	Benchmark    string  `json:"benchmark"`
@@ -63,32 +67,33 @@ func main() {
 	name := flag.String("benchmark", "", "cycle, yield, churn, locality-share, locality-noshare, transfer")
 	processors := flag.Int("processors", runtime.NumCPU(), "kernel threads that run goroutines")
 	perProcessor := flag.Int("per-processor", 100, "rings or goroutines for each processor")
-	seconds := flag.Float64("seconds", 1, "how long to measure")
+	seconds := flag.Float64("seconds", 1, "duration of the run")
 	flag.Parse()
 	benchmark, known := benchmarks[*name]
 	if !known || *processors < 1 || *perProcessor < 1 || *seconds <= 0 {
-		fmt.Fprintf(os.Stderr, "no benchmark is called %q, or a number is not positive\n", *name)
+		fmt.Fprintf(os.Stderr, "no benchmark has the name %q, or a number is not positive\n", *name)
 		flag.Usage()
 		os.Exit(2)
 	}
 	runtime.GOMAXPROCS(*processors)
-	found := benchmark(setting{*processors, *perProcessor, time.Duration(*seconds * 1e9)})
+	result := benchmark(setting{*processors, *perProcessor, time.Duration(*seconds * 1e9)})
 	printed := line{
 		Runtime: "go", Benchmark: *name,
-		Processors: *processors, PerProcessor: *perProcessor, Threads: found.threads,
-		Operations: found.operations, Seconds: found.seconds, Finished: found.finished,
+		Processors: *processors, PerProcessor: *perProcessor, Threads: result.threads,
+		Operations: result.operations, Seconds: result.seconds, Finished: result.finished,
 	}
-	printed.TurnP50, printed.TurnMax = found.turns.figures()
-	printed.RoundP50, printed.RoundMax = found.rounds.figures()
+	printed.TurnP50, printed.TurnMax = result.turns.figures()
+	printed.RoundP50, printed.RoundMax = result.rounds.figures()
 	if err := json.NewEncoder(os.Stdout).Encode(printed); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// The time that is measured: goroutines that exist before it begins wait for that, yielding.
+// Tells the goroutines when to begin and to stop counting operations. Goroutines that are started
+// before the start of the clock yield until then.
 type clock struct {
-	// Goroutines that are about to wait, and not for the start.
+	// The number of goroutines that are about to wait on a spot, and so do not wait for the start.
 	arrived atomic.Int64
 	started atomic.Bool
 	over    atomic.Bool
@@ -100,14 +105,15 @@ func (c *clock) awaitStart() {
 	}
 }
 
-// Waits until so many have arrived.
+// Waits until count goroutines have arrived.
 func (c *clock) awaitArrivals(count int) {
 	for c.arrived.Load() < int64(count) {
 		runtime.Gosched()
 	}
 }
 
-// Starts, lets a time pass, ends, and says how many seconds it really was.
+// Starts the counting, sleeps for the duration, and stops the counting. Returns the exact duration in
+// seconds.
 func (c *clock) run(duration time.Duration) float64 {
 	begin := time.Now()
 	c.started.Store(true)
@@ -116,7 +122,8 @@ func (c *clock) run(duration time.Duration) float64 {
 	return time.Since(begin).Seconds()
 }
 
-// Starts every goroutine; the function returned waits for all and adds up what they counted.
+// Starts count goroutines, which run body. The returned function waits for all of them, and returns
+// the sum of their results.
 func start(count int, body func(me int) uint64) (sum func() uint64) {
 	counts := make(chan uint64, count)
 	for me := 0; me < count; me++ {
@@ -131,8 +138,8 @@ func start(count int, body func(me int) uint64) (sum func() uint64) {
 	}
 }
 
-// Numbers that need not be good, only cheap and the same in every language: xorshift64* by
-// Marsaglia and Vigna.
+// A random number generator: xorshift64* by Marsaglia and Vigna. It is chosen to be cheap, and to give
+// the same numbers in Go and in Rust; its statistical quality matters little.
 type random uint64
 
 func newRandom(me int) random { return random(uint64(me)*0x9e3779b97f4a7c15 | 1) }

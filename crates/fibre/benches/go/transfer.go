@@ -8,39 +8,47 @@ import (
 	"time"
 )
 
-// A number that has two cache lines, which processors fetch in pairs, for itself.
+// A number on two cache lines of its own. CPUs fetch cache lines in pairs.
 type padded struct {
 	atomic.Uint64
 	_ [120]byte
 }
 
+// The state that all goroutines share. See rounds.rs.
 type rounds struct {
+	// The number of the goroutine that leads.
 	leader padded
-	// The number of the round, from 1, and when it was published.
-	round       atomic.Uint64
+	// The number of the round, from 1.
+	round atomic.Uint64
+	// The time at which the round was published.
 	publishedNs atomic.Uint64
 	_           [112]byte
-	seen        []padded
-	born        time.Time
+	// The last round that each goroutine has seen.
+	seen []padded
+	// The zero of all times in nanoseconds.
+	created time.Time
 }
 
-func (r *rounds) nowNs() uint64 { return uint64(time.Since(r.born)) }
+func (r *rounds) nowNs() uint64 { return uint64(time.Since(r.created)) }
 
-// One goroutine's part in the rounds.
+// The state and the measurements of one goroutine.
 type member struct {
 	rounds *rounds
 	me     uint64
-	// The last round it saw.
+	// The last round that the goroutine has seen.
 	round uint64
-	// The leader's: the first of whom it does not know that they have seen the round.
-	leading   bool
-	awaiting  int
-	led       uint64
-	turns     turns
+	// The goroutine has published the round, and waits until all others have seen it.
+	leading bool
+	// While leading, the lowest number of a goroutine that may not have seen the round yet.
+	awaiting int
+	// The number of complete rounds that the goroutine has led.
+	led   uint64
+	turns turns
+	// The durations of the rounds that the goroutine has led.
 	durations turns
 }
 
-// Does what can be done without waiting.
+// Leads or follows as far as is possible without waiting.
 func (m *member) step() {
 	if m.rounds.leader.Load() == m.me {
 		m.lead()
@@ -81,7 +89,7 @@ func (m *member) follow() {
 
 func transfer(s setting) outcome {
 	var clock clock
-	shared := &rounds{seen: make([]padded, s.threads()), born: time.Now()}
+	shared := &rounds{seen: make([]padded, s.threads()), created: time.Now()}
 	members := make([]*member, s.threads())
 	var group sync.WaitGroup
 	for me := range members {
@@ -95,28 +103,29 @@ func transfer(s setting) outcome {
 				mine.step()
 				runtime.Gosched()
 			}
-			// Who has not had a turn since the last round began has waited at least this long.
+			// A goroutine that has not run since the last round began records its wait until now.
 			mine.follow()
 		}()
 	}
 	shared.publishedNs.Store(shared.nowNs())
 	seconds := clock.run(s.duration)
-	// Where no round began in the second half, someone was not given its turn for as long.
+	// If no round began in the second half of the run, a goroutine was not run during all that time.
 	finished := float64(shared.nowNs()-shared.publishedNs.Load())/1e9 < seconds/2
 	group.Wait()
-	found := outcome{
+	result := outcome{
 		threads: s.threads(), seconds: seconds, finished: finished,
 		turns: new(turns), rounds: new(turns),
 	}
 	for _, mine := range members {
-		found.operations += mine.led
-		found.turns.merge(&mine.turns)
-		found.rounds.merge(&mine.durations)
+		result.operations += mine.led
+		result.turns.merge(&mine.turns)
+		result.rounds.merge(&mine.durations)
 	}
-	return found
+	return result
 }
 
-// How long turns were: 32 buckets for each power of two, so figures are 3 % wide at most.
+// A histogram of durations in nanoseconds. It has 32 buckets for each power of two, so a value read
+// from a bucket is at most 3 % too large.
 type turns struct {
 	counts [60 * 32]uint32
 	count  uint64
@@ -137,7 +146,7 @@ func (t *turns) merge(other *turns) {
 	t.max = max(t.max, other.max)
 }
 
-// The median and the greatest; nothing where there is none.
+// The median and the largest value; nil if nothing was recorded.
 func (t *turns) figures() (median, greatest *uint64) {
 	if t == nil || t.count == 0 {
 		return nil, nil
@@ -161,7 +170,7 @@ func bucketOf(ns uint64) int {
 	return (power+1)*32 + int(ns>>power) - 32
 }
 
-// The greatest value of a bucket.
+// The largest value of a bucket.
 func valueOf(bucket int) uint64 {
 	if bucket < 32 {
 		return uint64(bucket)

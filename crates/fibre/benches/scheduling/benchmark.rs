@@ -1,4 +1,4 @@
-//! Which benchmarks and runtimes there are, how they are set, and what comes out.
+//! The benchmarks, the runtimes, the settings of a run, and its results.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::turns::Turns;
 
-/// A benchmark; the program's documentation says what each does.
+/// A benchmark. `scheduling.rs` describes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Benchmark {
@@ -24,13 +24,14 @@ pub(crate) enum Benchmark {
 }
 
 impl Benchmark {
-    /// Whether Go takes part.
+    /// Whether the Go program has this benchmark.
     pub(crate) fn is_in_go(self) -> bool {
         !matches!(self, Self::CycleBare | Self::CycleSemaphores | Self::Turns)
     }
 
-    /// Whether it says something of one thread on one processor: a ring has five.
-    pub(crate) fn may_be_alone(self) -> bool {
+    /// Whether the benchmark is useful with one thread (or ring) on one processor. In the others, a
+    /// single thread has no other thread to wake. A ring has five members.
+    pub(crate) fn works_alone(self) -> bool {
         use Benchmark::{Cycle, CycleBare, CycleSemaphores, Yield};
         matches!(self, Cycle | CycleBare | CycleSemaphores | Yield)
     }
@@ -50,7 +51,7 @@ impl Benchmark {
     }
 }
 
-/// A runtime, or a scheduler of ours.
+/// A runtime that is measured. Each scheduler of this crate counts as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RuntimeKind {
@@ -58,13 +59,15 @@ pub(crate) enum RuntimeKind {
     Steal,
     Global,
     Tokio,
-    /// A program of its own, see [`crate::go`].
+    /// Runs in the Go program; see [`crate::go`].
     #[value(skip)]
     Go,
 }
 
 impl RuntimeKind {
+    /// The schedulers of this crate.
     pub(crate) const OURS: [Self; 3] = [Self::Fair, Self::Steal, Self::Global];
+    /// The runtimes with which they are compared.
     pub(crate) const THEIRS: [Self; 2] = [Self::Tokio, Self::Go];
 
     pub(crate) fn name(self) -> &'static str {
@@ -77,7 +80,7 @@ impl RuntimeKind {
         }
     }
 
-    /// The scheduler, of those that run fibres.
+    /// The scheduler of this crate; `None` for other runtimes.
     pub(crate) fn scheduler(self) -> Option<Scheduler> {
         match self {
             Self::Fair => Some(Scheduler::Fair),
@@ -88,49 +91,49 @@ impl RuntimeKind {
     }
 }
 
-/// How large a run is.
+/// The size and the duration of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
     pub(crate) processors: usize,
-    /// Rings of *cycle*, threads of the others.
+    /// The number of rings (in *cycle*) or threads (in all other benchmarks) for each processor.
     pub(crate) per_processor: usize,
     pub(crate) duration: Duration,
 }
 
 impl Setting {
-    /// Threads of all benchmarks but *cycle*, which has as many rings.
+    /// The number of threads. In *cycle*, the number of rings.
     pub(crate) fn threads(self) -> usize {
         self.processors * self.per_processor
     }
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) threads: usize,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
-    /// Not so where a thread waited so long that the operations say nothing.
+    /// False if a thread waited so long that the number of operations is meaningless.
     pub(crate) is_finished: bool,
-    /// Of *transfer* and *turns*: how long threads waited for their turn in a round, and how long
-    /// rounds were.
+    /// The turns and the durations of the rounds. Only for *transfer* and *turns*.
     pub(crate) turns: Option<(Turns, Turns)>,
-    /// Of *turns*.
-    pub(crate) machine: Option<Taken>,
+    /// Only for *turns*.
+    pub(crate) gaps: Option<GapSummary>,
 }
 
-/// The time in which processors neither ran anything nor slept, while *turns* ran.
+/// The effect of gaps ([`crate::gaps`]) on a run of *turns*.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    /// Turns less what of it there was meanwhile.
+pub(crate) struct GapSummary {
+    /// The turns without the gaps of kernel threads during each turn.
     pub(crate) turns: Turns,
-    /// Of all time, and of that of empty loops just before.
+    /// The share of the kernel threads' time that was in gaps.
     pub(crate) share: f64,
+    /// The same share for empty loops, which ran just before.
     pub(crate) share_of_loops: f64,
 }
 
 impl Outcome {
-    /// Of a benchmark in which nobody can starve for good.
+    /// Creates the result of a benchmark in which no thread can starve for ever.
     pub(crate) fn new(threads: usize, operations: u64, seconds: f64) -> Self {
         Self {
             threads,
@@ -138,12 +141,12 @@ impl Outcome {
             seconds,
             is_finished: true,
             turns: None,
-            machine: None,
+            gaps: None,
         }
     }
 }
 
-/// The line a run prints, the same in every language.
+/// The line of JSON that a run prints. The Go program prints the same fields.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) runtime: RuntimeKind,
@@ -162,13 +165,13 @@ pub(crate) struct Line {
     pub(crate) round_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) round_max_ns: Option<u64>,
-    /// The longest of the turns less such time.
+    /// The longest of the turns without gaps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) turn_own_max_ns: Option<u64>,
+    pub(crate) turn_without_gaps_max_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) taken_share: Option<f64>,
+    pub(crate) gap_share: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) taken_share_of_loops: Option<f64>,
+    pub(crate) gap_share_of_loops: Option<f64>,
 }
 
 impl Line {
@@ -180,7 +183,7 @@ impl Line {
     ) -> Self {
         let turns = outcome.turns.as_ref().map(|(turns, _)| turns);
         let rounds = outcome.turns.as_ref().map(|(_, rounds)| rounds);
-        let machine = outcome.machine.as_ref();
+        let gaps = outcome.gaps.as_ref();
         Self {
             runtime,
             benchmark,
@@ -194,29 +197,31 @@ impl Line {
             turn_max_ns: turns.and_then(Turns::greatest),
             round_p50_ns: rounds.and_then(Turns::median),
             round_max_ns: rounds.and_then(Turns::greatest),
-            turn_own_max_ns: machine.and_then(|taken| taken.turns.greatest()),
-            taken_share: machine.map(|taken| taken.share),
-            taken_share_of_loops: machine.map(|taken| taken.share_of_loops),
+            turn_without_gaps_max_ns: gaps.and_then(|gaps| gaps.turns.greatest()),
+            gap_share: gaps.map(|gaps| gaps.share),
+            gap_share_of_loops: gaps.map(|gaps| gaps.share_of_loops),
         }
     }
 
-    /// How many operations a second.
+    /// The number of operations per second.
     pub(crate) fn rate(&self) -> f64 {
         self.operations as f64 / self.seconds
     }
 
-    /// The thesis's *scalability*: the nanoseconds of a processor that an operation takes.
+    /// The *scalability* as the thesis defines it: the processor time of an operation, in
+    /// nanoseconds.
     pub(crate) fn scalability_ns(&self) -> f64 {
         self.seconds * 1e9 * self.processors as f64 / self.operations as f64
     }
 
-    /// The longest turn in medians.
+    /// The longest turn, as a multiple of the median turn.
     pub(crate) fn longest_turn(&self) -> Option<f64> {
         Some(self.turn_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 
-    /// The same of the turns less the time in which processors neither ran anything nor slept.
-    pub(crate) fn longest_own_turn(&self) -> Option<f64> {
-        Some(self.turn_own_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
+    /// The longest of the turns without gaps, as a multiple of the median turn (which includes
+    /// gaps).
+    pub(crate) fn longest_turn_without_gaps(&self) -> Option<f64> {
+        Some(self.turn_without_gaps_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 }

@@ -1,14 +1,14 @@
-//! The time that is measured.
+//! The start and the end of the measured time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// When counting begins and ends. Threads that exist before it begins yield until it does, so that
-/// what it costs to make them is no part of a figure.
+/// Tells the threads when to begin and to stop counting operations. Threads that are spawned before
+/// the start yield until the start, so that the cost of spawning is not measured.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// Threads that have come to where they wait for the others.
+    /// The number of threads that are about to wait on a spot, and so do not wait for the start.
     arrived: AtomicUsize,
     started: AtomicBool,
     over: AtomicBool,
@@ -24,20 +24,20 @@ impl Clock {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// A thread says that it is about to wait, and not for the start.
+    /// Called by a thread that is about to wait on a spot instead of waiting for the start.
     pub(crate) fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until so many have arrived. For a kernel thread that is none of the runtime's.
+    /// Waits until `count` threads have arrived. Called by a kernel thread outside the runtime.
     pub(crate) fn await_arrivals(&self, count: usize) {
         while self.arrived.load(Ordering::Relaxed) < count {
             thread::yield_now();
         }
     }
 
-    /// Starts, lets the time pass, ends, and says how many seconds it really was. For a kernel
-    /// thread that is none of the runtime's.
+    /// Starts the counting, sleeps for `duration`, and stops the counting. Returns the exact
+    /// duration in seconds. Called by a kernel thread outside the runtime.
     pub(crate) fn run(&self, duration: Duration) -> f64 {
         let begin = Instant::now();
         self.started.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The benchmarks on fibres. The same as in `tasks.rs`, function by function.
+//! The benchmarks on fibres. The functions correspond one by one to those in `tasks.rs`.
 //!
-//! *cycle* parks and unparks behind a word of its own, as the thesis's own does, *cycle-bare*
-//! without; spots are the crate's semaphores.
+//! In *cycle*, a fibre parks and unparks behind an atomic word, as in the thesis. In *cycle-bare*
+//! there is no such word. Spots are the semaphores of this crate.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::rounds::{Member, Rounds};
 use crate::spots::{Handover, WorkingSet, spots, waiting_first};
 
+/// The number of members of a ring in *cycle*.
 const RING_LEN: usize = 5;
 
 /// Runs a benchmark under a scheduler.
@@ -40,24 +41,24 @@ pub(crate) fn run(
     }
 }
 
-/// What one of a ring waits at.
+/// The means by which one member of a ring, the *owner*, waits and is woken.
 trait Spot: Default + Send + Sync + 'static {
-    /// It is this fibre's.
-    fn belong_to(&self, _fibre: &Fibre) {}
+    /// Sets the owner.
+    fn set_owner(&self, _fibre: &Fibre) {}
 
-    /// Lets its fibre go on.
+    /// Wakes the owner, or makes its next wait return immediately.
     fn post(&self);
 
-    /// Its fibre waits until it is let go on.
+    /// Waits until the spot is posted. Called by the owner.
     fn wait(&self);
 }
 
-/// The fibre parks, and nothing else.
+/// A spot at which the owner only parks.
 #[derive(Default)]
 struct Bare(OnceLock<Fibre>);
 
 impl Spot for Bare {
-    fn belong_to(&self, fibre: &Fibre) {
+    fn set_owner(&self, fibre: &Fibre) {
         let _ = self.0.set(fibre.clone());
     }
 
@@ -70,7 +71,7 @@ impl Spot for Bare {
     }
 }
 
-/// The thesis's `bench_sem`: a word beside a thread that parks.
+/// The `bench_sem` of the thesis: an atomic word, and a fibre that parks if the word says so.
 #[repr(align(128))]
 #[derive(Default)]
 struct Word {
@@ -79,12 +80,16 @@ struct Word {
 }
 
 impl Word {
+    /// Not posted, and the owner does not wait.
     const EMPTY: u8 = 0;
+    /// The owner's next wait returns immediately.
     const POSTED: u8 = 1;
+    /// The owner waits, or is about to park.
     const WAITING: u8 = 2;
 
+    /// Changes the word from `from` to `to`. Returns false if it was not `from`.
     fn exchange(&self, from: u8, to: u8) -> bool {
-        // Acquire and release: who waits and who posts see what the other has done.
+        // Acquire and release: the waiting and the posting fibre see each other's earlier writes.
         self.word
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -92,8 +97,8 @@ impl Word {
 }
 
 impl Spot for Word {
-    fn belong_to(&self, fibre: &Fibre) {
-        self.fibre.belong_to(fibre);
+    fn set_owner(&self, fibre: &Fibre) {
+        self.fibre.set_owner(fibre);
     }
 
     fn post(&self) {
@@ -113,7 +118,7 @@ impl Spot for Word {
     }
 }
 
-/// The crate's semaphore.
+/// A spot that is a semaphore of this crate.
 struct Permits(Semaphore);
 
 impl Default for Permits {
@@ -149,12 +154,12 @@ fn cycle<S: Spot>(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
                     mine.wait();
                     count += 1;
                 }
-                // The others of the ring wait for the ball to leave too; the first that left
-                // does nothing with it.
+                // Another member of the ring waits for this wake-up before it can end. For the last
+                // member it has no effect, because the next one has ended already.
                 next.post();
                 count
             });
-            ring[me].belong_to(handle.fibre());
+            ring[me].set_owner(handle.fibre());
             handles.push(handle);
         }
         rings.push(ring);
@@ -280,9 +285,9 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
 }
 
-fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
+fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = Rounds::new(setting, is_watched);
+    let rounds = Rounds::new(setting, detects_gaps);
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(move || {
@@ -299,17 +304,19 @@ fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Out
     Ok(measured.outcome(&joined(handles)?))
 }
 
+/// Yields until the clock has started.
 fn await_start(clock: &Clock) {
     while !clock.has_started() {
         fibre::yield_now();
     }
 }
 
+/// Creates the spots of *churn* and *locality*.
 fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
 
-/// Wakes everyone for good.
+/// Releases enough permits on every spot that no thread waits any more.
 fn release_all(spots: &[Semaphore], setting: Setting) {
     for spot in spots {
         for _ in 0..setting.threads() {
@@ -318,10 +325,12 @@ fn release_all(spots: &[Semaphore], setting: Setting) {
     }
 }
 
+/// Waits for all threads, and adds up the numbers of operations that they return.
 fn sum(handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(handles)?.into_iter().sum())
 }
 
+/// Waits for all threads, and returns their results.
 fn joined<T>(handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(JoinHandle::join);
     let all: Result<Vec<T>, _> = joined.collect();

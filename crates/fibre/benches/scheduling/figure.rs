@@ -1,8 +1,9 @@
-//! The figures of the thesis's chapter 6: for a benchmark the throughput and the scalability
-//! against the number of processors, many threads a processor and one.
+//! Draws the figures of chapter 6 of the thesis. For each benchmark there is a figure with the
+//! throughput and the scalability against the number of processors, in one column of panels for
+//! each number of threads per processor.
 //!
-//! A mark is the median of the repeats, a bar reaches from the least to the greatest. Runs that did
-//! not finish say nothing of a rate: they are named below, and have no mark.
+//! A mark is the median of the repeats; a bar reaches from the least to the greatest. Runs that did
+//! not finish have no meaningful rate, so they are not drawn. A note below the figure names them.
 
 use std::error::Error;
 use std::ops::Range;
@@ -15,18 +16,19 @@ use plotters::prelude::*;
 
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
-use crate::summary::{finished, of};
+use crate::summary::{finished, runs_of};
 
-/// Pixels.
+// Sizes in pixels.
 const PANEL: (u32, u32) = (420, 300);
 const HEADING: u32 = 66;
 const NOTE: u32 = 18;
 const LEGEND_STEP: i32 = 90;
-/// Where the runtimes' marks stand beside a number of processors: so far from each other, in parts
-/// of the distance between the closest two.
-const STEP_ASIDE: f64 = 0.06;
+/// The horizontal distance between the marks of two runtimes at the same number of processors. The
+/// unit is the smallest distance between two ticks of the axis.
+const MARK_STEP: f64 = 0.06;
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
-/// Okabe and Ito, "Color Universal Design", 2008.
+/// The colours of the runtimes, which colour-blind readers can distinguish (Okabe and Ito, "Color
+/// Universal Design", 2008).
 const COLOURS: [RGBColor; 5] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -35,33 +37,38 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(0x33, 0x33, 0x33),
 ];
 
+/// The result of a function that draws.
 type Drawn = Result<(), Box<dyn Error>>;
+/// A rectangular part of the figure.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// What a row of panels shows.
+/// The quantity that a row of panels shows.
 struct Quantity {
     name: &'static str,
+    /// The label of the vertical axis.
     unit: &'static str,
+    /// Returns the value of a run.
     of: fn(&Line) -> f64,
+    /// Formats a value at the axis.
     tick: fn(f64) -> String,
 }
 
 const QUANTITIES: [Quantity; 2] = [
     Quantity {
         name: "throughput",
-        unit: "operations a second",
+        unit: "operations per second",
         of: Line::rate,
         tick: count,
     },
     Quantity {
         name: "scalability",
-        unit: "time of a processor an operation",
+        unit: "processor time per operation",
         of: Line::scalability_ns,
         tick: time,
     },
 ];
 
-/// The runs of a runtime at one number of processors.
+/// A summary of the runs of a runtime at one number of processors.
 struct Point {
     processors: usize,
     least: f64,
@@ -69,7 +76,7 @@ struct Point {
     greatest: f64,
 }
 
-/// Draws the figure of a benchmark, whose cases these are, and says where.
+/// Draws the figure of a benchmark with these cases. Returns the path of the file.
 pub(crate) fn draw(
     benchmark: Benchmark,
     plan: &Plan,
@@ -94,15 +101,18 @@ pub(crate) fn draw(
     Ok(path)
 }
 
+/// The data of a figure.
 struct Figure<'a> {
     benchmark: Benchmark,
     plan: &'a Plan,
     cases: &'a [Case],
+    /// The runtimes that were run, each with the number of its style.
     runtimes: Vec<(usize, RuntimeKind)>,
     trials: Vec<&'a Trial>,
 }
 
 impl Figure<'_> {
+    /// Writes the figure as an SVG file.
     fn write(&self, path: &Path) -> Drawn {
         let columns = self.plan.per_processor.len();
         let notes = self.notes();
@@ -118,7 +128,7 @@ impl Figure<'_> {
             self.plan
                 .per_processor
                 .iter()
-                .map(move |&many| (quantity, many))
+                .map(move |&per_processor| (quantity, per_processor))
         });
         for (panel, (quantity, per_processor)) in panels.iter().zip(wanted) {
             self.panel(panel, quantity, per_processor)?;
@@ -134,7 +144,7 @@ impl Figure<'_> {
         Ok(())
     }
 
-    /// Title and legend.
+    /// Draws the title and the legend.
     fn head(&self, area: &Area<'_>) -> Drawn {
         let title = format!(
             "{}: median of {} runs of {} s, least to greatest",
@@ -143,33 +153,34 @@ impl Figure<'_> {
             self.plan.duration.as_secs_f64()
         );
         area.draw(&Text::new(title, (16, 12), ("sans-serif", 18)))?;
-        for (place, &(look, runtime)) in self.runtimes.iter().enumerate() {
-            let at = (22 + LEGEND_STEP * place as i32, 50);
-            area.draw(&mark(look, at))?;
+        for (position, &(style, runtime)) in self.runtimes.iter().enumerate() {
+            let at = (22 + LEGEND_STEP * position as i32, 50);
+            area.draw(&mark(style, at))?;
             let beside = (at.0 + 10, at.1 - 7);
             area.draw(&Text::new(runtime.name(), beside, ("sans-serif", 14)))?;
         }
         Ok(())
     }
 
+    /// Draws the curves of one quantity at one number of threads per processor.
     fn panel(&self, area: &Area<'_>, quantity: &Quantity, per_processor: usize) -> Drawn {
         let curves: Vec<(usize, Vec<Point>)> = self
             .runtimes
             .iter()
-            .map(|&(look, runtime)| (look, self.points(quantity, per_processor, runtime)))
+            .map(|&(style, runtime)| (style, self.points(quantity, per_processor, runtime)))
             .collect();
         let points = || curves.iter().flat_map(|(_, points)| points);
         let top = points().map(|point| point.greatest).fold(0.0, f64::max);
         let top = if top > 0.0 { top * 1.08 } else { 1.0 };
-        let across = Across::of(&self.plan.processors);
-        let distance = across.distance;
-        let caption = format!("{}, {per_processor} a processor", quantity.name);
+        let axis = ProcessorAxis::new(&self.plan.processors);
+        let distance = axis.distance;
+        let caption = format!("{}, {per_processor} per processor", quantity.name);
         let mut chart = ChartBuilder::on(area)
             .margin(10)
             .caption(caption, ("sans-serif", 15))
             .x_label_area_size(40)
             .y_label_area_size(72)
-            .build_cartesian_2d(across, 0.0..top)?;
+            .build_cartesian_2d(axis, 0.0..top)?;
         chart
             .configure_mesh()
             .light_line_style(WHITE)
@@ -181,10 +192,10 @@ impl Figure<'_> {
             .x_label_formatter(&|at| format!("{at:.0}"))
             .y_label_formatter(&|at| (quantity.tick)(*at))
             .draw()?;
-        for (look, points) in &curves {
-            let aside = (*look as f64 - (COLOURS.len() - 1) as f64 / 2.0) * STEP_ASIDE * distance;
-            let at = |point: &Point| point.processors as f64 + aside;
-            let colour = COLOURS[*look];
+        for (style, points) in &curves {
+            let offset = (*style as f64 - (COLOURS.len() - 1) as f64 / 2.0) * MARK_STEP * distance;
+            let at = |point: &Point| point.processors as f64 + offset;
+            let colour = COLOURS[*style];
             chart.draw_series(LineSeries::new(
                 points.iter().map(|point| (at(point), point.median)),
                 colour.stroke_width(1),
@@ -194,12 +205,13 @@ impl Figure<'_> {
                 chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
                 let pixel = chart.backend_coord(&(at(point), point.median));
                 let (from_left, from_top) = area.get_base_pixel();
-                area.draw(&mark(*look, (pixel.0 - from_left, pixel.1 - from_top)))?;
+                area.draw(&mark(*style, (pixel.0 - from_left, pixel.1 - from_top)))?;
             }
         }
         Ok(())
     }
 
+    /// The points of a curve, one for each number of processors at which a run finished.
     fn points(
         &self,
         quantity: &Quantity,
@@ -220,13 +232,14 @@ impl Figure<'_> {
         self.cases.iter().filter(of_size).filter_map(at).collect()
     }
 
+    /// The runs of a case on a runtime.
     fn runs(&self, case: Case, runtime: RuntimeKind) -> Vec<&Trial> {
-        let mut runs = of(runtime, &self.trials);
+        let mut runs = runs_of(runtime, &self.trials);
         runs.retain(|trial| trial.case == case);
         runs
     }
 
-    /// What has no mark, or not one for each run.
+    /// The notes below the figure: the cases in which runs did not finish.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for &(_, runtime) in &self.runtimes {
@@ -235,7 +248,7 @@ impl Figure<'_> {
                 let missing = runs.len() - finished(&runs).len();
                 if missing > 0 {
                     notes.push(format!(
-                        "{}, {} a processor, {} processors: not finished in {missing} of {} runs",
+                        "{}, {} per processor, {} processors: {missing} of {} runs did not finish",
                         runtime.name(),
                         case.per_processor,
                         case.processors,
@@ -248,7 +261,8 @@ impl Figure<'_> {
     }
 }
 
-/// Those that took part, and the number of how each looks.
+/// Returns the runtimes that were run, each with the number of its style (colour and shape of
+/// marks).
 fn runtimes(trials: &[&Trial]) -> Vec<(usize, RuntimeKind)> {
     let all = RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS);
     all.enumerate()
@@ -256,16 +270,16 @@ fn runtimes(trials: &[&Trial]) -> Vec<(usize, RuntimeKind)> {
         .collect()
 }
 
-/// The axis of numbers of processors.
-struct Across {
+/// The horizontal axis, with a tick at each number of processors.
+struct ProcessorAxis {
     ticks: Vec<f64>,
-    /// Between the closest two.
+    /// The smallest distance between two ticks.
     distance: f64,
 }
 
-impl Across {
-    /// In order, none twice.
-    fn of(processors: &[usize]) -> Self {
+impl ProcessorAxis {
+    /// Creates an axis for these numbers, which are in ascending order and all different.
+    fn new(processors: &[usize]) -> Self {
         let ticks: Vec<f64> = processors.iter().map(|&it| it as f64).collect();
         let distances = ticks.windows(2).map(|pair| pair[1] - pair[0]);
         let distance = distances.reduce(f64::min).unwrap_or(1.0);
@@ -273,7 +287,7 @@ impl Across {
     }
 }
 
-impl Ranged for Across {
+impl Ranged for ProcessorAxis {
     type FormatOption = DefaultFormatting;
     type ValueType = f64;
 
@@ -293,18 +307,20 @@ impl Ranged for Across {
     }
 }
 
-/// A shape a runtime, so that figures read without colour too.
-fn mark<'a>(look: usize, at: (i32, i32)) -> DynElement<'a, SVGBackend<'a>, (i32, i32)> {
-    let style = COLOURS[look].filled();
-    match look {
+/// Returns the mark of a runtime. Each runtime has a shape of its own, so that the figures can be
+/// read without colours, too.
+fn mark<'a>(style_number: usize, at: (i32, i32)) -> DynElement<'a, SVGBackend<'a>, (i32, i32)> {
+    let style = COLOURS[style_number].filled();
+    match style_number {
         0 => Circle::new(at, 5, style).into_dyn(),
         1 => Rectangle::new([(at.0 - 4, at.1 - 4), (at.0 + 4, at.1 + 4)], style).into_dyn(),
         2 => TriangleMarker::new(at, 6, style).into_dyn(),
-        3 => Cross::new(at, 5, COLOURS[look].stroke_width(2)).into_dyn(),
-        _ => Circle::new(at, 5, COLOURS[look].stroke_width(2)).into_dyn(),
+        3 => Cross::new(at, 5, COLOURS[style_number].stroke_width(2)).into_dyn(),
+        _ => Circle::new(at, 5, COLOURS[style_number].stroke_width(2)).into_dyn(),
     }
 }
 
+/// Formats a number of operations.
 fn count(value: f64) -> String {
     match value {
         ..1e3 => format!("{value:.0}"),
@@ -314,6 +330,7 @@ fn count(value: f64) -> String {
     }
 }
 
+/// Formats a time.
 fn time(ns: f64) -> String {
     match ns {
         ..1e3 => format!("{ns:.0} ns"),

@@ -1,4 +1,4 @@
-//! The same benchmarks in Go: a program of its own, in `benches/go`.
+//! Builds the Go program in `benches/go`, which contains the same benchmarks for goroutines.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,10 @@ use std::process::Command;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/go");
 
-/// Builds it in a directory, where a Go toolchain is on the path; says what is wrong where not.
+/// Builds the Go program in `directory`, and returns its path.
+///
+/// # Errors
+/// No Go toolchain is on the path, or the build fails.
 pub(crate) fn build(directory: &Path) -> Result<PathBuf, String> {
     let program = directory.join("scheduling-go");
     let built = Command::new("go")

@@ -1,4 +1,5 @@
-//! Numbers that need not be good, only cheap and the same in every language.
+//! A random number generator. It is chosen to be cheap, and to give the same numbers in Rust and in
+//! Go; its statistical quality matters little.
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).
 pub(crate) struct Random(u64);
@@ -8,7 +9,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number from 0 up to, and without, the bound (at most 2³²).
+    /// Returns a number from 0 to `bound - 1`. `bound` is at most 2³².
     #[inline]
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
@@ -18,6 +19,7 @@ impl Random {
         ((high * bound as u64) >> 32) as usize
     }
 
+    /// Brings the values into random order.
     pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             values.swap(last, self.below(last + 1));

@@ -1,90 +1,98 @@
-//! *transfer*: everyone must see one leader's signal.
+//! *transfer*: every thread must see the signal of each leader.
 //!
-//! A leader publishes the number of a round and waits until everyone has seen it, then the next
-//! one leads. Nobody blocks: leader and followers alike do what they can and yield. A scheduler
-//! that forgets a thread for a while therefore stops all others, and one that never remembers it
-//! never finishes; nothing but fairness helps, for every processor has something to run all the
-//! time.
+//! The leader publishes the number of a *round*, and waits until all other threads have seen it.
+//! Then the next thread leads. No thread blocks: leader and followers do what they can without
+//! waiting, and yield. If a scheduler does not run one of the threads for a while, all other
+//! threads wait for it. If it never runs the thread, the round never ends. Only a fair scheduler
+//! avoids this, because every processor always has some other thread to run.
 //!
-//! All of it is here but the yielding, so that it is the same for every runtime.
+//! This file contains everything except the yields, so that the benchmark is the same for each
+//! runtime.
 //!
-//! A *turn* is the time from the publication of a round until a thread has seen it: how long it
-//! waited to run. A round is as long as its longest turn, and a little longer.
+//! A *turn* is the time from the publication of a round until a thread has seen it, that is, the
+//! time that the thread waited to run. A round lasts a little longer than its longest turn.
 //!
-//! *turns* is the same with a look at the clock at each step, so that it is known when a kernel
-//! thread did not run ([`crate::machine`]), and that time can be taken off the turns. A step takes
-//! longer for that, and so does the median turn.
+//! *turns* is the same benchmark with a [`GapDetector`], which finds the times in which a kernel
+//! thread did not run. Each step reads the clock for this. So a step takes longer than in
+//! *transfer*, and the median turn is longer, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::benchmark::{Outcome, Setting, Taken};
+use crate::benchmark::{GapSummary, Outcome, Setting};
 use crate::clock::Clock;
-use crate::machine::Machine;
+use crate::gaps::GapDetector;
 use crate::turns::Turns;
 
-/// Has two cache lines, which processors fetch in pairs, for itself.
+/// A value on two cache lines of its own. CPUs fetch cache lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Apart<T>(T);
 
-/// What all share.
+/// The state that all threads of the benchmark share.
 pub(crate) struct Rounds {
-    /// Who leads.
+    /// The number of the thread that leads.
     leader: Apart<AtomicU64>,
+    /// The present round.
     round: Apart<Round>,
-    /// The last round each has seen.
+    /// The last round that each thread has seen.
     seen: Box<[Apart<AtomicU64>]>,
-    born: Instant,
-    /// Of *turns*; and what was taken from empty loops before there were threads.
-    machine: Option<Machine>,
+    /// The zero of all times in nanoseconds.
+    created: Instant,
+    /// Only for *turns*.
+    gap_detector: Option<GapDetector>,
+    /// Only for *turns*: the share of gaps in empty loops, measured before the threads started.
     share_of_loops: Option<f64>,
 }
 
+/// The present round.
 #[derive(Default)]
 struct Round {
-    /// From 1; 0 before the first.
+    /// The number of the round, from 1; 0 before the first.
     number: AtomicU64,
+    /// The time at which the round was published.
     published_ns: AtomicU64,
 }
 
 impl Rounds {
-    /// For *turns*, which are watched, or *transfer*.
-    pub(crate) fn new(setting: Setting, is_watched: bool) -> Arc<Self> {
+    /// Creates the state for *turns* (`detects_gaps` is true) or for *transfer*.
+    pub(crate) fn new(setting: Setting, detects_gaps: bool) -> Arc<Self> {
         let Setting {
             processors,
             duration,
             ..
         } = setting;
-        let taken_from_loops = || Machine::taken_from_loops(processors, duration / 4);
-        let share_of_loops = is_watched.then(taken_from_loops);
+        let gap_share_of_loops = || GapDetector::gap_share_of_loops(processors, duration / 4);
+        let share_of_loops = detects_gaps.then(gap_share_of_loops);
         Arc::new(Self {
             leader: Apart::default(),
             round: Apart::default(),
             seen: (0..setting.threads()).map(|_| Apart::default()).collect(),
-            born: Instant::now(),
-            machine: is_watched.then(|| Machine::new(processors)),
+            created: Instant::now(),
+            gap_detector: detects_gaps.then(|| GapDetector::new(processors)),
             share_of_loops,
         })
     }
 
     fn now_ns(&self) -> u64 {
-        self.born.elapsed().as_nanos() as u64
+        self.created.elapsed().as_nanos() as u64
     }
 
-    /// How long ago the last round was published.
+    /// The time since the last round was published.
     fn age_ns(&self) -> u64 {
         self.age_at(self.now_ns())
     }
 
+    /// The time from the publication of the last round until `now_ns`.
     fn age_at(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.round.0.published_ns.load(Ordering::Relaxed))
     }
 
-    /// Lets the benchmark run; [`Measured::outcome`] adds up once all threads have ended.
+    /// Runs the benchmark. Once all threads have ended, [`Measured::outcome`] adds up their
+    /// results.
     pub(crate) fn measure(&self, clock: &Clock, duration: Duration) -> Measured {
-        let watched = self.machine.as_ref();
+        let gap_detector = self.gap_detector.as_ref();
         self.round
             .0
             .published_ns
@@ -94,36 +102,38 @@ impl Rounds {
         Measured {
             seconds,
             is_finished,
-            share: watched.map(|machine| machine.taken_share(seconds)),
+            share: gap_detector.map(|detector| detector.gap_share(seconds)),
             share_of_loops: self.share_of_loops,
         }
     }
 }
 
-/// A run of *transfer*.
+/// The measurements of a run that are known before its threads have ended.
 pub(crate) struct Measured {
     seconds: f64,
-    /// Some round began in the second half of the run. Where none did, someone was not given its
-    /// turn for as long, and the rounds before are no rate of anything.
+    /// A round began in the second half of the run. If none did, a thread was not run during all
+    /// that time, and the number of earlier rounds says nothing about a rate.
     is_finished: bool,
-    /// What was taken, of *turns*.
+    /// Only for *turns*: the share of the kernel threads' time that was in gaps.
     share: Option<f64>,
+    /// Only for *turns*: the same share for empty loops.
     share_of_loops: Option<f64>,
 }
 
 impl Measured {
+    /// The result of the run, with the measurements of all threads, which have ended.
     pub(crate) fn outcome(&self, members: &[Member]) -> Outcome {
         let (mut turns, mut durations) = (Turns::new(), Turns::new());
-        let mut own = Turns::new();
+        let mut without_gaps = Turns::new();
         for member in members {
             turns.merge(&member.turns);
             durations.merge(&member.durations);
-            own.merge(&member.own);
+            without_gaps.merge(&member.turns_without_gaps);
         }
-        let machine = self.share.zip(self.share_of_loops);
+        let shares = self.share.zip(self.share_of_loops);
         Outcome {
-            machine: machine.map(|(share, share_of_loops)| Taken {
-                turns: own,
+            gaps: shares.map(|(share, share_of_loops)| GapSummary {
+                turns: without_gaps,
                 share,
                 share_of_loops,
             }),
@@ -138,78 +148,82 @@ impl Measured {
     }
 }
 
-/// One thread's part.
+/// The state and the measurements of one thread.
 pub(crate) struct Member {
     rounds: Arc<Rounds>,
-    me: usize,
-    /// The last round it has seen.
+    /// The number of the thread.
+    number: usize,
+    /// The last round that the thread has seen.
     round: u64,
-    /// While it leads: the first of whom it does not know that they have seen the round.
+    /// While the thread leads, the lowest number of a thread that may not have seen the round yet.
     awaiting: Option<usize>,
-    /// Rounds it has led to their end.
+    /// The number of complete rounds that the thread has led.
     led: u64,
     turns: Turns,
+    /// The durations of the rounds that the thread has led.
     durations: Turns,
-    /// Turns less the gaps of processors; and the last, which is not yet among them.
-    own: Turns,
-    last: Option<Turn>,
+    /// The turns without the gaps of kernel threads.
+    turns_without_gaps: Turns,
+    /// The last turn, if it was not added to `turns_without_gaps` yet.
+    unsettled: Option<Turn>,
 }
 
-/// A turn in a round, and when it came.
+/// A turn that has ended.
 struct Turn {
     round: u64,
-    age_ns: u64,
-    until_ns: u64,
+    len_ns: u64,
+    end_ns: u64,
 }
 
 impl Member {
-    pub(crate) fn new(rounds: &Arc<Rounds>, me: usize) -> Self {
+    pub(crate) fn new(rounds: &Arc<Rounds>, number: usize) -> Self {
         Self {
             rounds: Arc::clone(rounds),
-            me,
+            number,
             round: 0,
             awaiting: None,
             led: 0,
             turns: Turns::new(),
             durations: Turns::new(),
-            own: Turns::new(),
-            last: None,
+            turns_without_gaps: Turns::new(),
+            unsettled: None,
         }
     }
 
-    /// Does what can be done without waiting.
+    /// Leads or follows as far as is possible without waiting.
     #[inline]
     pub(crate) fn step(&mut self) {
         self.settle();
-        if let Some(machine) = &self.rounds.machine {
-            machine.runs(self.rounds.now_ns(), || {
+        if let Some(detector) = &self.rounds.gap_detector {
+            detector.report_step(self.rounds.now_ns(), || {
                 let round = &self.rounds.round.0;
-                // Pairs with the store in `lead`: the time is that of the round.
+                // Acquire: pairs with the store in `lead`, so that `published_ns` belongs to this
+                // round.
                 let number = round.number.load(Ordering::Acquire);
                 (number, round.published_ns.load(Ordering::Relaxed))
             });
         }
-        // Pairs with the store in `lead`, of the one before.
-        if self.rounds.leader.0.load(Ordering::Acquire) == self.me as u64 {
+        // Acquire: pairs with the store in `lead` by the previous leader.
+        if self.rounds.leader.0.load(Ordering::Acquire) == self.number as u64 {
             self.lead();
         } else {
             self.follow();
         }
     }
 
-    /// Notes the last turn, less what was taken meanwhile: now, for whoever it was taken from may
-    /// have been about to say so.
+    /// Records the last turn without its gaps. This is done one step after the turn, because a
+    /// kernel thread reports a gap only at the end of the gap, and that may be after the turn.
     #[inline]
     fn settle(&mut self) {
-        if let (Some(machine), Some(last)) = (&self.rounds.machine, self.last.take()) {
-            let since_ns = last.until_ns - last.age_ns;
-            let taken_ns = machine.taken(last.round, since_ns, last.until_ns);
-            self.own.record(last.age_ns - taken_ns);
+        if let (Some(detector), Some(turn)) = (&self.rounds.gap_detector, self.unsettled.take()) {
+            let begin_ns = turn.end_ns - turn.len_ns;
+            let gap_ns = detector.gap_time_ns(turn.round, begin_ns, turn.end_ns);
+            self.turns_without_gaps.record(turn.len_ns - gap_ns);
         }
     }
 
-    /// To be called at the end: who has not had a turn since the last round began has waited at
-    /// least this long, and that must not be forgotten.
+    /// Called at the end of the run. A thread that has not run since the last round began records
+    /// its wait until now: without this, a thread that starves would not be measured.
     pub(crate) fn close(mut self) -> Self {
         self.settle();
         self.follow();
@@ -217,19 +231,21 @@ impl Member {
         self
     }
 
+    /// Publishes a round if this has not been done, and checks which threads have seen it.
     fn lead(&mut self) {
         let rounds = &*self.rounds;
         let (round, seen) = (&rounds.round.0, &rounds.seen);
         let mut awaiting = self.awaiting.unwrap_or_else(|| {
             self.round = round.number.load(Ordering::Relaxed) + 1;
-            seen[self.me].0.store(self.round, Ordering::Relaxed);
+            seen[self.number].0.store(self.round, Ordering::Relaxed);
             round.published_ns.store(rounds.now_ns(), Ordering::Relaxed);
-            // Pairs with the load in `follow`: the time is that of the round.
+            // Release: pairs with the loads in `follow` and `step`, so that `published_ns` belongs
+            // to this round there.
             round.number.store(self.round, Ordering::Release);
             0
         });
         while let Some(other) = seen.get(awaiting) {
-            // Pairs with the store in `follow`.
+            // Acquire: pairs with the store in `follow`.
             if other.0.load(Ordering::Acquire) != self.round {
                 self.awaiting = Some(awaiting);
                 return;
@@ -239,29 +255,30 @@ impl Member {
         self.awaiting = None;
         self.led += 1;
         self.durations.record(rounds.age_ns());
-        let next = (self.me + 1) % seen.len();
-        // Pairs with the load in `step`.
+        let next = (self.number + 1) % seen.len();
+        // Release: pairs with the load in `step`.
         rounds.leader.0.store(next as u64, Ordering::Release);
     }
 
+    /// Notes a new round as seen, if there is one, and records the turn.
     fn follow(&mut self) {
         let rounds = &*self.rounds;
-        // Pairs with the store in `lead`.
+        // Acquire: pairs with the store in `lead`.
         let round = rounds.round.0.number.load(Ordering::Acquire);
         if round != self.round {
             self.round = round;
             let now_ns = rounds.now_ns();
             let age_ns = rounds.age_at(now_ns);
             self.turns.record(age_ns);
-            if rounds.machine.is_some() {
-                self.last = Some(Turn {
+            if rounds.gap_detector.is_some() {
+                self.unsettled = Some(Turn {
                     round,
-                    age_ns,
-                    until_ns: now_ns,
+                    len_ns: age_ns,
+                    end_ns: now_ns,
                 });
             }
-            // Pairs with the load in `lead`.
-            rounds.seen[self.me].0.store(round, Ordering::Release);
+            // Release: pairs with the load in `lead`.
+            rounds.seen[self.number].0.store(round, Ordering::Release);
         }
     }
 }

@@ -1,40 +1,43 @@
-//! What *churn* and *locality* have alike on every runtime.
+//! The parts of *churn* and *locality* that are the same on every runtime.
 //!
-//! A spot is a semaphore without permits, and there are half as many as threads. Whoever comes to
-//! one releases it, which wakes the one that waits there, and acquires it, which is to wait in its
-//! place. So that there is somebody to wake, the first threads begin by waiting on a spot each, and
-//! the others start when they do; before, nobody would ever wait, for everybody would take the
-//! permit they just gave.
+//! A *spot* is a semaphore without permits. There are half as many spots as threads. In an
+//! operation, a thread picks a spot, releases it, which wakes the thread that waits there, and
+//! acquires it, in order to wait there itself.
 //!
-//! Nobody is stuck for ever: permits given and asked for differ by those first threads, so at any
-//! time as many threads wait as there were first ones, or fewer, and there is always one more
-//! thread than that. At the end every spot gets permits for all.
+//! Some threads must wait before the first release. Otherwise no thread would ever wait: each would
+//! acquire the permit that it has just released. So the first threads begin by waiting, each on a
+//! spot of its own, and the other threads start only when these do.
+//!
+//! The threads cannot all be blocked. Each operation releases one permit and acquires one, so at
+//! any time at most as many threads wait as at the start, and there is at least one thread more. At
+//! the end, every spot gets enough permits for all threads.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::benchmark::Setting;
 use crate::random::Random;
 
-/// How many spots there are.
+/// The number of spots.
 pub(crate) fn spots(setting: Setting) -> usize {
     (setting.threads() / 2).max(1)
 }
 
-/// How many threads begin by waiting: one on each spot, as long as one is left who does not.
+/// The number of threads that begin by waiting: one for each spot, but at least one thread does not
+/// wait.
 pub(crate) fn waiting_first(setting: Setting) -> usize {
     spots(setting).min(setting.threads() - 1)
 }
 
-/// Cache lines of a working set.
+/// The number of cache lines of a working set.
 const LINES: usize = 100;
-/// How many of them, drawn at random, are written before each operation.
+/// The number of writes to random cache lines of the working set before each operation.
 const TOUCHES: usize = 100;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct CacheLine(u64);
 
-/// What a thread of *locality* writes to between operations.
+/// The memory to which a thread of *locality* writes between operations.
 pub(crate) struct WorkingSet(Box<[CacheLine; LINES]>);
 
 impl WorkingSet {
@@ -42,6 +45,7 @@ impl WorkingSet {
         Self(Box::new([CacheLine(0); LINES]))
     }
 
+    /// Writes to random cache lines.
     #[inline]
     pub(crate) fn touch(&mut self, random: &mut Random) {
         for _ in 0..TOUCHES {
@@ -50,8 +54,8 @@ impl WorkingSet {
     }
 }
 
-/// Working sets on their way from those who wake to those who are woken: as many as the spot's
-/// semaphore has had permits from threads, less those taken.
+/// The working sets that threads have left at a spot for the threads that they wake. A thread adds
+/// one before it releases a permit, and removes one after it has acquired a permit.
 #[derive(Default)]
 pub(crate) struct Handover(Mutex<Vec<WorkingSet>>);
 
@@ -61,7 +65,7 @@ impl Handover {
         sets.push(set);
     }
 
-    /// None at the end, when permits come without.
+    /// Removes a working set. `None` at the end of the run, when permits are released without one.
     pub(crate) fn take(&self) -> Option<WorkingSet> {
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sets.pop()

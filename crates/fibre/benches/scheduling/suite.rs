@@ -1,9 +1,10 @@
-//! Runs all benchmarks on all runtimes in turns.
+//! Runs all benchmarks on all runtimes, interleaved.
 //!
-//! Each run is a process of its own, so that none inherits threads, memory or luck from another. A
-//! repeat runs every case once, in random order; within a case the runtimes follow each other, in
-//! random order too. So what the machine does meanwhile falls on all of them, and figures of the
-//! same repeat and case are pairs.
+//! Each run is a process of its own, so that no run inherits threads or memory from another. A
+//! *repeat* runs every case (a benchmark at one size) once, in random order. Within a case, the
+//! runtimes follow each other directly, also in random order. So a disturbance of the machine
+//! affects all runtimes alike, and the results of two runtimes in the same repeat and case can be
+//! compared as a pair.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -19,12 +20,14 @@ use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::random::Random;
 use crate::{figure, go, summary};
 
-/// How much longer than it measures a run may take. A runtime that hangs is then given up.
+/// The time that a run may take in addition to the measured duration. After that it is killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(15);
-/// What a run takes beside measuring, for the time left.
+/// The time that a run takes in addition to the measured duration, for the first estimate of the
+/// time left.
 const OVERHEAD: Duration = Duration::from_millis(30);
 
-/// What is run.
+/// The runs that the suite makes: `repeats` of each combination of a benchmark, a number of
+/// processors, a number of threads per processor, and a runtime.
 pub(crate) struct Plan {
     pub(crate) benchmarks: Vec<Benchmark>,
     pub(crate) processors: Vec<usize>,
@@ -34,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// A benchmark at a size.
+/// A benchmark at one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) benchmark: Benchmark,
@@ -42,17 +45,17 @@ pub(crate) struct Case {
     pub(crate) processors: usize,
 }
 
-/// A run.
+/// One run of a case on a runtime.
 pub(crate) struct Trial {
     pub(crate) repeat: usize,
     pub(crate) case: Case,
     pub(crate) runtime: RuntimeKind,
-    /// What it printed, or why it did not.
+    /// The line that the run printed, or the reason why it printed none.
     pub(crate) line: Result<Line, String>,
 }
 
 impl Trial {
-    /// The line of a run whose operations say something.
+    /// The line of the run, if the run has finished and its number of operations is meaningful.
     pub(crate) fn finished(&self) -> Option<&Line> {
         self.line
             .as_ref()
@@ -61,15 +64,19 @@ impl Trial {
     }
 }
 
-/// The benchmarks whose names begin with one of these; all where there are none.
-pub(crate) fn chosen(names: &[String]) -> Result<Vec<Benchmark>, String> {
+/// Returns the benchmarks whose names begin with one of `names`; all benchmarks if `names` is
+/// empty.
+///
+/// # Errors
+/// No benchmark's name begins with one of `names`.
+pub(crate) fn choose(names: &[String]) -> Result<Vec<Benchmark>, String> {
     let all = Benchmark::value_variants();
     for name in names {
         if !all.iter().any(|it| it.name().starts_with(name.as_str())) {
             let known: Vec<&str> = all.iter().map(|it| it.name()).collect();
             let known = known.join(", ");
             return Err(format!(
-                "no benchmark is called {name:?}; there are {known}"
+                "no benchmark has a name that begins with {name:?}; the benchmarks are {known}"
             ));
         }
     }
@@ -82,10 +89,10 @@ pub(crate) fn chosen(names: &[String]) -> Result<Vec<Benchmark>, String> {
     Ok(all.iter().filter(is_chosen).copied().collect())
 }
 
-/// Runs the plan, prints what came out, and writes it down.
+/// Makes all runs of a plan. Prints a summary, and writes a CSV file and the figures.
 pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let this = env::current_exe().map_err(|error| error.to_string())?;
+    let this_program = env::current_exe().map_err(|error| error.to_string())?;
     let go = match go::build(directory) {
         Ok(program) => Some(program),
         Err(reason) => {
@@ -105,23 +112,24 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
                 per_processor,
                 processors,
             };
-            // One thread alone wakes nobody.
+            // A single thread has no other to wake.
             let is_alone = |case: &Case| case.per_processor * case.processors == 1;
-            let of_all = plan.processors.iter().map(case);
-            cases.extend(of_all.filter(|case| !is_alone(case) || benchmark.may_be_alone()));
+            let all_sizes = plan.processors.iter().map(case);
+            cases.extend(all_sizes.filter(|case| !is_alone(case) || benchmark.works_alone()));
         }
     }
     if cases.is_empty() {
         return Err(
-            "one thread alone has nobody to wake: more processors, or more for each".to_owned(),
+            "a single thread has no other to wake: choose more processors, or more threads for each"
+                .to_owned(),
         );
     }
 
     let mut random = Random::new(plan.seed);
     let without_go = cases.iter().filter(|case| !case.benchmark.is_in_go());
     let missing = if go.is_some() { without_go.count() } else { 0 };
-    let a_repeat = cases.len() * runtimes.len() - missing;
-    let progress = Progress::new(plan, plan.repeats * a_repeat);
+    let runs_per_repeat = cases.len() * runtimes.len() - missing;
+    let progress = Progress::new(plan, plan.repeats * runs_per_repeat);
     let mut trials = Vec::new();
     for repeat in 1..=plan.repeats {
         let mut order = cases.clone();
@@ -133,10 +141,10 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
             for &runtime in runtimes.iter().filter(takes_part) {
                 progress.show(trials.len(), case, runtime);
                 let program = match runtime {
-                    RuntimeKind::Go => go.as_deref().unwrap_or(&this),
-                    _ => &this,
+                    RuntimeKind::Go => go.as_deref().unwrap_or(&this_program),
+                    _ => &this_program,
                 };
-                let line = in_process(program, plan, case, runtime);
+                let line = run_in_process(program, plan, case, runtime);
                 trials.push(Trial {
                     repeat,
                     case,
@@ -150,7 +158,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     summary::print(plan, &cases, &trials);
     let table = directory.join("scheduling.csv");
     summary::write(&table, &trials)?;
-    println!("\nevery run: {}", table.display());
+    println!("\nall runs: {}", table.display());
     for &benchmark in &plan.benchmarks {
         let mut cases = cases.clone();
         cases.retain(|case| case.benchmark == benchmark);
@@ -162,8 +170,8 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs one in a process of its own.
-fn in_process(
+/// Makes one run, in a new process. Returns the line that it prints.
+fn run_in_process(
     program: &Path,
     plan: &Plan,
     case: Case,
@@ -181,61 +189,67 @@ fn in_process(
         command.args(["--runtime", runtime.name()]);
     }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let printed = printed(&mut child, plan.duration + GRACE_PERIOD);
-    if printed.is_none() {
-        // It may have ended just now, and then there is nothing to end.
+    let output = read_output(&mut child, plan.duration + GRACE_PERIOD);
+    if output.is_none() {
+        // An error means that the process has just ended by itself.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|error| error.to_string())?;
-    let Some(printed) = printed else {
+    let Some(output) = output else {
         return Err(format!(
-            "did not end within {} s of its time",
+            "did not end within {} s after the measured duration",
             GRACE_PERIOD.as_secs()
         ));
     };
     if !status.success() {
         return Err(status.to_string());
     }
-    serde_json::from_str(&printed).map_err(|error| error.to_string())
+    serde_json::from_str(&output).map_err(|error| error.to_string())
 }
 
-/// All that a process prints until it ends; none where that takes longer.
-fn printed(child: &mut Child, at_most: Duration) -> Option<String> {
-    let mut output = child.stdout.take()?;
+/// Reads the output of a process until the process ends. Returns `None` if this takes longer than
+/// `timeout`.
+fn read_output(child: &mut Child, timeout: Duration) -> Option<String> {
+    let mut pipe = child.stdout.take()?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
-        // What cannot be read is seen when it is parsed.
-        let _ = output.read_to_string(&mut text);
+        // If reading fails, the text is incomplete, and parsing it fails.
+        let _ = pipe.read_to_string(&mut text);
         let _ = sender.send(text);
     });
-    receiver.recv_timeout(at_most).ok()
+    receiver.recv_timeout(timeout).ok()
 }
 
-/// Where the suite is: a line that is written over, or a line now and then where nobody looks.
+/// Shows the progress of the suite on standard error. On a terminal this is one line, which is
+/// overwritten; otherwise it is a new line after each tenth of the runs.
 struct Progress {
+    /// The number of runs of the suite.
     runs: usize,
-    each: Duration,
+    /// The estimated time of a run, used before the first has ended.
+    run_estimate: Duration,
     began: Instant,
-    is_seen: bool,
+    /// Standard error is a terminal.
+    is_terminal: bool,
 }
 
 impl Progress {
     fn new(plan: &Plan, runs: usize) -> Self {
         Self {
             runs,
-            each: plan.duration + OVERHEAD,
+            run_estimate: plan.duration + OVERHEAD,
             began: Instant::now(),
-            is_seen: io::stderr().is_terminal(),
+            is_terminal: io::stderr().is_terminal(),
         }
     }
 
+    /// Shows that `done` runs are complete, and which run is next.
     fn show(&self, done: usize, case: Case, runtime: RuntimeKind) {
-        if !self.is_seen && !done.is_multiple_of(self.runs.div_ceil(10)) {
+        if !self.is_terminal && !done.is_multiple_of(self.runs.div_ceil(10)) {
             return;
         }
         let each = if done == 0 {
-            self.each
+            self.run_estimate
         } else {
             self.began.elapsed() / done as u32
         };
@@ -249,7 +263,7 @@ impl Progress {
             runtime.name(),
             case.processors
         );
-        if self.is_seen {
+        if self.is_terminal {
             eprint!("\r{line:<79}");
             let _ = io::stderr().flush();
         } else {
@@ -257,8 +271,9 @@ impl Progress {
         }
     }
 
+    /// Clears the line on the terminal.
     fn clear(&self) {
-        if self.is_seen {
+        if self.is_terminal {
             eprint!("\r{:<79}\r", "");
         }
     }

@@ -1,4 +1,4 @@
-//! What came out, for people (tables) and for programs (CSV).
+//! The results of the suite: tables for people, and a CSV file for programs.
 
 use std::path::Path;
 
@@ -7,17 +7,18 @@ use measure::{Estimate, median, median_of_trials, paired_ratio};
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
 
+/// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
-/// Nobody waits longer than so many medians of a turn: what the fair scheduler has to keep.
+/// The goal of the fair scheduler: no turn is longer than this multiple of the median turn.
 const TURN_LIMIT: f64 = 100.0;
 
 /// Prints a table for each case.
 pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
     println!(
-        "operations a second: median [least, greatest] of {} runs of {} s\n\
-         scalability: nanoseconds of a processor for an operation\n\
-         × tokio, × go: median of the ratios of the same repeat, its {:.0} % interval (or what \
-         so few repeats allow)",
+        "operations/s: median [least, greatest] of {} runs of {} s\n\
+         scalability: processor time of an operation\n\
+         × tokio, × go: median of the ratios within a repeat, with its {:.0} % interval (with few \
+         repeats, the interval of the stated lower confidence)",
         plan.repeats,
         plan.duration.as_secs_f64(),
         CONFIDENCE * 100.0
@@ -41,15 +42,15 @@ pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
         }
         match case.benchmark {
             Benchmark::Transfer => turns(&of_case),
-            Benchmark::Turns => own_turns(&of_case),
+            Benchmark::Turns => turns_without_gaps(&of_case),
             _ => {}
         }
     }
 }
 
-/// A runtime in a case; nothing where it did not take part.
+/// Prints the row of a runtime in a case. Prints nothing if the runtime was not run.
 fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
-    let of_runtime = of(runtime, of_case);
+    let of_runtime = runs_of(runtime, of_case);
     if of_runtime.is_empty() {
         return;
     }
@@ -61,7 +62,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     let scalability = median(&scalability).map_or(String::new(), time);
     let ratios = RuntimeKind::THEIRS.map(|other| {
         let is_compared = RuntimeKind::OURS.contains(&runtime);
-        let pairs = pairs(&of_runtime, &of(other, of_case));
+        let pairs = pairs(&of_runtime, &runs_of(other, of_case));
         let estimate = paired_ratio(&pairs, CONFIDENCE).filter(|_| is_compared);
         estimate.as_ref().map_or(String::new(), ratio)
     });
@@ -74,7 +75,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     println!("{}", line.trim_end());
     if unfinished > 0 && !lines.is_empty() {
         println!(
-            "         not finished in {unfinished} of {}",
+            "         {unfinished} of {} runs did not finish",
             of_runtime.len()
         );
     }
@@ -88,7 +89,7 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     }
 }
 
-/// How long threads waited for their turn.
+/// Prints the turns of *transfer* for each runtime: how long threads waited to see a round.
 fn turns(of_case: &[&Trial]) {
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
         let lines = Lines::of(runtime, of_case);
@@ -97,7 +98,8 @@ fn turns(of_case: &[&Trial]) {
         let ratios = lines.figures(Line::longest_turn);
         if let (Some(typical), Some(longest), Some(middle)) = (typical, longest, median(&ratios)) {
             println!(
-                "  {:<7}turn: median {}, longest {} (in the middle run {middle:.0} medians)",
+                "  {:<7}turn: median {}, longest {} (longest turn of the median run: \
+                 {middle:.0} × median turn)",
                 runtime.name(),
                 time(typical),
                 time(longest),
@@ -106,86 +108,100 @@ fn turns(of_case: &[&Trial]) {
     }
 }
 
-/// A runtime that loses more of its time to gaps than so many times what empty loops lose has gaps
-/// of its own.
+/// If the share of gaps of a runtime exceeds this multiple of the share of empty loops, the runtime
+/// itself causes gaps, and its result is not to be judged.
 const GAPS_LIMIT: f64 = 1.5;
 
-/// How long they waited less the time in which some kernel thread neither ran nor slept, and how
-/// that compares with the limit.
-fn own_turns(of_case: &[&Trial]) {
-    println!("  longest of the turns, less the time in which some kernel thread did not run:");
+/// Prints the turns of *turns* without gaps for each runtime, and compares them with
+/// [`TURN_LIMIT`].
+fn turns_without_gaps(of_case: &[&Trial]) {
+    println!("  longest turn without gaps (times in which a kernel thread neither ran nor slept):");
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
         let lines = Lines::of(runtime, of_case);
         let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
-        let own = lines.figures(Line::longest_own_turn);
-        let raw = median(&lines.figures(Line::longest_turn));
-        let taken = median(&lines.figures(|line| line.taken_share));
-        let of_loops = median(&lines.figures(|line| line.taken_share_of_loops));
-        let worst = own.iter().copied().reduce(f64::max);
-        if let (Some(typical), Some(raw), Some(worst), Some(middle), Some(taken), Some(of_loops)) =
-            (typical, raw, worst, median(&own), taken, of_loops)
+        let without_gaps = lines.figures(Line::longest_turn_without_gaps);
+        let with_gaps = median(&lines.figures(Line::longest_turn));
+        let share = median(&lines.figures(|line| line.gap_share));
+        let loop_share = median(&lines.figures(|line| line.gap_share_of_loops));
+        let worst = without_gaps.iter().copied().reduce(f64::max);
+        let middle = median(&without_gaps);
+        if let (
+            Some(typical),
+            Some(with_gaps),
+            Some(worst),
+            Some(middle),
+            Some(share),
+            Some(loop_share),
+        ) = (typical, with_gaps, worst, middle, share, loop_share)
         {
-            let kept = own.iter().filter(|&&ratio| ratio <= TURN_LIMIT).count();
-            let doubt = match taken > of_loops * GAPS_LIMIT {
+            let is_kept = |&&ratio: &&f64| ratio <= TURN_LIMIT;
+            let kept = without_gaps.iter().filter(is_kept).count();
+            let doubt = match share > loop_share * GAPS_LIMIT {
                 true => ": not to be judged",
                 false => "",
             };
             println!(
-                "  {:<7}medians of {}: {middle:.0} ({}) in the middle run, {worst:.0} in the worst, \
-                 at most {TURN_LIMIT:.0} in {kept} of {}; nothing taken off {raw:.0}; gaps {:.1} % \
-                 of the time, of empty loops' {:.1} %{doubt}",
+                "  {:<7}as a multiple of the median turn ({}): {middle:.0} ({}) in the median run, \
+                 {worst:.0} in the worst, at most {TURN_LIMIT:.0} in {kept} of {}; with gaps \
+                 {with_gaps:.0}; gaps {:.1} % of the time, {:.1} % in empty loops{doubt}",
                 runtime.name(),
                 time(typical),
                 time(middle * typical),
-                own.len(),
-                taken * 100.0,
-                of_loops * 100.0
+                without_gaps.len(),
+                share * 100.0,
+                loop_share * 100.0
             );
         }
     }
 }
 
-/// What a runtime's runs of a case printed. Those that did not finish are among them: they have the
-/// longest turns of all.
+/// The lines that the runs of one runtime in a case printed. They include runs that did not finish,
+/// which have the longest turns.
 struct Lines<'trials>(Vec<&'trials Line>);
 
 impl<'trials> Lines<'trials> {
     fn of(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Self {
-        let trials = of(runtime, of_case);
+        let trials = runs_of(runtime, of_case);
         let lines = trials.iter().filter_map(|trial| trial.line.as_ref().ok());
         Self(lines.collect())
     }
 
-    fn figures(&self, of: fn(&Line) -> Option<f64>) -> Vec<f64> {
-        self.0.iter().filter_map(|line| of(line)).collect()
+    /// Returns a figure of each line that has it.
+    fn figures(&self, figure: fn(&Line) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(|line| figure(line)).collect()
     }
 
-    fn greatest(&self, of: fn(&Line) -> Option<f64>) -> Option<f64> {
-        self.figures(of).into_iter().reduce(f64::max)
+    /// Returns the greatest of the figures; `None` if there is none.
+    fn greatest(&self, figure: fn(&Line) -> Option<f64>) -> Option<f64> {
+        self.figures(figure).into_iter().reduce(f64::max)
     }
 }
 
-/// The runs of a runtime.
-pub(crate) fn of<'trials>(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Vec<&'trials Trial> {
-    let is_its = |trial: &&&Trial| trial.runtime == runtime;
-    of_case.iter().filter(is_its).copied().collect()
+/// Returns the runs of a runtime among the runs of a case.
+pub(crate) fn runs_of<'trials>(
+    runtime: RuntimeKind,
+    of_case: &[&'trials Trial],
+) -> Vec<&'trials Trial> {
+    let is_of_runtime = |trial: &&&Trial| trial.runtime == runtime;
+    of_case.iter().filter(is_of_runtime).copied().collect()
 }
 
-/// What those printed that finished.
+/// Returns the lines of the runs that have finished.
 pub(crate) fn finished<'trials>(trials: &[&'trials Trial]) -> Vec<&'trials Line> {
     trials.iter().filter_map(|trial| trial.finished()).collect()
 }
 
-/// Rates of the same repeat, where both finished.
+/// Returns the rates of two runtimes as pairs, for each repeat in which the runs of both have
+/// finished.
 fn pairs(ours: &[&Trial], theirs: &[&Trial]) -> Vec<(f64, f64)> {
-    let pair = |mine: &&Trial| {
-        let other = theirs.iter().find(|other| other.repeat == mine.repeat)?;
-        Some((mine.finished()?.rate(), other.finished()?.rate()))
+    let pair = |our: &&Trial| {
+        let their = theirs.iter().find(|their| their.repeat == our.repeat)?;
+        Some((our.finished()?.rate(), their.finished()?.rate()))
     };
     ours.iter().filter_map(pair).collect()
 }
 
-/// None where there are none.
+/// Formats rates as their median, least and greatest. `None` if there are no rates.
 fn rate(rates: &[f64]) -> Option<String> {
     let least = rates.iter().copied().reduce(f64::min)?;
     let greatest = rates.iter().copied().reduce(f64::max)?;
@@ -203,6 +219,7 @@ fn rate(rates: &[f64]) -> Option<String> {
     ))
 }
 
+/// Formats a ratio with its interval.
 fn ratio(estimate: &Estimate) -> String {
     let interval = estimate.interval;
     if estimate.samples == 1 {
@@ -216,6 +233,7 @@ fn ratio(estimate: &Estimate) -> String {
     text
 }
 
+/// Formats a time.
 fn time(ns: f64) -> String {
     match ns {
         ..1e3 => format!("{ns:.1} ns"),
@@ -224,7 +242,7 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// Writes a row for each run. What a run has not is empty, never zero.
+/// Writes a CSV file with a row for each run. A field without a value is empty, never zero.
 pub(crate) fn write(path: &Path, trials: &[Trial]) -> Result<(), String> {
     let in_file = |error: csv::Error| format!("{}: {error}", path.display());
     let mut writer = csv::Writer::from_path(path).map_err(in_file)?;
@@ -242,9 +260,9 @@ pub(crate) fn write(path: &Path, trials: &[Trial]) -> Result<(), String> {
         "turn_max_ns",
         "round_p50_ns",
         "round_max_ns",
-        "turn_own_max_ns",
-        "taken_share",
-        "taken_share_of_loops",
+        "turn_without_gaps_max_ns",
+        "gap_share",
+        "gap_share_of_loops",
         "error",
     ];
     writer.write_record(head).map_err(in_file)?;
@@ -267,9 +285,9 @@ pub(crate) fn write(path: &Path, trials: &[Trial]) -> Result<(), String> {
             text(line.and_then(|line| line.turn_max_ns)),
             text(line.and_then(|line| line.round_p50_ns)),
             text(line.and_then(|line| line.round_max_ns)),
-            text(line.and_then(|line| line.turn_own_max_ns)),
-            share(line.and_then(|line| line.taken_share)),
-            share(line.and_then(|line| line.taken_share_of_loops)),
+            text(line.and_then(|line| line.turn_without_gaps_max_ns)),
+            share(line.and_then(|line| line.gap_share)),
+            share(line.and_then(|line| line.gap_share_of_loops)),
             trial.line.as_ref().err().cloned().unwrap_or_default(),
         ];
         writer.write_record(record).map_err(in_file)?;

@@ -1,9 +1,9 @@
-//! The benchmarks on tokio's multi-threaded runtime. The same as in `fibres.rs`, function by
-//! function.
+//! The benchmarks on tokio's multi-threaded runtime. The functions correspond one by one to those
+//! in `fibres.rs`.
 //!
-//! *cycle* waits at semaphores, as the thesis's own does on tokio; *cycle-bare* wakes a task by its
-//! `Waker`, the fastest there is, of which semaphores, channels and all else are made. Spots are
-//! tokio's semaphores: a `Notify` forgets permits beyond one.
+//! In *cycle*, tasks wait at semaphores, as in the thesis's benchmark for tokio. In *cycle-bare*, a
+//! task is woken by its `Waker`. This is the fastest way, and tokio's semaphores and channels are
+//! built on it. Spots are tokio's semaphores, because a `Notify` stores only one permit.
 
 use std::future;
 use std::sync::{Arc, OnceLock};
@@ -20,6 +20,7 @@ use crate::random::Random;
 use crate::rounds::{Member, Rounds};
 use crate::spots::{Handover, WorkingSet, spots, waiting_first};
 
+/// The number of members of a ring in *cycle*.
 const RING_LEN: usize = 5;
 
 /// Runs a benchmark.
@@ -62,16 +63,17 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
                     park().await;
                     count += 1;
                 }
-                // The others of the ring wait for the ball to leave too; the first that left
-                // does nothing with it.
+                // Another member of the ring waits for this wake-up before it can end. For the last
+                // member it has no effect, because the next one has ended already.
                 next.wake_by_ref();
                 count
             }));
         }
         rings.push(ring);
     }
-    let known = |ring: &[OnceLock<Waker>; RING_LEN]| ring.iter().all(|it| it.get().is_some());
-    while !rings.iter().all(|ring| known(ring)) {
+    let has_all = |ring: &[OnceLock<Waker>; RING_LEN]| ring.iter().all(|it| it.get().is_some());
+    // Wait until every task has stored its waker.
+    while !rings.iter().all(|ring| has_all(ring)) {
         thread::yield_now();
     }
     for first in rings.iter().filter_map(|ring| ring[0].get()) {
@@ -99,7 +101,7 @@ fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
                     acquire(mine).await;
                     count += 1;
                 }
-                // As above.
+                // Another member of the ring waits for this permit before it can end.
                 next.add_permits(1);
                 count
             }));
@@ -226,9 +228,9 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
 }
 
-fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
+fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = Rounds::new(setting, is_watched);
+    let rounds = Rounds::new(setting, detects_gaps);
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(async move {
@@ -245,18 +247,20 @@ fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Out
     Ok(measured.outcome(&joined(runtime, handles)?))
 }
 
+/// Yields until the clock has started.
 async fn await_start(clock: &Clock) {
     while !clock.has_started() {
         task::yield_now().await;
     }
 }
 
-/// The task's own waker.
+/// The waker of the current task.
 async fn waker() -> Waker {
     future::poll_fn(|context| Poll::Ready(context.waker().clone())).await
 }
 
-/// Waits until the task is woken; a wake that came before counts, as with `std::thread::park`.
+/// Waits until the task is woken. A wake-up that came before this call ends the wait immediately,
+/// as with `std::thread::park`.
 async fn park() {
     let mut is_parked = false;
     future::poll_fn(|_| {
@@ -269,28 +273,32 @@ async fn park() {
     .await;
 }
 
+/// Takes a permit and does not return it to the semaphore.
 async fn acquire(spot: &Semaphore) {
-    // An error would mean that somebody closed it, and nobody does.
+    // An error would mean that the semaphore was closed, which never happens.
     if let Ok(permit) = spot.acquire().await {
         permit.forget();
     }
 }
 
+/// Creates the spots of *churn* and *locality*.
 fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
 
-/// Wakes everyone for good.
+/// Releases enough permits on every spot that no thread waits any more.
 fn release_all(spots: &[Semaphore], setting: Setting) {
     for spot in spots {
         spot.add_permits(setting.threads());
     }
 }
 
+/// Waits for all threads, and adds up the numbers of operations that they return.
 fn sum(runtime: &Runtime, handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(runtime, handles)?.into_iter().sum())
 }
 
+/// Waits for all threads, and returns their results.
 fn joined<T>(runtime: &Runtime, handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(|handle| runtime.block_on(handle));
     let all: Result<Vec<T>, _> = joined.collect();

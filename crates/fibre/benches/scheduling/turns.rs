@@ -1,11 +1,12 @@
-//! How long turns were: a histogram small enough that every thread has its own.
+//! A histogram of durations, small enough for one in each thread.
 
-/// Buckets for each power of two: a figure is 3 % too great at most.
+/// The number of buckets for each power of two. A value read from a bucket is at most 3 % too
+/// large.
 const WIDTH: u64 = 32;
 const WIDTH_BITS: u32 = WIDTH.ilog2();
 const BUCKETS: usize = (65 - WIDTH_BITS as usize) * WIDTH as usize;
 
-/// Durations in nanoseconds.
+/// A histogram of turns or of other durations, in nanoseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     counts: Box<[u32]>,
@@ -37,7 +38,7 @@ impl Turns {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// None where there are none.
+    /// The median; `None` if nothing was recorded.
     pub(crate) fn median(&self) -> Option<u64> {
         let rank = self.count.div_ceil(2);
         let mut seen = 0;
@@ -50,19 +51,20 @@ impl Turns {
         None
     }
 
-    /// Exact; none where there are none.
+    /// The largest recorded value, which is exact; `None` if nothing was recorded.
     pub(crate) fn greatest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max_ns)
     }
 }
 
-/// Values below the width have a bucket each; above, the power of two and the next five bits.
+/// The bucket of a value. Each value below [`WIDTH`] has a bucket of its own. For larger values,
+/// the highest bit and the next five bits determine the bucket.
 fn bucket_of(ns: u64) -> usize {
     let power = (u64::BITS - ns.leading_zeros()).saturating_sub(WIDTH_BITS + 1);
     (u64::from(power) * WIDTH + (ns >> power)) as usize
 }
 
-/// The greatest value of a bucket.
+/// The largest value of a bucket.
 fn greatest_of(bucket: u64) -> u64 {
     let power = (bucket / WIDTH).saturating_sub(1);
     ((bucket - power * WIDTH + 1) << power) - 1

@@ -1,7 +1,9 @@
-//! Readiness: one edge-triggered epoll per processor. A socket is registered once, with the epoll
-//! of the processor on which its fibre runs at that time. A fibre first makes a non-blocking call,
-//! and waits only if the call finds nothing. After a read that returned less than requested, the
-//! next read waits first, because its call would find nothing.
+//! Readiness: one edge-triggered epoll per processor.
+//!
+//! A socket is registered once, with the epoll of the processor on which it is created. A fibre
+//! first makes a non-blocking call, and waits only if the socket is not ready for the call. There
+//! is one exception: after a read that returned less than requested, the next read waits first,
+//! because its call would find nothing.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -20,20 +22,22 @@ use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Timer;
 
-/// Token of the event that wakes the processor.
+/// The data of epoll events for the event that wakes the processor.
+/// Events of a socket have the address of its [`Source`].
 const EVENT_TOKEN: u64 = 0;
 
 /// The epoll of a processor.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// Events of the last wait. Used only by the processor's own thread.
+    /// The events that the last `epoll_wait` returned. Used only by the processor's own thread.
     events: UnsafeCell<Vec<epoll::Event>>,
-    /// Removed sockets that the last wait may still have returned.
+    /// The sources of sockets that were removed. They are kept until the next `epoll_wait`, because
+    /// `events` may still refer to them.
     removed: Mutex<Vec<Arc<Source>>>,
 }
 
-// SAFETY: an `epoll::Event` is not `Send` because its data may be a pointer; here the data is a
-// number.
+// SAFETY: `epoll::Event` is not `Send`, because its data may be a pointer. The data of these events
+// is a number.
 unsafe impl Send for Poller {}
 // SAFETY: only the processor's own thread uses `events`.
 unsafe impl Sync for Poller {}
@@ -45,19 +49,25 @@ pub(crate) struct Source {
     pub(crate) writing: Gate,
 }
 
-/// The readiness of a socket in one direction. The gate is closed, open, open forever (the
-/// connection has ended), or closed with a waiting fibre.
+/// The readiness of a socket in one direction. Fibres wait at a closed gate, and epoll events open
+/// it.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    /// [`CLOSED`], [`OPEN`] or [`OPEN_FOREVER`]; or, if a fibre waits at the closed gate, a counted
+    /// reference to the record of that fibre.
     word: AtomicPtr<Record>,
 }
 
+/// The socket may not be ready.
 const CLOSED: *mut Record = ptr::null_mut();
+/// The socket may be ready.
 const OPEN: *mut Record = ptr::without_provenance_mut(1);
+/// The connection has ended, so that calls do not wait any more. Later events do not change this
+/// value.
 const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
-    /// Creates a poller. `event` is set to wake the processor.
+    /// Creates a poller. Other threads set `event` to wake the processor.
     pub(crate) fn new(event: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
@@ -83,7 +93,7 @@ impl Poller {
 
     /// Removes a registration before the socket is closed.
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
-        // This cannot fail: the socket is registered.
+        // This cannot fail, because the socket is registered.
         let _ = epoll::delete(&self.epoll, fd);
         self.removed().push(source);
     }
@@ -92,28 +102,33 @@ impl Poller {
         lock(&self.removed)
     }
 
+    /// Takes the events that are available now. Returns the number of fibres that were woken.
     pub(crate) fn poll(&self) -> usize {
         self.wait(Some(0));
         self.after_sleep()
     }
 
+    /// Sleeps until there is an event or the timeout has passed.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         self.wait(timeout_ns);
     }
 
+    /// Calls `epoll_wait`. `None` means no timeout.
     fn wait(&self, timeout_ns: Option<u64>) {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         events.clear();
-        // The events of the last wait were handled, so no event refers to these sources any more.
-        // The lock is released before the sleep, because other threads may drop sockets during it.
+        // The events of the last wait were handled and cleared, so none refers to the removed
+        // sources any more. The lock is released before the sleep, because other threads may remove
+        // sockets during the sleep.
         let removed = std::mem::take(&mut *self.removed());
         drop(removed);
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
         });
-        // An error is a signal: the loop of the processor polls again.
+        // The only error is an interruption by a signal. There are no events then, and the loop of
+        // the processor polls again.
         let _ = epoll::wait(
             &self.epoll,
             rustix::buffer::spare_capacity(events),
@@ -121,7 +136,8 @@ impl Poller {
         );
     }
 
-    /// Opens the gates of ready sockets. Returns the number of woken fibres.
+    /// Handles the events of the last wait: opens the gates of ready sockets. Returns the number of
+    /// fibres that were woken.
     pub(crate) fn after_sleep(&self) -> usize {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
@@ -131,13 +147,14 @@ impl Poller {
             if data == EVENT_TOKEN {
                 continue;
             }
-            // SAFETY: the source was registered, and is kept until the first wait after its
-            // removal.
+            // SAFETY: the data is the address of a registered source. `remove` keeps a source until
+            // the first wait after its removal, so it still exists.
             let source = unsafe { &*(data as *const Source) };
             let flags = event.flags;
             let is_hangup = flags.contains(EventFlags::HUP);
             let is_forever = is_hangup || flags.contains(EventFlags::RDHUP);
-            // An error is reported once; afterwards a socket without connections may still be used.
+            // An error does not open the gates forever: epoll reports it once, and a datagram
+            // socket can still be used after an error.
             let is_error = flags.contains(EventFlags::ERR);
             if is_forever || is_error || flags.contains(EventFlags::IN) {
                 count += usize::from(source.reading.open(is_forever));
@@ -163,18 +180,22 @@ impl Gate {
         }
     }
 
-    /// Closes the gate before a call that may find nothing more. A later event opens it again.
+    /// Closes an open gate; one that is open forever stays open. Called before a non-blocking call,
+    /// so that an event during or after the call opens the gate again.
     pub(crate) fn close(&self) {
         let _ = self
             .word
-            // Acquire: pairs with `open`: the following call sees the data that made the socket
-            // ready.
+            // Acquire: pairs with `open`, so that the following call sees the data that made the
+            // socket ready.
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// Closes a gate that is open forever, after a call that found nothing: epoll reports a hang-up
-    /// also for a socket that is not connected yet. Returns true if the gate was open forever; the
-    /// caller then repeats the call before it waits.
+    /// Closes a gate that is open forever. Called after a call that found the socket not ready:
+    /// then the connection has not ended, and the gate was opened forever by mistake. This happens
+    /// because epoll also reports a hang-up for a socket that is not connected yet.
+    ///
+    /// Returns true if the gate was open forever. While it was, events were ignored, so the socket
+    /// may have become ready since the call. The caller then repeats the call before it waits.
     pub(crate) fn close_if_forever(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.
@@ -182,15 +203,17 @@ impl Gate {
             .is_ok()
     }
 
-    /// Opens the gate: a call got all it requested, and more may be available.
+    /// Opens the gate again after a call, because the socket may still be ready. epoll, which is
+    /// edge-triggered, does not report this again.
     pub(crate) fn reopen(&self) {
         let _ = self
             .word
-            // Release: pairs with `close`, with which the next call begins.
+            // Release: pairs with `close`, which precedes the next call.
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens the gate, forever if `is_forever` is true. Returns true if a fibre was woken.
+    /// Opens the gate for an event, forever if `is_forever` is true. Wakes the waiting fibre, if
+    /// there is one; returns true in that case.
     fn open(&self, is_forever: bool) -> bool {
         let new = if is_forever { OPEN_FOREVER } else { OPEN };
         let mut old = self.word.load(Ordering::Relaxed);
@@ -198,7 +221,8 @@ impl Gate {
             if old == OPEN_FOREVER {
                 return false;
             }
-            // Release: pairs with `wait`. Acquire: pairs with the store of the fibre by `wait`.
+            // Release: pairs with the load in `wait`. Acquire: pairs with the exchange by which
+            // `wait` stores the fibre.
             let opened =
                 self.word
                     .compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed);
@@ -210,22 +234,25 @@ impl Gate {
         if old == CLOSED || old == OPEN {
             return false;
         }
-        // SAFETY: `wait` counted the reference and stored the pointer; the exchange removed it.
+        // SAFETY: `wait` counted this reference and stored the pointer. The exchange removed the
+        // pointer, so the reference is recovered only here.
         let record = unsafe { Arc::from_raw(old) };
         Fibre { record }.unpark();
         true
     }
 
-    /// Waits at the gate until it is open, until `due_ns`, or until the fibre is cancelled.
+    /// Waits at the gate until it is open, until `due_ns` on the monotonic clock, or until the
+    /// fibre is cancelled. Fails with `ResourceBusy` if another fibre waits at the gate.
     pub(crate) fn wait(&self, due_ns: Option<u64>) -> io::Result<()> {
         let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
-        // Release: pairs with `open`.
+        // Release: pairs with `open`, which reads the record. Acquire on failure: pairs with
+        // `open`, so that the following call sees the data that made the socket ready.
         let stored = self
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);
         if let Err(present) = stored {
-            // SAFETY: the reference was counted above, and the pointer is not stored.
+            // SAFETY: the reference was counted above, and the pointer was not stored.
             drop(unsafe { Arc::from_raw(raw) });
             return match present {
                 OPEN | OPEN_FOREVER => Ok(()),
@@ -237,7 +264,8 @@ impl Gate {
         while self.word.load(Ordering::Acquire) == raw {
             let is_late = timer.as_ref().is_some_and(Timer::is_due);
             if is_late || fibre.is_cancelled() {
-                // AcqRel: pairs with `open`: either that call or this one removes the fibre.
+                // AcqRel: pairs with `open`. Either `open` removes the pointer and recovers the
+                // reference, or this exchange does.
                 let taken =
                     self.word
                         .compare_exchange(raw, CLOSED, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,17 +1,22 @@
-//! Completions: one io_uring per processor.
+//! Rings: one io_uring per processor.
 //!
-//! A fibre's request goes into the ring of its current processor and is submitted with others when
-//! that processor has nothing to run, and at intervals. Any processor may reap the completions, so
-//! that fibres of a busy processor are not delayed. Reaping by others requires that the kernel
-//! posts completions while the processor runs, by an interrupt (no `DEFER_TASKRUN`, no
-//! `COOP_TASKRUN`). A runtime with one processor, whose completions no other processor takes, uses
-//! `DEFER_TASKRUN`.
+//! The request of a fibre goes into the ring of its current processor. It is submitted together
+//! with others: at intervals, and when that processor has nothing to run.
 //!
-//! Invariants: a fibre neither continues nor ends before all its requests have completed or were
-//! cancelled, because the kernel reads and writes memory of the fibre in the meantime. The
-//! submission queue belongs to its processor; the completion queue belongs to the holder of the
-//! lock `is_reaping`. A processor holds this lock while it sleeps. Otherwise another processor
-//! could take the completion that is to wake it, just before it sleeps in the kernel.
+//! Any processor may *reap* the completions, that is, take them from the ring and wake the fibres.
+//! So the fibres of a busy processor are not delayed. For this, the kernel must post completions
+//! while the processor runs, by an interrupt, so the ring uses neither `DEFER_TASKRUN` nor
+//! `COOP_TASKRUN`. If the runtime has only one processor, no other can reap, so its ring uses
+//! `DEFER_TASKRUN`, which costs less.
+//!
+//! Invariants:
+//!
+//! - A fibre neither continues nor ends before the kernel has completed or cancelled all its
+//!   requests. Until then the kernel reads and writes memory of the fibre.
+//! - Only the processor uses its submission queue. Only the holder of the lock `is_reaping` uses
+//!   the completion queue.
+//! - A processor holds `is_reaping` while it sleeps. If it did not, another processor could take
+//!   the completion that should end the sleep just before the sleep begins.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -31,54 +36,63 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::{Timer, monotonic_ns};
 
-/// Maximum number of completions taken at a time.
+/// Maximum number of completions that are taken while the lock is held once.
 const BATCH: usize = 64;
 
-/// Token of a completion that is ignored.
+// The token of a request is its `user_data`, which the kernel returns in the completion. For a
+// request of a fibre it is the address of the `Operation`, possibly with `SECOND_BIT`.
+
+/// The token of a request whose completion is ignored.
 const NO_FIBRE: u64 = 0;
-/// Token of the event that wakes the processor. Other tokens are addresses of operations.
+/// The token of the poll request for the event that wakes the processor.
 const EVENT_TOKEN: u64 = 8;
-/// Bit of a token: the completion is that of the second of two linked requests.
+/// The bit of a token that marks the second of two linked requests.
 const SECOND_BIT: u64 = 1;
 
-/// A hook to which received bytes are passed before their fibre runs.
+/// A function to which received bytes are passed before the fibre that waits for them runs.
 pub(crate) type OnReceived<'c> = &'c mut dyn FnMut(&[u8]);
 
 /// The ring of a processor.
 pub(crate) struct Ring {
     uring: IoUring,
+    /// The eventfd that other threads set to wake the processor.
     event: RawFd,
-    /// The lock of the completion queue: a thread is taking completions.
+    /// The lock of the completion queue. True while a thread holds the lock.
     is_reaping: AtomicBool,
-    /// The runtime has one processor, so no other takes completions.
+    /// The runtime has one processor, so no other processor takes completions.
     has_one_processor: bool,
-    /// The ring is enabled. A deferred ring is created disabled, and enabled by its own thread.
+    /// The ring is enabled. A ring with `DEFER_TASKRUN` is created disabled, and the processor's
+    /// own thread enables it.
     is_enabled: AtomicBool,
-    /// The poll request for the event has ended, and has to be queued again.
+    /// The ring has no poll request for the event, so one must be queued.
     must_watch_event: AtomicBool,
     /// Another thread has taken a completion of the event, so the processor must not sleep.
     was_event_taken: AtomicBool,
-    /// Tokens of the requests to be cancelled. Any thread may add one.
+    /// The tokens of the requests to cancel. Any thread may add tokens.
     cancellations: Mutex<Vec<u64>>,
+    /// `cancellations` is not empty. Readable without the lock.
     has_cancellations: AtomicBool,
 }
 
-// SAFETY: only the processor's own thread uses the submission queue, only the holder of
-// `is_reaping` the completion queue; the other fields are thread-safe.
+// SAFETY: only the processor's own thread uses the submission queue, and only the holder of
+// `is_reaping` uses the completion queue. The other fields are thread-safe.
 unsafe impl Sync for Ring {}
 
-/// A pending operation of a fibre, on the fibre's stack.
+/// The one or two requests for which a fibre waits, and their results. This value lies on the stack
+/// of the fibre.
 struct Operation {
+    /// The results of the requests, as the kernel returned them.
     results: [AtomicI32; 2],
-    /// Number of outstanding completions.
+    /// The number of requests that have not completed.
     pending: AtomicU32,
-    /// The buffer of each receive, whose bytes are passed to the hook. Null for other operations.
+    /// For each request that receives into a buffer, the address of that buffer; otherwise null.
+    /// The processor's own thread passes the received bytes to `OnReceived`.
     receive_buffers: [*const u8; 2],
-    /// The fibre. The last completion takes it.
+    /// The fibre to wake. The thread that records the last completion takes it.
     fibre: UnsafeCell<Option<Fibre>>,
 }
 
-/// Whether this kernel has the needed io_uring features and lets this process use them.
+/// Checks that this kernel has the needed io_uring features, and lets this process use them.
 pub(crate) fn probe() -> io::Result<()> {
     let uring = IoUring::new(4)?;
     let mut probe = io_uring::Probe::new();
@@ -96,7 +110,9 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::AsyncCancel::CODE,
     ];
     let has_all = needed.iter().all(|&code| probe.is_supported(code));
-    // Waiting with a timeout needs Linux 5.11, multishot poll 5.13.
+    // The feature `EXT_ARG`, to wait with a timeout, is that of Linux 5.11. The poll of the event
+    // is a multishot poll and needs 5.13, which is not checked: the kernel reports no feature for
+    // it.
     if has_all && uring.params().is_feature_ext_arg() {
         return Ok(());
     }
@@ -107,7 +123,7 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 impl Ring {
-    /// Creates a ring. `event` is set to wake the processor.
+    /// Creates a ring. Other threads set `event` to wake the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
         let has_one_processor = processors == 1;
         let build = |submits_all: bool, is_deferred: bool| {
@@ -117,13 +133,16 @@ impl Ring {
                 builder.setup_submit_all();
             }
             if is_deferred {
-                // The thread that enables the ring is then its only submitter.
+                // `DEFER_TASKRUN` requires that one thread makes all submissions. This is the
+                // thread that enables the ring, so the ring is created disabled.
                 builder.setup_single_issuer().setup_defer_taskrun();
                 builder.setup_r_disabled();
             }
             builder.build(RING_ENTRIES)
         };
-        // Linux 6.1 supports deferral. From 5.18, entries after a faulty one are submitted at once.
+        // `DEFER_TASKRUN` needs Linux 6.1. `SUBMIT_ALL` needs 5.18; without it the kernel stops a
+        // submission after a faulty entry. An older kernel rejects these flags, and the next
+        // attempt uses fewer.
         let (uring, is_deferred) = match has_one_processor.then(|| build(true, true)) {
             Some(Ok(uring)) => (uring, true),
             _ => (build(true, false).or_else(|_| build(false, false))?, false),
@@ -141,18 +160,20 @@ impl Ring {
         })
     }
 
-    /// Called by the processor: submits requests and takes completions.
+    /// Submits requests and takes completions. Called by the processor.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
         self.reap(on_received)
     }
 
-    /// Called by the processor: submits requests and sleeps.
+    /// Submits requests, and sleeps until there is a completion or the timeout has passed. Called
+    /// by the processor.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
-        // With a full queue, `prepare` may have to take completions, so it precedes the lock. If
-        // another thread takes the completion of the event between the two, the processor does not
-        // sleep.
+        // `prepare` is called before the lock is taken: if the submission queue is full, it may
+        // have to take completions, which needs the lock. Before this thread has the lock, another
+        // thread may take the completion of the event. That thread sets `was_event_taken`, and this
+        // processor then does not sleep.
         self.prepare();
         let mut round = 0;
         while !self.try_lock_completions() {
@@ -164,23 +185,29 @@ impl Ring {
         self.unlock_completions();
     }
 
+    /// Takes the lock of the completion queue. Returns false if another thread holds it.
     fn try_lock_completions(&self) -> bool {
         // Acquire: pairs with `unlock_completions`.
         !self.is_reaping.load(Ordering::Relaxed) && !self.is_reaping.swap(true, Ordering::Acquire)
     }
 
+    /// Releases the lock of the completion queue.
     fn unlock_completions(&self) {
-        // Release: pairs with `try_lock_completions`: the next holder sees the state of the queue.
+        // Release: pairs with `try_lock_completions`, so that the next holder sees the state of the
+        // queue.
         self.is_reaping.store(false, Ordering::Release);
     }
 
-    /// Enables the ring, and queues the requests of the processor itself.
+    /// Enables the ring, and queues the requests of the processor itself: the poll of the event,
+    /// and cancellations.
     fn prepare(&self) {
         self.enable();
         self.watch_event();
         self.submit_cancellations();
     }
 
+    /// Submits the queued requests, and waits until there are `min_complete` completions (0 or 1)
+    /// or the timeout has passed.
     fn enter(&self, min_complete: usize, timeout_ns: Option<u64>) {
         let submitter = self.uring.submitter();
         let submitted = match timeout_ns {
@@ -196,7 +223,9 @@ impl Ring {
                 let queue = unsafe { self.uring.submission_shared() };
                 let (unsubmitted, has_overflown) = (queue.len() as u32, queue.cq_overflow());
                 drop(queue);
-                // Completions that overflowed the queue are delivered only by `enter`.
+                // A system call can be avoided if there is nothing to submit. But with
+                // `DEFER_TASKRUN`, and after an overflow of the completion queue, the kernel posts
+                // completions only in `enter`.
                 if unsubmitted == 0 && !self.has_one_processor && !has_overflown {
                     return;
                 }
@@ -205,21 +234,22 @@ impl Ring {
                 unsafe { submitter.enter::<libc::sigset_t>(unsubmitted, 0, flags.bits(), None) }
             }
         };
-        // Errors need no handling. After a timeout or a signal, the loop polls again. A full
-        // completion queue is emptied next. Requests that were not submitted are still in the
-        // queue.
+        // Errors need no handling. After a timeout or a signal, the loop of the processor polls
+        // again. If the completion queue is full, it is emptied next. Requests that were not
+        // submitted are still in the submission queue.
         drop(submitted);
     }
 
+    /// Enables the ring if it was created disabled.
     fn enable(&self) {
         if !self.is_enabled.load(Ordering::Relaxed) {
             let enabled = self.uring.submitter().register_enable_rings();
-            debug_assert!(enabled.is_ok(), "a ring that was enabled twice");
+            debug_assert!(enabled.is_ok(), "failed to enable the ring");
             self.is_enabled.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Watches the event that wakes the processor.
+    /// Queues a poll request for the event that wakes the processor, if there is none in the ring.
     fn watch_event(&self) {
         if self.must_watch_event.load(Ordering::Relaxed) {
             self.must_watch_event.store(false, Ordering::Relaxed);
@@ -228,40 +258,43 @@ impl Ring {
         }
     }
 
-    /// Adds requests to the submission queue, which are submitted together.
+    /// Adds requests to the submission queue, so that they are submitted together.
     fn push(&self, entries: &[Entry]) {
         loop {
             // SAFETY: this is the processor's own thread.
             let mut queue = unsafe { self.uring.submission_shared() };
-            // SAFETY: the entries point to memory on a fibre's stack, or held by the waiting fibre,
-            // until all have completed (`perform`).
+            // SAFETY: the fibre that makes the requests waits until all have completed (`perform`),
+            // and the memory to which the entries point stays valid until then.
             if unsafe { queue.push_multiple(entries) }.is_ok() {
                 break;
             }
             drop(queue);
             self.enable();
             if self.uring.submit().is_err() {
-                // Before Linux 5.19 the kernel may report that there is no space for completions.
+                // Before Linux 5.19 a submission may fail because there is no space for
+                // completions.
                 self.reap(&mut |_| ());
             }
         }
     }
 
-    /// Requests the cancellation of a request. The caller wakes the processor afterwards. Callable
-    /// from any thread.
-    fn request_cancellation(&self, data: u64) {
+    /// Records that the request with this token must be cancelled. The caller then wakes the
+    /// processor, which submits the cancellation. Callable from any thread.
+    fn request_cancellation(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
-        cancellations.push(data);
+        cancellations.push(token);
         self.has_cancellations.store(true, Ordering::Relaxed);
     }
 
-    /// Withdraws the cancellations of an operation that has completed, so that they do not cancel a
-    /// later operation at the same address. Callable from any thread.
-    fn withdraw_cancellations(&self, data: u64) {
+    /// Removes the cancellations of an operation that has completed, if they were not submitted
+    /// yet. They could cancel a later operation at the same address. `token` is that of the first
+    /// request. Callable from any thread.
+    fn withdraw_cancellations(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
-        cancellations.retain(|other| other & !SECOND_BIT != data);
+        cancellations.retain(|other| other & !SECOND_BIT != token);
     }
 
+    /// Queues a cancellation request for each recorded token.
     fn submit_cancellations(&self) {
         if !self.has_cancellations.load(Ordering::Relaxed) {
             return;
@@ -270,29 +303,32 @@ impl Ring {
         self.has_cancellations.store(false, Ordering::Relaxed);
         let all = std::mem::take(&mut *cancellations);
         drop(cancellations);
-        for data in all {
-            self.push(&[opcode::AsyncCancel::new(data).build().user_data(NO_FIBRE)]);
+        for token in all {
+            self.push(&[opcode::AsyncCancel::new(token).build().user_data(NO_FIBRE)]);
         }
     }
 
-    /// Takes completions and wakes the fibres that waited for them. Returns their number. Received
-    /// bytes are passed to `on_received` before the fibre runs. Called by the processor.
+    /// Takes completions and wakes the fibres that waited for them. Returns the number of woken
+    /// fibres. Received bytes are passed to `on_received` before their fibre runs. Called by the
+    /// processor.
     pub(crate) fn reap(&self, on_received: OnReceived<'_>) -> usize {
         self.reap_for(true, on_received)
     }
 
-    /// As [`reap`](Self::reap), called by other threads.
+    /// As [`reap`](Self::reap), but called by the thread of another processor.
     pub(crate) fn reap_for_other(&self) -> usize {
         self.reap_for(false, &mut |_| ())
     }
 
+    /// Takes completions and wakes fibres. `is_own`: the caller is the processor of this ring.
     fn reap_for(&self, is_own: bool, on_received: OnReceived<'_>) -> usize {
         let mut count = 0;
         loop {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
             let taken = self.take_completions(&mut fibres, is_own, on_received);
             let found = fibres.iter().flatten().count();
-            // The lock is not held here, because waking may make a system call.
+            // The fibres are woken after the lock was released, because waking may make a system
+            // call.
             fibres
                 .into_iter()
                 .flatten()
@@ -304,6 +340,8 @@ impl Ring {
         }
     }
 
+    /// Takes up to [`BATCH`] completions, and stores the fibres to wake in `fibres`. Returns the
+    /// number of completions taken; 0 if another thread holds the lock.
     fn take_completions(
         &self,
         fibres: &mut [Option<Fibre>; BATCH],
@@ -314,7 +352,7 @@ impl Ring {
             return 0;
         }
         let mut taken = 0;
-        // SAFETY: the caller holds the queue.
+        // SAFETY: this thread holds the lock of the completion queue.
         let mut queue = unsafe { self.uring.completion_shared() };
         while taken < BATCH
             && let Some(completion) = queue.next()
@@ -330,58 +368,62 @@ impl Ring {
         taken
     }
 
-    /// Records a completion. Returns the fibre to wake if it was the last one.
+    /// Records a completion in its operation. If no request of the operation is pending any more,
+    /// returns the fibre to wake.
     fn record_completion(
         &self,
         completion: &cqueue::Entry,
         on_received: OnReceived<'_>,
     ) -> Option<Fibre> {
-        let data = completion.user_data();
-        if data == NO_FIBRE {
+        let token = completion.user_data();
+        if token == NO_FIBRE {
             return None;
         }
-        if data == EVENT_TOKEN {
+        if token == EVENT_TOKEN {
+            // Without this flag, the kernel has ended the poll request.
             if !cqueue::more(completion.flags()) {
                 self.must_watch_event.store(true, Ordering::Relaxed);
             }
             return None;
         }
-        let operation = (data & !SECOND_BIT) as *const Operation;
-        // SAFETY: the operation lies on the stack of a fibre that waits until this completion, or a
-        // later one, is recorded.
+        let operation = (token & !SECOND_BIT) as *const Operation;
+        // SAFETY: the operation lies on the stack of a fibre. The fibre does not continue before
+        // all completions of the operation, including this one, are recorded.
         let operation = unsafe { &*operation };
-        let nth = (data & SECOND_BIT) as usize;
+        let nth = (token & SECOND_BIT) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
         let buffer = operation.receive_buffers[nth];
         if let Ok(len @ 1..) = usize::try_from(completion.result())
             && !buffer.is_null()
         {
-            // SAFETY: the kernel has written this many bytes and does not use the buffer any more;
-            // the fibre does not continue before `pending` is 0 (`perform_into`).
+            // SAFETY: the kernel has written this many bytes, and does not use the buffer any more.
+            // The fibre does not use the buffer before `pending` is 0 (`perform_into`).
             on_received(unsafe { slice::from_raw_parts(buffer, len) });
         }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
         let fibre = if pending == 0 {
-            // SAFETY: no other thread uses the field before `pending` is 0.
+            // SAFETY: no other thread uses this field. Completions are recorded with the lock held,
+            // and the fibre waits until `pending` is 0.
             unsafe { (*operation.fibre.get()).take() }
         } else {
             None
         };
-        // Release: pairs with `perform`. After this store the fibre may drop the operation.
+        // Release: pairs with the load in `perform_into`. If this stores 0, the fibre may drop the
+        // operation immediately afterwards.
         operation.pending.store(pending, Ordering::Release);
         fibre
     }
 }
 
-/// Submits one or two operations and waits until they complete, until `due_ns`, or until the fibre
-/// is cancelled. The second operation starts after the first, and is not performed if the first
-/// fails.
+/// Submits one or two requests, and waits until they complete, until `due_ns` on the monotonic
+/// clock, or until the fibre is cancelled. Returns the results as the kernel gives them. The second
+/// request starts after the first has completed, and is cancelled if the first fails.
 ///
 /// # Errors
-/// The fibre was cancelled or unwinds, the deadline has passed, or the runtime has no rings.
+/// The fibre was cancelled or is unwinding, the deadline has passed, or the runtime has no rings.
 ///
 /// # Safety
-/// The memory that the entries point to stays valid until this returns.
+/// The memory to which the entries point stays valid until this function returns.
 pub(crate) unsafe fn perform<const N: usize>(
     entries: [Entry; N],
     due_ns: Option<u64>,
@@ -390,13 +432,14 @@ pub(crate) unsafe fn perform<const N: usize>(
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`]. `buffer` is the buffer into which the last entry receives. Its bytes are passed
-/// to a hook before this returns.
+/// As [`perform`], for a last entry that receives into `buffer`. Before the fibre continues, the
+/// received bytes are passed to [`OnReceived`], unless another processor takes the completion.
 ///
 /// # Safety
-/// The memory that the entries point to stays valid until this returns. `buffer` is the address to
-/// which the last entry makes the kernel write, and is not used otherwise during the call. It
-/// contains as many bytes as the entry's completion says.
+/// The memory to which the entries point stays valid until this function returns. `buffer` is null,
+/// or the address to which the kernel writes for the last entry. Nothing else uses this buffer
+/// during the call. A positive result of the last entry is the number of bytes that the kernel has
+/// written to it.
 pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
     buffer: *const u8,
@@ -412,12 +455,12 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         receive_buffers,
         fibre: UnsafeCell::new(Some(fibre.clone())),
     };
-    let data = &raw const operation as u64;
+    let token = &raw const operation as u64;
     let mut nth = 0;
     let entries = entries.map(|entry| {
         nth += 1;
         let is_linked = nth < N as u64;
-        let entry = entry.user_data(data | (nth - 1));
+        let entry = entry.user_data(token | (nth - 1));
         match is_linked {
             true => entry.flags(Flags::IO_LINK),
             false => entry,
@@ -439,20 +482,22 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     };
     let mut timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
     let mut cancellation_count = 0_u32;
-    // Acquire: pairs with `record_completion`.
+    // Acquire: pairs with the store in `record_completion`.
     while operation.pending.load(Ordering::Acquire) > 0 {
         let is_late = due_ns.is_some_and(|due_ns| monotonic_ns() >= due_ns);
         let may_cancel = cancellation_count == 0 || timer.as_ref().is_some_and(Timer::is_due);
         if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
-                // The first operation is cancelled first. If it completes before that, the second
-                // one has started when its cancellation is submitted.
-                (0..N as u64).for_each(|nth| ring.request_cancellation(data | nth));
+                // The first request is cancelled before the second. If the first is still pending,
+                // its cancellation also cancels the second, which is linked to it. If it has
+                // completed, the second has started, so that its own cancellation finds it.
+                (0..N as u64).for_each(|nth| ring.request_cancellation(token | nth));
                 shared.idle.wake(number);
             }
-            // The kernel does not find a request that is between two waits, for example between the
-            // first operation and the second. So the cancellation is repeated after a delay.
+            // A cancellation can fail, because the kernel does not find a request that is not
+            // waiting at that moment: for example, the second request just before it starts. So the
+            // cancellation is repeated after a delay.
             let timeout_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
             timer = Some(Timer::start(&fibre, monotonic_ns() + timeout_ns));
             cancellation_count += 1;
@@ -463,7 +508,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     let was_cancelled = cancellation_count > 0;
     if was_cancelled && let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor
     {
-        ring.withdraw_cancellations(data);
+        ring.withdraw_cancellations(token);
     }
     let mut nth = 0;
     let results = [(); N].map(|()| {
@@ -477,12 +522,13 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     Ok(results)
 }
 
-/// A length in the form that the kernel takes.
+/// Converts a length to the 32 bits that the kernel takes. A larger length becomes the maximum: the
+/// kernel then transfers a part.
 pub(crate) fn clamp(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// The result of a completion.
+/// Converts the result of a completion: a negative number is an error number.
 pub(crate) fn check(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }

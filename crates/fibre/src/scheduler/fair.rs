@@ -2,14 +2,17 @@
 //! 2022).
 //!
 //! Every processor has two lanes. The fibres that it makes ready go to these in turn, and it takes
-//! from the lane whose head fibre has waited longer. From time to time it also checks a lane of
-//! another processor, picked at random: on every second take after a check that found a fibre, and
-//! half as often after each check that found none, down to every 64th take. A check takes the head
-//! fibre of that lane if it has waited more than eight times as long as the average wait in the
-//! processor's own lanes (the largest of the averages of those that are not empty). So if a
-//! processor is busy with one long fibre, the others empty its lanes, even if their own lanes are
-//! never empty. No fibre waits for ever, and the order is close to first come, first served,
-//! without a queue that all processors share.
+//! from the lane whose head fibre has waited longer.
+//!
+//! At intervals a processor also checks a lane of another processor, picked at random. It takes the
+//! head fibre of that lane if that fibre has waited more than eight times as long as the average
+//! wait in the processor's own lanes. (Each lane has an average; the largest average of the
+//! processor's non-empty lanes counts.) After a check that took a fibre, the next check follows two
+//! takes later. Each check that took none doubles this interval, up to 64 takes.
+//!
+//! So if a processor is busy with one long fibre, the others empty its lanes, even if their own
+//! lanes are never empty. No fibre waits for ever, and the order is close to first come, first
+//! served, without a queue that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -25,17 +28,18 @@ use crate::sync::{pause, ticks};
 #[derive(Debug)]
 pub(crate) struct Fair {
     lanes: Box<[Lane]>,
-    /// Number of lanes per processor. A single processor needs no comparison of ages, and has one
-    /// lane.
+    /// The number of lanes of each processor: [`LANES`], but only one if there is one processor.
     lanes_per_processor: usize,
-    /// The number of fibres put in the lanes of each processor, which picks the lane of the next.
+    /// For each processor, the number of fibres put in its lanes. It determines the lane in which
+    /// the next fibre is put.
     puts: Box<[PutCount]>,
-    /// The last-level cache on which each processor was last seen.
+    /// For each processor, the last-level cache of the CPU on which it ran at its start or after
+    /// its last sleep.
     caches: Box<[AtomicU32]>,
 }
 
-/// The number of fibres put in the lanes of one processor, on its own cache lines. It wraps, and
-/// misses some of the fibres that two threads put at the same time.
+/// The number of fibres put in the lanes of one processor, on cache lines of its own. It wraps. If
+/// two threads put fibres at the same time, these may be counted as one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PutCount(AtomicU32);
@@ -58,14 +62,17 @@ impl Fair {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
 
+    /// The lanes of a processor.
     fn own_lanes(&self, processor: usize) -> &[Lane] {
         &self.lanes[processor * self.lanes_per_processor..][..self.lanes_per_processor]
     }
 
-    /// Puts a fibre in one of a processor's lanes: in turn, except that a locked lane is skipped.
+    /// Puts a fibre in one of a processor's lanes. The lanes take turns, but a locked lane is
+    /// skipped.
     fn push(&self, processor: usize, mut ready: Ready, now: u64) {
         let count = &self.puts[processor].0;
-        // Two concurrent callers may get the same turn. One of them then finds the lane locked.
+        // Two concurrent callers may get the same turn, and so the same lane. One of them then
+        // finds the lane locked, and uses the next.
         let turn = count.load(Ordering::Relaxed).wrapping_add(1);
         count.store(turn, Ordering::Relaxed);
         let lanes = self.own_lanes(processor);
@@ -81,13 +88,14 @@ impl Fair {
         }
     }
 
-    /// The processor's own lanes, the one with the oldest head fibre first.
+    /// The processor's own lanes, in the order in which to take from them: the lane whose head
+    /// fibre was enqueued first comes first.
     fn oldest_head_first(&self, processor: usize) -> impl Iterator<Item = &Lane> {
         let lanes = self.own_lanes(processor);
         let head_since = |lane: &Lane| lane.head_since().unwrap_or(u64::MAX);
-        let is_last_older =
+        let is_last_lane_older =
             head_since(&lanes[self.lanes_per_processor - 1]) < head_since(&lanes[0]);
-        let first = if is_last_older {
+        let first = if is_last_lane_older {
             self.lanes_per_processor - 1
         } else {
             0
@@ -96,10 +104,11 @@ impl Fair {
             .map(move |nth| &lanes[(first + nth) % self.lanes_per_processor])
     }
 
-    /// Picks a lane of another processor at random. If that processor runs on another last-level
-    /// cache, returns its lane with a probability of [`FAR_HELP_ODDS`] in 256, and otherwise
-    /// `None`.
+    /// Picks a lane of another processor at random. Returns the lane if that processor runs on the
+    /// same last-level cache. If it does not, returns the lane with a probability of
+    /// [`FAR_HELP_ODDS`] in 256, and `None` otherwise.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
+        // Counted from the first lane of the next processor, so that no own lane is picked.
         let number = state.random(self.lanes.len() - self.lanes_per_processor);
         let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
@@ -107,9 +116,9 @@ impl Fair {
         (is_near || state.random(256) < FAR_HELP_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Counts a take. Reads the clock every [`CLOCK_PERIOD`] takes, and before each check. Once per
-    /// check period, picks a lane of another processor, and takes the fibre at its head if that has
-    /// waited too long.
+    /// Called before each take. Reads the clock every [`CLOCK_PERIOD`] takes, and before each
+    /// check. Once per check period, checks a lane of another processor; returns the fibre that the
+    /// check took.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.has_one_processor() {
             return None;
@@ -130,10 +139,13 @@ impl Fair {
         helped
     }
 
+    /// Checks a lane of another processor. Takes the fibre at its head if that fibre has waited
+    /// more than [`HELP_FACTOR`] times as long as the average fibre in the processor's own lanes.
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
         let head_since = lane.head_since()?;
-        // The average of an empty lane is outdated: no fibre was taken from it recently.
+        // The average of a lane changes only when a fibre is taken from it. So the average of an
+        // empty lane may be long outdated, and is not used.
         let own = self.own_lanes(state.processor).iter();
         let non_empty = own.filter(|lane| !lane.is_empty());
         let average = non_empty.map(Lane::average).max().unwrap_or(0);
@@ -148,7 +160,7 @@ impl Fair {
 const _: () = assert!(LANES <= 2, "`oldest_head_first` compares two lanes");
 
 impl RunQueues for Fair {
-    const SPINS: u32 = 1;
+    const ROUNDS_BEFORE_IDLE: u32 = 1;
 
     fn has_one_processor(&self) -> bool {
         self.puts.len() == 1
@@ -158,7 +170,8 @@ impl RunQueues for Fair {
         match origin {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
-                // The cache of the processor that ran the fibre last holds the fibre's memory.
+                // The cache of the processor that ran the fibre last probably holds its memory. A
+                // single processor compares no ages, so the clock is not read.
                 let processor = ready.record().processor.load(Ordering::Relaxed);
                 self.push(
                     processor as usize,
@@ -167,6 +180,7 @@ impl RunQueues for Fair {
                 );
             }
         }
+        // If the caller is the only processor, there is no other to wake.
         if !self.has_one_processor() || origin.is_none() {
             idle.wake_one();
         }
@@ -203,8 +217,7 @@ impl RunQueues for Fair {
     }
 
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        // Picks among all lanes, including those of the processor itself, whose fibres it may run
-        // as well.
+        // The lane may also be one of the processor's own. Its fibres are as good as others.
         self.lanes[state.random(self.lanes.len())].try_pop(state.clock.get())
     }
 
@@ -214,7 +227,8 @@ impl RunQueues for Fair {
             state.clock.get(),
         );
         let count = self.lanes.len();
-        // Takes each lane's lock, as `IdleProcessors` requires.
+        // `pop` locks each lane, even an empty one: `idle.rs` relies on these locks for the order
+        // of announcement and search.
         (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))
     }
 }

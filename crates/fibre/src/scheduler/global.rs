@@ -1,4 +1,5 @@
-//! One lane for all processors: the simplest scheduler, and the baseline of the comparisons.
+//! One lane for all processors. This is the simplest scheduler, and the baseline with which the
+//! others are compared.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -23,7 +24,7 @@ impl Global {
 }
 
 impl RunQueues for Global {
-    const SPINS: u32 = 1;
+    const ROUNDS_BEFORE_IDLE: u32 = 1;
 
     fn has_one_processor(&self) -> bool {
         self.processors == 1

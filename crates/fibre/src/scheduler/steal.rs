@@ -1,11 +1,13 @@
 //! Work stealing in ring order, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
 //!
-//! Every processor has a lane. A ready fibre goes to the lane of the processor that made it ready.
-//! If a processor is idle, the fibre goes to its handoff slot instead, and that processor is
-//! woken. A processor without work checks all others, from its neighbour on, and spins for a while
-//! before it sleeps. A processor that always has work never checks the others. So a fibre that was
-//! enqueued behind one that does not yield waits as long as all other processors have work of their
-//! own.
+//! Every processor has a lane and a handoff slot, which holds at most one fibre. A ready fibre goes
+//! to the lane of the processor that made it ready. But if another processor is idle, the fibre
+//! goes to the handoff slot of that processor, which is then woken.
+//!
+//! A processor without work checks all other processors, beginning with its neighbour, and spins
+//! for a while before it sleeps. A processor that always has work never checks the others. So a
+//! fibre can starve: if it was enqueued behind a fibre that does not yield, it waits as long as all
+//! other processors have work of their own.
 
 use crate::fibre::{Ready, Record};
 use crate::idle::IdleProcessors;
@@ -21,11 +23,12 @@ pub(crate) struct Steal {
     processors: Box<[Processor]>,
 }
 
+/// The queues of one processor, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Processor {
     lane: Lane,
-    /// The handoff slot: a fibre that was given to this processor while it was idle.
+    /// The handoff slot: a fibre that a waker gave to this processor while it was idle, or null.
     handoff: AtomicPtr<Record>,
 }
 
@@ -42,19 +45,21 @@ impl Steal {
 }
 
 impl Processor {
+    /// Puts a fibre in the handoff slot. A fibre that is already there moves to the lane.
     fn hand_off(&self, ready: Ready) {
         let record = ready.into_raw().cast_mut();
         // Release: pairs with `swap_handoff`. Acquire: pairs with an earlier `hand_off`, whose
-        // fibre is taken out.
+        // fibre this swap removes.
         let displaced = self.handoff.swap(record, Ordering::AcqRel);
         if !displaced.is_null() {
-            // The processor was woken twice before it checked its slot.
+            // Two wakers chose this processor before it checked its slot.
             // SAFETY: an earlier `hand_off` stored the result of `into_raw`, and the swap removed
             // it.
             self.lane.push(unsafe { Ready::from_raw(displaced) }, 0);
         }
     }
 
+    /// Takes the fibre from the handoff slot, without a read-modify-write if the slot is empty.
     fn take_handoff(&self) -> Option<Ready> {
         if self.handoff.load(Ordering::Relaxed).is_null() {
             return None;
@@ -62,9 +67,11 @@ impl Processor {
         self.swap_handoff()
     }
 
-    /// Empties the slot by a read-modify-write, even if it is empty. The read-modify-write orders
-    /// the slot with the announcement of the idle processor: a later `hand_off` sees an
-    /// announcement that precedes this call, and this call sees the fibre of an earlier `hand_off`.
+    /// Takes the fibre from the handoff slot, by a read-modify-write even if the slot is empty.
+    /// This prevents a lost wake-up, as the lock of a lane does (`idle.rs`). A processor that
+    /// becomes idle announces itself, then swaps the slot here. A waker swaps the slot in
+    /// `hand_off`, then looks for idle processors. If the waker's swap comes first, this call
+    /// returns its fibre. If this swap comes first, the waker sees the announcement.
     fn swap_handoff(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_off`.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -74,7 +81,7 @@ impl Processor {
 }
 
 impl RunQueues for Steal {
-    const SPINS: u32 = STEAL_SPIN_ROUNDS;
+    const ROUNDS_BEFORE_IDLE: u32 = STEAL_SPIN_ROUNDS;
 
     fn has_one_processor(&self) -> bool {
         self.processors.len() == 1
@@ -85,12 +92,14 @@ impl RunQueues for Steal {
         if wakes && let Some(idle_processor) = idle.take_one() {
             self.processors[idle_processor].hand_off(ready);
             if origin.is_some_and(|(processor, _)| processor == idle_processor) {
-                // The caller itself is the idle processor, and checks its slot next.
+                // The calling processor is itself announced as idle. It is awake, and checks its
+                // slot next.
                 return;
             }
             if !idle.wake(idle_processor) {
-                // The processor was awake and may be running another fibre already, while the fibre
-                // waits in its slot. Another idle processor can steal the fibre from there.
+                // The chosen processor was awake, and may already run a different fibre while the
+                // new one waits in its slot. Another idle processor can steal the new fibre from
+                // there.
                 idle.wake_one();
             }
             return;
@@ -101,7 +110,7 @@ impl RunQueues for Steal {
         };
         self.processors[processor].lane.push(ready, 0);
         if wakes {
-            // A processor may have announced itself since `take_one`.
+            // A processor may have announced itself after `take_one` found none.
             idle.wake_one();
         }
     }

@@ -1,55 +1,60 @@
-//! Every scheduler over either way of waiting for the kernel.
+//! Runs a test under each configuration: every scheduler with every I/O backend.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, reason = "not every test uses all functions")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a failing test says where"
+    reason = "a panic shows where a test fails"
 )]
 
 use std::time::Duration;
 
 use fibre::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
 
-/// More than anything takes on a machine that others use too.
+/// The configuration of a runtime.
+pub(crate) type Configuration = (Scheduler, IoBackend);
+
+/// A timeout that no test reaches unless it hangs, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// What can be started here, of every kind.
-pub(crate) fn kinds() -> Vec<(Scheduler, IoBackend)> {
-    let mut kinds = Vec::new();
-    for kind in [IoBackend::Rings, IoBackend::Readiness] {
+/// All configurations whose I/O backend this machine supports.
+pub(crate) fn configurations() -> Vec<Configuration> {
+    let mut configurations = Vec::new();
+    for io_backend in [IoBackend::Rings, IoBackend::Readiness] {
         let started = Builder::new()
             .processors(1)
-            .io_backend(IoChoice::Only(kind))
+            .io_backend(IoChoice::Only(io_backend))
             .start();
         if started.is_ok() {
-            kinds.extend(Scheduler::ALL.map(|scheduler| (scheduler, kind)));
+            configurations.extend(Scheduler::ALL.map(|scheduler| (scheduler, io_backend)));
         } else {
-            eprintln!("skipped: {} cannot be used here", kind.name());
+            eprintln!("skipped: {} cannot be used here", io_backend.name());
         }
     }
-    kinds
+    configurations
 }
 
-pub(crate) fn start(processors: usize, (scheduler, kind): (Scheduler, IoBackend)) -> Runtime {
+/// Starts a runtime with a configuration.
+pub(crate) fn start(processors: usize, (scheduler, io_backend): Configuration) -> Runtime {
     let builder = Builder::new().processors(processors).scheduler(scheduler);
-    builder.io_backend(IoChoice::Only(kind)).start().unwrap()
+    let builder = builder.io_backend(IoChoice::Only(io_backend));
+    builder.start().unwrap()
 }
 
-/// A runtime of each kind.
+/// Calls `test` with a runtime of each configuration.
 pub(crate) fn each(processors: usize, test: impl Fn(&Runtime)) {
-    for kind in kinds() {
-        // Seen where the test fails.
-        eprintln!("{kind:?}, {processors} processors");
-        let runtime = start(processors, kind);
+    for configuration in configurations() {
+        // The test harness shows this line if the test fails.
+        eprintln!("{configuration:?}, {processors} processors");
+        let runtime = start(processors, configuration);
         test(&runtime);
-        if let Err(given_up) = runtime.stop(LONG) {
-            panic!("{kind:?}: {given_up}");
+        if let Err(fibres_left) = runtime.stop(LONG) {
+            panic!("{configuration:?}: {fibres_left}");
         }
     }
 }
 
-/// The same test, run by a fibre of it.
-pub(crate) fn each_inside(processors: usize, test: impl Fn() + Copy + Send + 'static) {
+/// Runs `test` in a fibre, in a runtime of each configuration.
+pub(crate) fn each_in_fibre(processors: usize, test: impl Fn() + Copy + Send + 'static) {
     each(processors, |runtime| runtime.run(test));
 }

@@ -1,4 +1,4 @@
-//! Ends and errors of connections.
+//! Sockets whose connection ends or fails.
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use fibre::{IoBackend, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::each::{LONG, each_inside, kinds, start};
+use crate::each::{LONG, configurations, each_in_fibre, start};
 use crate::listen;
 
-/// A connection over the loopback, both ends for fibres.
+/// Creates a TCP connection over the loopback interface. Fibres use the first end.
 fn connection() -> (Socket<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -21,10 +21,11 @@ fn connection() -> (Socket<TcpStream>, TcpStream) {
 }
 
 #[test]
-fn an_end_of_stream_with_the_last_data_is_detected() {
+fn read_after_the_last_data_returns_0() {
     use std::io::Write;
-    each_inside(1, || {
-        // Known to the processor before, or only with all there is.
+    each_in_fibre(1, || {
+        // With 100 yields, the processor polls before the peer sends; with 0, it first learns of
+        // the socket when data and end have both arrived.
         for yields in [0, 100] {
             let (near, mut far) = connection();
             (0..yields).for_each(|_| fibre::yield_now());
@@ -46,9 +47,9 @@ fn an_end_of_stream_with_the_last_data_is_detected() {
 }
 
 #[test]
-fn after_half_an_end_the_other_half_goes_on() {
+fn after_the_peer_shuts_down_writing_it_still_receives() {
     use std::io::Read;
-    each_inside(2, || {
+    each_in_fibre(2, || {
         let (near, mut far) = connection();
         far.shutdown(Shutdown::Write).unwrap();
         assert_eq!(near.read(&mut [0; 64]).unwrap(), 0);
@@ -61,28 +62,30 @@ fn after_half_an_end_the_other_half_goes_on() {
 }
 
 #[test]
-fn a_reset_is_an_error_to_a_waiting_fibre() {
-    each_inside(2, || {
+fn reset_connection_fails_the_waiting_read() {
+    each_in_fibre(2, || {
         let (near, far) = connection();
         let reader = fibre::spawn(move || {
             let error = near.read(&mut [0; 64]).unwrap_err();
-            let after = near.read(&mut [0; 64]);
-            let written = near.write(b"more").unwrap_err();
-            (error.kind(), after.is_ok_and(|len| len > 0), written.kind())
+            let next_read = near.read(&mut [0; 64]);
+            let write_error = near.write(b"more").unwrap_err();
+            let has_read_more = next_read.is_ok_and(|len| len > 0);
+            (error.kind(), has_read_more, write_error.kind())
         });
         fibre::yield_now();
+        // A linger time of 0 makes the kernel reset the connection when the socket is closed.
         rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
-        let (error, more, written) = reader.join().unwrap();
+        let (error, has_read_more, write_error) = reader.join().unwrap();
         assert_eq!(error, ErrorKind::ConnectionReset);
-        assert!(!more);
-        assert!([ErrorKind::BrokenPipe, ErrorKind::ConnectionReset].contains(&written));
+        assert!(!has_read_more);
+        assert!([ErrorKind::BrokenPipe, ErrorKind::ConnectionReset].contains(&write_error));
     });
 }
 
 #[test]
 fn connecting_without_a_listener_is_refused() {
-    each_inside(2, || {
+    each_in_fibre(2, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
@@ -91,35 +94,37 @@ fn connecting_without_a_listener_is_refused() {
     });
 }
 
-/// The kernel tells of an error once; then it waits again, and not by looking all the time.
+/// The kernel reports an error of a datagram socket once. The read after that must wait for a
+/// datagram, neither fail again nor spin.
 #[test]
-fn after_an_error_a_socket_without_connections_waits_again() {
-    each_inside(1, || {
-        let nobody = UdpSocket::bind("127.0.0.1:0")
+fn datagram_socket_waits_again_after_an_error() {
+    each_in_fibre(1, || {
+        let unused_address = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.connect(nobody).unwrap();
+        peer.connect(unused_address).unwrap();
         let peer = Socket::new(peer).unwrap();
         peer.set_timeout(Some(LONG));
-        peer.write(b"anybody?").unwrap();
+        peer.write(b"hello").unwrap();
         let refused = peer.read(&mut [0; 64]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         peer.set_timeout(Some(Duration::from_millis(10)));
-        let waited = peer.read(&mut [0; 64]).unwrap_err();
-        assert_eq!(waited.kind(), ErrorKind::TimedOut);
+        let timed_out = peer.read(&mut [0; 64]).unwrap_err();
+        assert_eq!(timed_out.kind(), ErrorKind::TimedOut);
     });
 }
 
-/// Before it is connected the kernel says of a socket that it has ended.
+/// epoll reports a hang-up for a TCP socket that is not connected yet. After the socket is
+/// connected, a read must wait for data all the same.
 #[test]
-fn a_socket_known_before_it_is_connected_waits() {
-    each_inside(1, || {
+fn read_waits_on_a_socket_that_was_registered_before_connecting() {
+    each_in_fibre(1, || {
         let (listener, address) = listen();
         let early = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let early = Socket::new(early).unwrap();
-        // The processor hears of it.
+        // During this sleep the processor receives the hang-up from epoll.
         fibre::sleep(Duration::from_millis(5)).unwrap();
         match rustix::net::connect(early.inner(), &address) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
@@ -127,8 +132,8 @@ fn a_socket_known_before_it_is_connected_waits() {
         }
         let peer = Socket::new(listener.accept().unwrap()).unwrap();
         early.set_timeout(Some(Duration::from_millis(10)));
-        let waited = early.read(&mut [0; 64]).unwrap_err();
-        assert_eq!(waited.kind(), ErrorKind::TimedOut);
+        let timed_out = early.read(&mut [0; 64]).unwrap_err();
+        assert_eq!(timed_out.kind(), ErrorKind::TimedOut);
         early.set_timeout(Some(LONG));
         let reader = fibre::spawn(move || early.read(&mut [0; 64]).unwrap());
         fibre::yield_now();
@@ -138,18 +143,23 @@ fn a_socket_known_before_it_is_connected_waits() {
 }
 
 #[test]
-fn what_is_no_socket_is_refused_where_it_would_be_registered() {
-    each_inside(1, || {
+fn descriptor_that_is_not_a_socket_is_refused() {
+    each_in_fibre(1, || {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(Socket::new(file).is_err());
     });
 }
 
-/// A socket that waits by a ring waits for ever where there is none.
+/// A socket that was created with rings cannot wait in a runtime without rings. A read must fail
+/// there; it must not wait for ever.
 #[test]
-fn a_socket_of_a_runtime_with_rings_is_refused_where_there_are_none() {
-    let of = |wanted| kinds().into_iter().find(|&(_, kind)| kind == wanted);
-    let (Some(rings), Some(readiness)) = (of(IoBackend::Rings), of(IoBackend::Readiness)) else {
+fn socket_created_with_rings_fails_in_a_runtime_with_epoll() {
+    let with = |wanted| {
+        let mut configurations = configurations().into_iter();
+        configurations.find(|&(_, io_backend)| io_backend == wanted)
+    };
+    let (Some(rings), Some(readiness)) = (with(IoBackend::Rings), with(IoBackend::Readiness))
+    else {
         return;
     };
     let (rings, readiness) = (start(1, rings), start(1, readiness));

@@ -1,4 +1,4 @@
-//! Waits that end by a time, or because the fibre is told to end.
+//! Waits that end by a timeout or by cancellation.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -8,19 +8,20 @@ use std::time::{Duration, Instant};
 use fibre::{JoinHandle, Semaphore, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::each::{LONG, each_inside};
+use crate::each::{LONG, each_in_fibre};
 use crate::listen;
 
 const SHORT: Duration = Duration::from_millis(10);
 
+/// Creates two connected Unix sockets.
 fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     let (near, far) = UnixStream::pair().unwrap();
     (Socket::new(near).unwrap(), Socket::new(far).unwrap())
 }
 
 #[test]
-fn a_wait_ends_at_its_time_and_the_next_begins_anew() {
-    each_inside(2, || {
+fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
+    each_in_fibre(2, || {
         let (near, far) = pair();
         near.set_timeout(Some(SHORT));
         let before = Instant::now();
@@ -29,8 +30,8 @@ fn a_wait_ends_at_its_time_and_the_next_begins_anew() {
             ErrorKind::TimedOut
         );
         assert!(before.elapsed() >= SHORT);
-        let waited = near.exchange(b"anybody?", &mut [0; 8]).unwrap_err();
-        assert_eq!(waited.kind(), ErrorKind::TimedOut);
+        let timed_out = near.exchange(b"hello", &mut [0; 8]).unwrap_err();
+        assert_eq!(timed_out.kind(), ErrorKind::TimedOut);
         assert_eq!(
             near.wait_readable().unwrap_err().kind(),
             ErrorKind::TimedOut
@@ -39,24 +40,25 @@ fn a_wait_ends_at_its_time_and_the_next_begins_anew() {
         near.set_timeout(Some(LONG));
         near.wait_readable().unwrap();
         assert_eq!(near.read(&mut [0; 8]).unwrap(), 4);
-        // And the other way, when there is no more room.
+        // The timeout also applies to sending, once the socket has no space.
         near.set_timeout(Some(SHORT));
-        let full = loop {
+        let timed_out = loop {
             if let Err(error) = near.write(&[7; 65_536]) {
                 break error;
             }
         };
-        assert_eq!(full.kind(), ErrorKind::TimedOut);
+        assert_eq!(timed_out.kind(), ErrorKind::TimedOut);
         let (listener, _) = listen();
         listener.set_timeout(Some(SHORT));
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::TimedOut);
     });
 }
 
-/// Data and the time come together: each byte arrives once, and no other call is ended for it.
+/// The sender sends a byte about as often as the reads time out, so that data and timeout often
+/// come at the same time. Each byte must arrive once, and a timeout must not end a later read.
 #[test]
-fn a_late_timeout_ends_no_other_wait() {
-    each_inside(2, || {
+fn timeout_that_races_with_data_loses_no_byte() {
+    each_in_fibre(2, || {
         const BYTES: usize = 300;
         let (near, far) = pair();
         let writer = fibre::spawn(move || {
@@ -75,7 +77,7 @@ fn a_late_timeout_ends_no_other_wait() {
                     assert_eq!(byte[0], count as u8);
                     count += 1;
                 }
-                Ok(_) => panic!("the peer ended"),
+                Ok(_) => panic!("the peer closed the connection"),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}"),
             }
         }
@@ -83,9 +85,10 @@ fn a_late_timeout_ends_no_other_wait() {
     });
 }
 
-/// Tells a fibre to end, in its wait or on the way to it.
-fn cancel<T: Send + 'static>(is_there: &Semaphore, fibre: JoinHandle<std::io::Result<T>>) {
-    is_there.acquire();
+/// Cancels a fibre that waits or is about to, and checks that its wait fails. The fibre has
+/// released a permit of `has_begun` before its wait.
+fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::Result<T>>) {
+    has_begun.acquire();
     (0..20).for_each(|_| fibre::yield_now());
     fibre.fibre().cancel();
     let error = fibre.join().unwrap().map(drop).unwrap_err();
@@ -93,52 +96,52 @@ fn cancel<T: Send + 'static>(is_there: &Semaphore, fibre: JoinHandle<std::io::Re
 }
 
 #[test]
-fn cancelling_ends_waits() {
-    each_inside(2, || {
-        let there = Arc::new(Semaphore::new(0));
-        let tell = || Arc::clone(&there);
+fn cancellation_ends_each_kind_of_wait() {
+    each_in_fibre(2, || {
+        let has_begun = Arc::new(Semaphore::new(0));
         let (near, _far) = pair();
-        let tells = tell();
-        let reads = fibre::spawn(move || {
-            tells.release();
+        let begins = Arc::clone(&has_begun);
+        let reader = fibre::spawn(move || {
+            begins.release();
             near.read(&mut [0; 8])
         });
-        cancel(&there, reads);
+        cancel(&has_begun, reader);
         let (near, _far) = pair();
-        let tells = tell();
-        let writes = fibre::spawn(move || {
-            tells.release();
+        let begins = Arc::clone(&has_begun);
+        let writer = fibre::spawn(move || {
+            begins.release();
             near.write_all(&vec![7; 16 << 20])
         });
-        cancel(&there, writes);
+        cancel(&has_begun, writer);
         let (near, _far) = pair();
-        let tells = tell();
-        let exchanges = fibre::spawn(move || {
-            tells.release();
-            near.exchange(b"anybody?", &mut [0; 8])
+        let begins = Arc::clone(&has_begun);
+        let exchanger = fibre::spawn(move || {
+            begins.release();
+            near.exchange(b"hello", &mut [0; 8])
         });
-        cancel(&there, exchanges);
+        cancel(&has_begun, exchanger);
         let (listener, _) = listen();
-        let tells = tell();
-        let accepts = fibre::spawn(move || {
-            tells.release();
+        let begins = Arc::clone(&has_begun);
+        let acceptor = fibre::spawn(move || {
+            begins.release();
             listener.accept()
         });
-        cancel(&there, accepts);
+        cancel(&has_begun, acceptor);
         let (near, _far) = pair();
-        let tells = tell();
-        let waits = fibre::spawn(move || {
-            tells.release();
+        let begins = Arc::clone(&has_begun);
+        let waiter = fibre::spawn(move || {
+            begins.release();
             near.wait_readable()
         });
-        cancel(&there, waits);
+        cancel(&has_begun, waiter);
     });
 }
 
-/// Where nobody accepts, the kernel lets few in and the others wait.
+/// The listener has a backlog of 0 and does not accept, so the kernel completes few of the
+/// connections, and the other fibres wait in `connect`.
 #[test]
-fn cancelling_ends_connects() {
-    each_inside(2, || {
+fn cancellation_ends_connecting() {
+    each_in_fibre(2, || {
         let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         rustix::net::bind(&listener, &any).unwrap();
@@ -150,12 +153,12 @@ fn cancelling_ends_connects() {
             .collect();
         (0..20).for_each(|_| fibre::yield_now());
         connecting.iter().for_each(|fibre| fibre.fibre().cancel());
-        let ends: Vec<_> = connecting
+        let results: Vec<_> = connecting
             .into_iter()
             .map(|fibre| fibre.join().unwrap())
             .collect();
-        let mut errors = ends.iter().filter_map(|end| end.as_ref().err());
-        assert!(errors.clone().count() >= 1, "all were let in");
+        let mut errors = results.iter().filter_map(|result| result.as_ref().err());
+        assert!(errors.clone().count() >= 1, "no connection had to wait");
         assert!(errors.all(fibre::is_cancelled));
     });
 }

@@ -1,4 +1,5 @@
-//! Many connections, much data, datagrams, and fibres that come and go.
+//! Sockets with many connections, with much data, with datagrams, and in fibres that move between
+//! processors.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -9,44 +10,47 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fibre::Socket;
 use rustix::net::sockopt;
 
-use crate::each::{LONG, each, each_inside};
+use crate::each::{LONG, each, each_in_fibre};
 use crate::listen;
 
-/// Sends back all it gets, until the peer ends: how much.
+/// Sends back all received bytes, until the peer closes the connection. Returns the number of
+/// reads.
 fn echo(socket: &Socket<impl AsFd>) -> usize {
-    let (mut bytes, mut sum) = ([0; 512], 0);
+    let (mut bytes, mut reads) = ([0; 512], 0);
     loop {
         match socket.read(&mut bytes).unwrap() {
-            0 => return sum,
+            0 => return reads,
             len => socket.write_all(&bytes[..len]).unwrap(),
         }
-        sum += 1;
+        reads += 1;
     }
 }
 
-/// Sends messages of many lengths, and gets each back.
-fn converse(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
+/// Sends messages of different lengths to an echo server, and checks that each is sent back.
+fn exchange_messages(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
     let mut answer = [0; 2048];
     for round in 0..rounds {
         let len = 1 + (seed * 31 + round * 257) % answer.len();
         let message: Vec<u8> = (0..len).map(|n| (n + seed + round) as u8).collect();
-        let mut got = socket.exchange(&message, &mut answer[..len]).unwrap();
-        while got < len {
-            let more = socket.read(&mut answer[got..len]).unwrap();
-            assert!(more > 0, "the peer ended");
-            got += more;
+        let mut received = socket.exchange(&message, &mut answer[..len]).unwrap();
+        while received < len {
+            let more = socket.read(&mut answer[received..len]).unwrap();
+            assert!(more > 0, "the peer closed the connection");
+            received += more;
         }
         assert_eq!(answer[..len], message[..]);
     }
 }
 
+/// Opens TCP connections to an echo server and exchanges `rounds` messages over each.
 fn echo_over_tcp(connections: usize, rounds: usize) {
     let (listener, address) = listen();
-    let accepts = fibre::spawn(move || {
+    let acceptor = fibre::spawn(move || {
         let served: Vec<_> = (0..connections)
             .map(|_| {
                 let socket = Socket::new(listener.accept().unwrap()).unwrap();
-                // Else an answer in parts waits for what the peer acknowledges late.
+                // Without this, the second part of an answer waits until the peer has acknowledged
+                // the first, which it does late.
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 fibre::spawn(move || echo(&socket))
             })
@@ -60,31 +64,32 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
             fibre::spawn(move || {
                 let socket = Socket::connect(address).unwrap();
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
-                converse(&socket, seed, rounds);
+                exchange_messages(&socket, seed, rounds);
             })
         })
         .collect();
     clients.into_iter().for_each(|fibre| fibre.join().unwrap());
-    accepts.join().unwrap();
+    acceptor.join().unwrap();
 }
 
 #[test]
-fn everything_sent_is_echoed() {
-    each_inside(1, || echo_over_tcp(50, 40));
-    each_inside(3, || echo_over_tcp(50, 40));
+fn every_message_is_echoed() {
+    each_in_fibre(1, || echo_over_tcp(50, 40));
+    each_in_fibre(3, || echo_over_tcp(50, 40));
 }
 
-/// As many descriptors as this process may have.
-fn descriptors() -> usize {
+/// Raises the limit of open descriptors to the maximum that this process may set. Returns the
+/// limit.
+fn raise_descriptor_limit() -> usize {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the limit is ours for the call.
+    // SAFETY: the pointer is to a local variable, which nothing else uses during the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: as above.
+    // SAFETY: the pointer is to a local variable, which nothing else uses during the call.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
         limit.rlim_cur = before;
     }
@@ -92,23 +97,23 @@ fn descriptors() -> usize {
 }
 
 #[test]
-fn a_thousand_connections_on_two_processors() {
-    let connections = ((descriptors() - 200) / 4).min(1000);
+fn a_thousand_connections_are_echoed() {
+    let connections = ((raise_descriptor_limit() - 200) / 4).min(1000);
     each(2, |runtime| {
         runtime.run(move || echo_over_tcp(connections, 3));
     });
 }
 
 #[test]
-fn pairs_within_the_machine() {
-    each_inside(2, || {
+fn messages_over_unix_sockets_are_echoed() {
+    each_in_fibre(2, || {
         let pairs: Vec<_> = (0..100)
             .map(|seed| {
                 let (near, far) = UnixStream::pair().unwrap();
                 fibre::spawn(move || {
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
                     let echo = fibre::spawn(move || echo(&far));
-                    converse(&near, seed, 20);
+                    exchange_messages(&near, seed, 20);
                     drop(near);
                     assert!(echo.join().unwrap() >= 20);
                 })
@@ -118,10 +123,10 @@ fn pairs_within_the_machine() {
     });
 }
 
-/// One processor: a writer that blocked it would wait for a reader that never runs.
+/// There is one processor. If the writer blocked it, the reader would never run.
 #[test]
-fn a_full_send_buffer_blocks_only_its_fibre() {
-    each_inside(1, || {
+fn full_send_buffer_blocks_only_its_fibre() {
+    each_in_fibre(1, || {
         const LEN: usize = 4 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
@@ -135,8 +140,8 @@ fn a_full_send_buffer_blocks_only_its_fibre() {
             if len == 0 {
                 break;
             }
-            let is_right = |(n, &byte): (usize, &u8)| byte == ((at + n) % 251) as u8;
-            assert!(bytes[..len].iter().enumerate().all(is_right));
+            let is_expected = |(n, &byte): (usize, &u8)| byte == ((at + n) % 251) as u8;
+            assert!(bytes[..len].iter().enumerate().all(is_expected));
             at += len;
             fibre::yield_now();
         }
@@ -145,10 +150,9 @@ fn a_full_send_buffer_blocks_only_its_fibre() {
     });
 }
 
-/// More than a socket has room for, sent and answered in one wait.
 #[test]
-fn an_exchange_longer_than_the_socket_has_room_for() {
-    each_inside(2, || {
+fn exchange_sends_more_than_fits_in_the_send_buffer() {
+    each_in_fibre(2, || {
         const LEN: usize = 3 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
@@ -166,7 +170,7 @@ fn an_exchange_longer_than_the_socket_has_room_for() {
 }
 
 #[test]
-fn many_come_at_once_and_all_are_accepted() {
+fn all_simultaneous_connections_are_accepted() {
     const PEERS: usize = 200;
     each(2, |runtime| {
         let accepted = Arc::new(AtomicUsize::new(0));
@@ -188,10 +192,11 @@ fn many_come_at_once_and_all_are_accepted() {
     });
 }
 
-/// A socket stays with the processor it was made on; its fibre does not.
+/// A socket stays registered with the processor on which it was created, but its fibre may move to
+/// another processor.
 #[test]
-fn a_fibre_may_go_from_processor_to_processor() {
-    each_inside(2, || {
+fn socket_works_after_its_fibre_has_moved() {
+    each_in_fibre(2, || {
         let pairs: Vec<_> = (0..8)
             .map(|seed| {
                 fibre::spawn(move || {
@@ -199,7 +204,7 @@ fn a_fibre_may_go_from_processor_to_processor() {
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
                     let echo = fibre::spawn(move || echo(&far));
                     for round in 0..50 {
-                        converse(&near, seed + round, 1);
+                        exchange_messages(&near, seed + round, 1);
                         (0..3).for_each(|_| fibre::yield_now());
                     }
                     drop(near);
@@ -213,17 +218,17 @@ fn a_fibre_may_go_from_processor_to_processor() {
     });
 }
 
-/// Sockets that go while the kernel tells of them.
+/// Sockets are dropped while the kernel reports that they are readable.
 #[test]
-fn a_socket_may_go_while_there_is_news_of_it() {
-    each_inside(2, || {
+fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
+    each_in_fibre(2, || {
         let fibres: Vec<_> = (0..8)
             .map(|_| {
                 fibre::spawn(|| {
                     for round in 0..100 {
                         let (near, far) = UnixStream::pair().unwrap();
                         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
-                        far.write_all(b"news").unwrap();
+                        far.write_all(b"data").unwrap();
                         if round % 3 == 0 {
                             fibre::yield_now();
                         }
@@ -240,10 +245,11 @@ fn a_socket_may_go_while_there_is_news_of_it() {
     });
 }
 
-/// Each is shorter than there is room for, and another waits behind it.
+/// Each datagram is shorter than the buffer. For a stream, a short read would mean that nothing
+/// more is available; here the next datagram is available already.
 #[test]
-fn every_datagram_of_several_is_received() {
-    each_inside(2, || {
+fn all_queued_datagrams_are_received() {
+    each_in_fibre(2, || {
         let (near, far) = UnixDatagram::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
         near.set_timeout(Some(LONG));

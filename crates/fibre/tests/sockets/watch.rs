@@ -1,4 +1,5 @@
-//! What has come is shown before those it is for run.
+//! The observer of a runtime (`Watch`): it sees received bytes before the fibres that wait for them
+//! run.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -7,126 +8,134 @@ use std::time::Duration;
 
 use fibre::{Builder, IoBackend, IoChoice, Socket, Watch};
 
-use crate::each::{LONG, kinds};
+use crate::each::{LONG, configurations};
 
+/// An observer that records all received bytes.
 #[derive(Clone, Default)]
-struct Shown {
+struct Recorder {
     all: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Shown {
+impl Recorder {
+    /// Returns the bytes of each receive since the last call.
     fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.all.lock().unwrap())
     }
 }
 
-impl Watch for Shown {
+impl Watch for Recorder {
     fn received(&self, processor: usize, bytes: &[u8]) {
         assert_eq!(processor, 0);
         self.all.lock().unwrap().push(bytes.to_vec());
     }
 }
 
-/// On one processor: nobody else takes anything out.
-fn watched(test: impl Fn(Shown, IoBackend) + Copy + Send + 'static) {
-    for (scheduler, kind) in kinds() {
-        let shown = Shown::default();
+/// Runs `test` in a fibre, in an observed runtime of each configuration. Each has only one
+/// processor, because completions that another processor takes are not reported to the observer.
+fn each_observed(test: impl Fn(Recorder, IoBackend) + Copy + Send + 'static) {
+    for (scheduler, io_backend) in configurations() {
+        let recorder = Recorder::default();
         let builder = Builder::new().processors(1).scheduler(scheduler);
         let builder = builder
-            .io_backend(IoChoice::Only(kind))
-            .watch(shown.clone());
+            .io_backend(IoChoice::Only(io_backend))
+            .watch(recorder.clone());
         let runtime = builder.start().unwrap();
-        runtime.run(move || test(shown, kind));
+        runtime.run(move || test(recorder, io_backend));
         runtime.stop(LONG).unwrap();
     }
 }
 
+/// Creates two connected Unix sockets.
 fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
-    let (one, other) = UnixStream::pair().unwrap();
-    (Socket::new(one).unwrap(), Socket::new(other).unwrap())
+    let (near, far) = UnixStream::pair().unwrap();
+    (Socket::new(near).unwrap(), Socket::new(far).unwrap())
 }
 
-/// What is shown of what has come.
-fn seen(kind: IoBackend, bytes: &[u8]) -> Vec<Vec<u8>> {
-    match kind {
+/// The recorded bytes that are expected after a receive of `bytes`. Only rings report receives.
+fn expected(io_backend: IoBackend, bytes: &[u8]) -> Vec<Vec<u8>> {
+    match io_backend {
         IoBackend::Rings => vec![bytes.to_vec()],
         IoBackend::Readiness => Vec::new(),
     }
 }
 
 #[test]
-fn what_has_come_is_shown_first() {
-    watched(|shown, kind| {
-        let (asker, server) = pair();
-        let its_shown = shown.clone();
-        let serves = fibre::spawn(move || {
-            let mut room = [0; 64];
+fn received_bytes_are_reported_before_the_fibre_runs() {
+    each_observed(|recorder, io_backend| {
+        let (client, server) = pair();
+        let server_recorder = recorder.clone();
+        let server = fibre::spawn(move || {
+            let mut buffer = [0; 64];
             for nth in 0..3_u8 {
-                let len = server.read(&mut room).unwrap();
-                assert_eq!(its_shown.take(), seen(kind, &room[..len]));
+                let len = server.read(&mut buffer).unwrap();
+                assert_eq!(server_recorder.take(), expected(io_backend, &buffer[..len]));
                 server.write_all(&[b'0' + nth; 5]).unwrap();
             }
         });
-        let mut room = [0; 64];
+        let mut buffer = [0; 64];
         for nth in 0..3_usize {
-            let question = vec![b'a'; 1 + 20 * nth];
-            let len = asker.exchange(&question, &mut room).unwrap();
-            assert_eq!(room[..len], [b'0' + nth as u8; 5]);
-            assert_eq!(shown.take(), seen(kind, &room[..len]));
+            let request = vec![b'a'; 1 + 20 * nth];
+            let len = client.exchange(&request, &mut buffer).unwrap();
+            assert_eq!(buffer[..len], [b'0' + nth as u8; 5]);
+            assert_eq!(recorder.take(), expected(io_backend, &buffer[..len]));
         }
-        serves.join().unwrap();
+        server.join().unwrap();
     });
 }
 
-/// How much was sent is no length of what has come, nor is the peer's end anything.
+/// Neither the completion of a send nor the end of a connection may be reported as a receive.
 #[test]
-fn nothing_is_shown_where_nothing_has_come() {
-    watched(|shown, _| {
-        let (asker, server) = pair();
-        asker.set_timeout(Some(Duration::from_millis(50)));
-        let mut room = [0; 16];
-        let lost = asker.exchange(&vec![b'a'; 4 << 20], &mut room);
-        assert!(lost.is_err(), "nobody took it");
-        assert_eq!(shown.take(), Vec::<Vec<u8>>::new());
+fn nothing_is_reported_if_nothing_is_received() {
+    each_observed(|recorder, _| {
+        let (client, server) = pair();
+        client.set_timeout(Some(Duration::from_millis(50)));
+        let mut buffer = [0; 16];
+        let result = client.exchange(&vec![b'a'; 4 << 20], &mut buffer);
+        assert!(result.is_err(), "the peer has not read anything");
+        assert_eq!(recorder.take(), Vec::<Vec<u8>>::new());
 
-        let (asker, other) = pair();
-        drop((server, other));
-        assert_eq!(asker.read(&mut room).unwrap(), 0);
-        assert_eq!(shown.take(), Vec::<Vec<u8>>::new());
+        let (client, other_server) = pair();
+        drop((server, other_server));
+        assert_eq!(client.read(&mut buffer).unwrap(), 0);
+        assert_eq!(recorder.take(), Vec::<Vec<u8>>::new());
     });
 }
 
-/// What has happened, in order.
+/// An event of the test below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
+    /// The observer was told of a received byte.
     Received(u8),
+    /// The observer was told that the processor has polled.
     Polled,
+    /// The fibre that waited for this byte runs.
     Runs(u8),
 }
 
+/// An observer that records all events in order.
 #[derive(Clone, Default)]
 struct Events {
     all: Arc<Mutex<Vec<Event>>>,
 }
 
 impl Events {
-    fn note(&self, event: Event) {
+    fn record(&self, event: Event) {
         self.all.lock().unwrap().push(event);
     }
 }
 
 impl Watch for Events {
     fn received(&self, _: usize, bytes: &[u8]) {
-        self.note(Event::Received(bytes[0]));
+        self.record(Event::Received(bytes[0]));
     }
 
     fn polled(&self, _: usize, _: usize) {
-        self.note(Event::Polled);
+        self.record(Event::Polled);
     }
 }
 
 #[test]
-fn all_that_has_come_is_shown_before_any_of_it_runs() {
+fn all_receives_are_reported_before_any_fibre_runs() {
     let io_backend = IoChoice::Only(IoBackend::Rings);
     let events = Events::default();
     let builder = Builder::new().processors(1).watch(events.clone());
@@ -140,16 +149,16 @@ fn all_that_has_come_is_shown_before_any_of_it_runs() {
             .map(|_| {
                 let (peer, server) = UnixStream::pair().unwrap();
                 let events = events.clone();
-                let serves = fibre::spawn(move || {
+                let server = fibre::spawn(move || {
                     let socket = Socket::new(server).unwrap();
-                    let mut room = [0];
-                    assert_eq!(socket.read(&mut room).unwrap(), 1);
-                    events.note(Event::Runs(room[0]));
+                    let mut buffer = [0];
+                    assert_eq!(socket.read(&mut buffer).unwrap(), 1);
+                    events.record(Event::Runs(buffer[0]));
                 });
-                (peer, serves)
+                (peer, server)
             })
             .unzip();
-        // They wait in the kernel by then.
+        // During this sleep all three servers begin to wait for the kernel.
         fibre::sleep(Duration::from_millis(20)).unwrap();
         events.all.lock().unwrap().clear();
         for (mut peer, byte) in peers.iter().zip(1..) {
@@ -157,9 +166,11 @@ fn all_that_has_come_is_shown_before_any_of_it_runs() {
         }
         servers
             .into_iter()
-            .for_each(|serves| serves.join().unwrap());
+            .for_each(|server| server.join().unwrap());
     });
     runtime.stop(LONG).unwrap();
+    // The first seven events are three receives, in any order, then the poll, then three runs, in
+    // any order.
     let mut events = all.all.lock().unwrap().clone();
     events.truncate(7);
     events[..3].sort_by_key(|event| format!("{event:?}"));
