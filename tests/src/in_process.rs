@@ -108,7 +108,7 @@ pub fn cache(control: &Arc<Fragile>) -> CacheService {
         store: store.unwrap(),
         control: Arc::<Fragile>::clone(control),
         counters: Arc::<CounterRegistry>::default(),
-        is_timed: true,
+        records_latency: true,
         clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
     }
 }

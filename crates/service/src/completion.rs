@@ -54,15 +54,15 @@ pub struct Completed<C> {
 /// [`TICKETS_PER_MAILBOX_MAX`].
 #[derive(Debug)]
 pub struct Mailbox<C> {
-    content: Mutex<Content<C>>,
+    results: Mutex<Results<C>>,
     /// Tickets that have been issued and whose results have not been taken.
-    issued: AtomicU32,
+    untaken: AtomicU32,
     /// Wakes the worker.
     waker: Waker,
 }
 
 #[derive(Debug)]
-struct Content<C> {
+struct Results<C> {
     completed: VecDeque<Completed<C>>,
     /// No result is taken any more, so each is dropped at once.
     is_closed: bool,
@@ -73,11 +73,11 @@ impl<C> Mailbox<C> {
     #[must_use]
     pub fn new(waker: Waker) -> Self {
         Self {
-            content: Mutex::new(Content {
+            results: Mutex::new(Results {
                 completed: VecDeque::new(),
                 is_closed: false,
             }),
-            issued: AtomicU32::new(0),
+            untaken: AtomicU32::new(0),
             waker,
         }
     }
@@ -85,48 +85,48 @@ impl<C> Mailbox<C> {
     /// Takes the oldest result.
     #[must_use]
     pub fn take(&self) -> Option<Completed<C>> {
-        let taken = self.content().completed.pop_front()?;
-        self.issued.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.lock_results().completed.pop_front()?;
+        self.untaken.fetch_sub(1, Ordering::Relaxed);
         Some(taken)
     }
 
     /// Drops all results, and those still to come.
     pub fn close(&self) {
-        let mut content = self.content();
-        content.is_closed = true;
-        let dropped = std::mem::take(&mut content.completed);
+        let mut results = self.lock_results();
+        results.is_closed = true;
+        let dropped = std::mem::take(&mut results.completed);
         // Results are dropped without the lock: they may return memory to their source.
-        drop(content);
+        drop(results);
         drop(dropped);
     }
 
     /// Counts a new ticket, unless there are too many.
-    fn issue(&self) -> bool {
-        let issued = self.issued.fetch_add(1, Ordering::Relaxed);
-        if issued >= TICKETS_PER_MAILBOX_MAX {
-            self.issued.fetch_sub(1, Ordering::Relaxed);
+    fn try_add_ticket(&self) -> bool {
+        let untaken = self.untaken.fetch_add(1, Ordering::Relaxed);
+        if untaken >= TICKETS_PER_MAILBOX_MAX {
+            self.untaken.fetch_sub(1, Ordering::Relaxed);
         }
-        issued < TICKETS_PER_MAILBOX_MAX
+        untaken < TICKETS_PER_MAILBOX_MAX
     }
 
     fn put(&self, completed: Completed<C>) {
-        let mut content = self.content();
-        if content.is_closed {
-            drop(content);
+        let mut results = self.lock_results();
+        if results.is_closed {
+            drop(results);
             drop(completed);
             return;
         }
-        content.completed.push_back(completed);
-        let is_first = content.completed.len() == 1;
-        drop(content);
+        results.completed.push_back(completed);
+        let is_first = results.completed.len() == 1;
+        drop(results);
         // The worker takes all that it finds, so one wake-up is enough for them.
         if is_first {
             self.waker.wake_by_ref();
         }
     }
 
-    fn content(&self) -> MutexGuard<'_, Content<C>> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_results(&self) -> MutexGuard<'_, Results<C>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -145,7 +145,7 @@ impl OpenTickets {
     }
 
     /// Records that a result is delivered.
-    pub fn deliver(&mut self) {
+    pub fn record_delivery(&mut self) {
         self.count = self.count.saturating_sub(1);
     }
 }
@@ -181,7 +181,7 @@ impl<C> Tickets<'_, C> {
         }
         let new = || Arc::new(Mailbox::new(self.waker.clone()));
         let mailbox = self.mailbox.get_or_insert_with(new);
-        if !mailbox.issue() {
+        if !mailbox.try_add_ticket() {
             return None;
         }
         self.open.count += 1;
@@ -279,8 +279,8 @@ mod tests {
         let expected = [(CONNECTION, 2, Ok("two")), (CONNECTION, 1, Err(Abandoned))];
         assert_eq!(taken, expected);
         assert_eq!(open.count(), 2);
-        open.deliver();
-        open.deliver();
+        open.record_delivery();
+        open.record_delivery();
         assert_eq!(open.count(), 0);
     }
 

@@ -91,7 +91,7 @@ pub trait Worker: Send + 'static {
 
     /// Whether [`end_burst`](Self::end_burst) needs the time that the burst took, which costs one
     /// reading of the clock per burst.
-    fn is_timed(&self) -> bool {
+    fn needs_elapsed_time(&self) -> bool {
         false
     }
 
@@ -117,13 +117,13 @@ pub trait Worker: Send + 'static {
 
     /// Prefetches memory for input that has arrived on a connection which is not answered yet. This
     /// call is a hint, for runtimes that answer one connection at a time.
-    fn prefetch_arrived(&mut self, input: &[u8]) {
+    fn begin_early_prefetch(&mut self, input: &[u8]) {
         let _ = input;
     }
 
     /// Prefetches the remaining memory for all input passed to
-    /// [`prefetch_arrived`](Self::prefetch_arrived).
-    fn prefetch_rest(&mut self) {}
+    /// [`begin_early_prefetch`](Self::begin_early_prefetch).
+    fn finish_early_prefetch(&mut self) {}
 
     /// Replaces what a panic may have left inconsistent.
     fn reset(&mut self) {}

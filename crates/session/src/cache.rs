@@ -11,7 +11,7 @@ use store::{KeyHash, Store};
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::latency::LatencyRecorder;
-use crate::limits::ARRIVED_KEYS_MAX;
+use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 use crate::registry::CounterRegistry;
@@ -30,7 +30,7 @@ pub struct CacheService {
     pub clock: Clock,
     /// Record how long requests are in the server ([`CounterRegistry::latencies`]). Recording costs
     /// a second reading of the clock and a dozen loads per burst.
-    pub is_timed: bool,
+    pub records_latency: bool,
 }
 
 /// A worker of the cache.
@@ -41,7 +41,7 @@ pub struct CacheWorker {
     now: Now,
     latency: LatencyRecorder,
     /// Hashes of keys in input that has arrived. Their buckets have been prefetched.
-    arrived_keys: Vec<KeyHash>,
+    early_hashes: Vec<KeyHash>,
 }
 
 /// A pinned value.
@@ -68,7 +68,7 @@ impl Service for CacheService {
             counters: self.counters.register(),
             now: self.clock.at(0),
             latency: LatencyRecorder::default(),
-            arrived_keys: Vec::with_capacity(ARRIVED_KEYS_MAX),
+            early_hashes: Vec::with_capacity(EARLY_HASHES_MAX),
         }
     }
 
@@ -140,8 +140,8 @@ impl service::Worker for CacheWorker {
     }
 
     #[inline]
-    fn is_timed(&self) -> bool {
-        self.service.is_timed
+    fn needs_elapsed_time(&self) -> bool {
+        self.service.records_latency
     }
 
     #[inline]
@@ -161,15 +161,15 @@ impl service::Worker for CacheWorker {
         self.service.store.needs_page_maintenance()
     }
 
-    fn prefetch_arrived(&mut self, input: &[u8]) {
-        if self.arrived_keys.len() < ARRIVED_KEYS_MAX {
-            self.arrived_keys
+    fn begin_early_prefetch(&mut self, input: &[u8]) {
+        if self.early_hashes.len() < EARLY_HASHES_MAX {
+            self.early_hashes
                 .extend(prefetch_first_bucket(input, &self.store));
         }
     }
 
-    fn prefetch_rest(&mut self) {
-        for mut hash in self.arrived_keys.drain(..) {
+    fn finish_early_prefetch(&mut self) {
+        for mut hash in self.early_hashes.drain(..) {
             self.store.prefetch_item(&mut hash);
         }
     }
@@ -177,7 +177,7 @@ impl service::Worker for CacheWorker {
     /// Takes a new handle on the store, so that the old one does not delay reclamation.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
-        self.arrived_keys.clear();
+        self.early_hashes.clear();
         // Dropping an inconsistent value may panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }

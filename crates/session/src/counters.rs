@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::latency::{Latencies, LatencySnapshot};
+use crate::latency::{LatencyHistograms, LatencySnapshot};
 use crate::prefixes::{Access, PrefixCounts, PrefixSums};
 
 /// A counted event, named as in memcached's `stats`.
@@ -98,7 +98,7 @@ impl Counter {
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
     prefixes: PrefixCounts,
-    latencies: Latencies,
+    latencies: LatencyHistograms,
 }
 
 impl Counters {
@@ -123,7 +123,7 @@ impl Counters {
     }
 
     /// The worker's histograms.
-    pub(crate) fn latencies(&self) -> &Latencies {
+    pub(crate) fn latencies(&self) -> &LatencyHistograms {
         &self.latencies
     }
 
@@ -135,13 +135,13 @@ impl Counters {
 
     /// Whether accesses are counted by key prefix.
     #[inline]
-    pub(crate) fn counts_keys(&self) -> bool {
+    pub(crate) fn counts_prefixes(&self) -> bool {
         self.prefixes.is_on()
     }
 
     /// Counts an access by key prefix. Only the owning worker may call this.
     #[cold]
-    pub(crate) fn count_key(&self, key: &[u8], access: Access) {
+    pub(crate) fn count_prefix_of(&self, key: &[u8], access: Access) {
         self.prefixes.count(key, access);
     }
 

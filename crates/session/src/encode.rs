@@ -11,19 +11,19 @@ use store::Item;
 use crate::cache::ValuePin;
 use crate::control::StatWriter;
 use crate::limits::COPY_MAX;
-use crate::outcome::{Found, Outcome};
+use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 
 /// Writes the replies to one request. Each protocol implements this for its
-/// [echo](crate::protocols::Echo): the parts of a request that its replies repeat or depend on.
+/// [echo](crate::protocols::Encoder): the parts of a request that its replies repeat or depend on.
 pub(crate) trait Encode {
     /// The bytes that have to follow a value in the input. (Those after a value in the output are
     /// an argument of [`push_value`].)
     const VALUE_END: &'static [u8];
 
     /// Whether reads have other options than a touch. Without any, every read is that of
-    /// [`ReadOptions::value`](crate::operation::ReadOptions::value).
+    /// [`ReadOptions::plain`](crate::operation::ReadOptions::plain).
     const HAS_READ_OPTIONS: bool;
 
     /// The type that formats statistics.
@@ -31,7 +31,7 @@ pub(crate) trait Encode {
 
     /// Writes an item. Called in the closure that [`store::Worker::read`] passes the item to.
     /// Returns `None`, and writes nothing, if the value has to be pinned and no pin is available.
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()>;
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()>;
 
     /// Writes the outcome of a request. `key` is the decoded key, or empty if the request has no
     /// key or several.

@@ -29,7 +29,7 @@ pub(crate) fn request(
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    request.echo.with(Execute {
+    request.encoder.dispatch(Execute {
         request,
         input,
         context,
@@ -82,7 +82,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::Server(command) => {
                 if !server::execute(encoder, *command, context, bytes) {
-                    return Step::Then {
+                    return Step::EnterState {
                         len,
                         state: State::Closed,
                     };
@@ -95,7 +95,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::Quit => {
                 encoder.outcome(b"", Outcome::Quit, bytes);
-                return Step::Then {
+                return Step::EnterState {
                     len,
                     state: State::Closed,
                 };

@@ -112,17 +112,17 @@ pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 /// read-modify-write. Any thread may read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Latencies {
-    classes: [ClassCells; CLASSES],
+pub(crate) struct LatencyHistograms {
+    classes: [ClassHistogram; CLASSES],
 }
 
 #[derive(Debug, Default)]
-struct ClassCells {
+struct ClassHistogram {
     buckets: [AtomicU64; LATENCY_BUCKETS],
     sum_ns: AtomicU64,
 }
 
-impl Latencies {
+impl LatencyHistograms {
     fn add(&self, class: CommandClass, count: u64, elapsed_ns: u64) {
         let cells = &self.classes[class as usize];
         let bucket = LATENCY_BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns);
@@ -131,7 +131,7 @@ impl Latencies {
     }
 
     pub(crate) fn snapshot(&self) -> LatencySnapshot {
-        let class = |cells: &ClassCells| ClassLatency {
+        let class = |cells: &ClassHistogram| ClassLatency {
             buckets: std::array::from_fn(|at| cells.buckets[at].load(Ordering::Relaxed)),
             sum_ns: cells.sum_ns.load(Ordering::Relaxed),
         };
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     fn bucket_of(elapsed_ns: u64) -> usize {
-        let latencies = Latencies::default();
+        let latencies = LatencyHistograms::default();
         latencies.add(CommandClass::Get, 1, elapsed_ns);
         let snapshot = latencies.snapshot();
         let buckets = &snapshot.of(CommandClass::Get).buckets;

@@ -26,7 +26,7 @@
 //! text/decode.rs ─┐ Operation  ┌────────────┐ item, Outcome ┌─ text/encode.rs
 //! meta/decode.rs ─┴─▶ Prepared │ execute/   │──────────────▶┴─ meta/encode.rs
 //!       │                      └────────────┘                        ▲
-//!       └─────────── Echo: what only the reply needs ────────────────┘
+//!       └─────────── Encoder: what only the reply needs ────────────────┘
 //! ```
 //!
 //! `protocols.rs` is the one place that names all protocols, and says what a new one needs.

@@ -14,6 +14,6 @@ pub const PREFIXES_MAX: usize = 1024;
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
 /// Connections of one worker whose first requests are prefetched together, before the first of them
 /// is answered, in runtimes that answer one connection at a time.
-pub const ARRIVED_KEYS_MAX: usize = 256;
+pub const EARLY_HASHES_MAX: usize = 256;
 /// Bytes of received input that are parsed early, to prefetch the bucket of the first request.
 pub const PREFETCH_INPUT_MAX: usize = 512;

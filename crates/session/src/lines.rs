@@ -11,42 +11,42 @@ use crate::{meta, text};
 pub(crate) const VALUE_END: &[u8] = b"\r\n";
 
 /// Decodes the command line at the front of `input` into `into`.
-pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepared<'a>) -> Decoded {
     match parse(input, scanned) {
         Parsed::Request { request, len } => match &request {
-            Request::Get(get) => text::decode::get(get, len, into),
-            Request::Set(set) => text::decode::set(set, len, into),
-            Request::MetaGet(get) => meta::decode::get(get, len, into),
-            Request::MetaSet(set) => meta::decode::set(set, len, into),
-            Request::Delete(delete) => text::decode::delete(delete, len, into),
-            Request::Arith(arith) => text::decode::arith(arith, len, into),
-            Request::Touch(touch) => text::decode::touch(touch, len, into),
-            Request::MetaDelete(delete) => meta::decode::delete(delete, len, into),
-            Request::MetaArith(arith) => meta::decode::arith(arith, len, into),
-            Request::MetaDebug(key) => meta::decode::debug(key, len, into),
-            Request::MetaNoop => meta::decode::noop(len, into),
-            Request::FlushAll(flush) => text::decode::flush_all(flush, len, into),
-            Request::Version => text::decode::version(len, into),
+            Request::Get(get) => text::decode::get(get, len, prepared),
+            Request::Set(set) => text::decode::set(set, len, prepared),
+            Request::MetaGet(get) => meta::decode::get(get, len, prepared),
+            Request::MetaSet(set) => meta::decode::set(set, len, prepared),
+            Request::Delete(delete) => text::decode::delete(delete, len, prepared),
+            Request::Arith(arith) => text::decode::arith(arith, len, prepared),
+            Request::Touch(touch) => text::decode::touch(touch, len, prepared),
+            Request::MetaDelete(delete) => meta::decode::delete(delete, len, prepared),
+            Request::MetaArith(arith) => meta::decode::arith(arith, len, prepared),
+            Request::MetaDebug(key) => meta::decode::debug(key, len, prepared),
+            Request::MetaNoop => meta::decode::noop(len, prepared),
+            Request::FlushAll(flush) => text::decode::flush_all(flush, len, prepared),
+            Request::Version => text::decode::version(len, prepared),
             Request::Verbosity { level, noreply } => {
-                text::decode::verbosity(*level, *noreply, len, into)
+                text::decode::verbosity(*level, *noreply, len, prepared)
             }
             Request::CacheMemlimit { megabytes, noreply } => {
-                text::decode::cache_memlimit(*megabytes, *noreply, len, into)
+                text::decode::cache_memlimit(*megabytes, *noreply, len, prepared)
             }
-            Request::Stats(stats) => text::decode::stats(*stats, len, into),
+            Request::Stats(stats) => text::decode::stats(*stats, len, prepared),
             Request::Shutdown { mode, noreply } => {
-                text::decode::shutdown(*mode, *noreply, len, into)
+                text::decode::shutdown(*mode, *noreply, len, prepared)
             }
-            Request::Watch => text::decode::watch(len, into),
-            Request::Quit => text::decode::quit(len, into),
+            Request::Watch => text::decode::watch(len, prepared),
+            Request::Quit => text::decode::quit(len, prepared),
         },
         Parsed::Incomplete { scanned } => Decoded::Incomplete { scanned },
         Parsed::Rejected {
             rejection,
             len,
             swallow,
-        } => text::decode::rejected(rejection, swallow, len, into),
-        Parsed::Fatal => text::decode::quit(0, into),
+        } => text::decode::rejected(rejection, swallow, len, prepared),
+        Parsed::Fatal => text::decode::quit(0, prepared),
     }
 }
 

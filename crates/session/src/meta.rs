@@ -7,7 +7,7 @@ use protocol::MetaFlags;
 
 /// What a meta reply repeats or depends on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meta<'a> {
+pub(crate) struct MetaEncoder<'a> {
     /// All flags in order.
     flags: MetaFlags<'a>,
     traits: Traits,
@@ -15,7 +15,7 @@ pub(crate) struct Meta<'a> {
 
 /// As [`Meta`], but owned, so that it is kept between two calls.
 #[derive(Debug)]
-pub(crate) struct OwnedMeta {
+pub(crate) struct OwnedMetaEncoder {
     flags: Box<[u8]>,
     traits: Traits,
 }
@@ -32,18 +32,18 @@ struct Traits {
     is_debug: bool,
 }
 
-impl Meta<'_> {
-    pub(crate) fn to_owned(self) -> OwnedMeta {
-        OwnedMeta {
+impl MetaEncoder<'_> {
+    pub(crate) fn to_owned(self) -> OwnedMetaEncoder {
+        OwnedMetaEncoder {
             flags: self.flags.as_bytes().into(),
             traits: self.traits,
         }
     }
 }
 
-impl OwnedMeta {
-    pub(crate) fn borrow(&self) -> Meta<'_> {
-        Meta {
+impl OwnedMetaEncoder {
+    pub(crate) fn borrow(&self) -> MetaEncoder<'_> {
+        MetaEncoder {
             flags: MetaFlags::new(&self.flags),
             traits: self.traits,
         }

@@ -3,7 +3,7 @@
 //! A decoder makes an [`Operation`] of a command, `execute` runs it, and an encoder writes its
 //! [`Outcome`](crate::outcome::Outcome). An operation does not contain what only the reply needs
 //! (an opaque, the order of flags, whether success is silent): the protocol keeps that in its
-//! [`Echo`](crate::protocols::Echo).
+//! [`Encoder`](crate::protocols::Encoder).
 //!
 //! Times are as the client sent them, see [`Now::expiry`](crate::Now::expiry).
 
@@ -110,7 +110,7 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     /// A read that returns the value and has no other effect than `touch`.
-    pub(crate) const fn value(touch: Option<i32>) -> Self {
+    pub(crate) const fn plain(touch: Option<i32>) -> Self {
         Self {
             touch,
             rare: None,
@@ -124,8 +124,8 @@ impl ReadOptions {
     /// The times of the item, if this request has created it.
     pub(crate) fn created(&self) -> Option<Vivify> {
         match self.rare?.vivify {
-            ReadVivify::Created(vivify) => Some(vivify),
-            ReadVivify::Never | ReadVivify::Missing(_) => None,
+            ReadVivify::AlreadyCreated(vivify) => Some(vivify),
+            ReadVivify::Never | ReadVivify::IfMissing(_) => None,
         }
     }
 }
@@ -169,10 +169,10 @@ pub(crate) enum ReadVivify {
     /// The read creates no item.
     Never,
     /// The read creates a missing item.
-    Missing(Vivify),
+    IfMissing(Vivify),
     /// The read has created the item. Execution sets this for the second attempt of a read; no
     /// decoder does.
-    Created(Vivify),
+    AlreadyCreated(Vivify),
 }
 
 /// Times of an item that is created if there is none.
@@ -214,7 +214,7 @@ pub(crate) struct StoreOptions {
     pub(crate) vivify: bool,
     /// If there is no memory for the value, delete the present item: the client failed to replace
     /// it, so it must not read it any more.
-    pub(crate) deletes_unreplaced: bool,
+    pub(crate) delete_old_if_rejected: bool,
 }
 
 /// Condition and effect of a mark.
@@ -225,7 +225,7 @@ pub(crate) struct MarkOptions {
     /// The item becomes stale.
     pub(crate) invalidate: bool,
     /// The value becomes empty, and the item gets these flags.
-    pub(crate) empty: Option<u32>,
+    pub(crate) empty_with_flags: Option<u32>,
     /// The new time to live.
     pub(crate) exptime: Option<i32>,
 }

@@ -144,7 +144,7 @@ pub(crate) enum Restricted {
 }
 
 /// An item that was found, while the store passes it to a closure.
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundItem<'a> {
     /// The decoded key.
     pub(crate) key: &'a [u8],
     pub(crate) item: &'a Item<'a>,
@@ -155,7 +155,7 @@ pub(crate) struct Found<'a> {
     pub(crate) now: &'a Now,
 }
 
-impl Found<'_> {
+impl FoundItem<'_> {
     /// The times of the item. Computed on demand: most reads show none.
     #[inline]
     pub(crate) fn times(&self) -> Times {

@@ -4,15 +4,15 @@ use store::{KeyHash, Worker};
 
 use crate::limits::PREFETCH_INPUT_MAX;
 use crate::operation::{Key, Operation};
-use crate::protocols::{Decoded, Echo, Protocol};
+use crate::protocols::{Decoded, Encoder, Protocol};
 use crate::session::{Session, State};
-use crate::text::Text;
+use crate::text::TextEncoder;
 
 /// A request of a burst, decoded and hashed but not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
     pub(crate) operation: Operation<'a>,
-    pub(crate) echo: Echo<'a>,
+    pub(crate) encoder: Encoder<'a>,
     /// Hash of the key, or of the first of several; zero without a key.
     pub(crate) hash: KeyHash,
     // The fields of the key stand here, not in a `Key`, whose padding would make requests larger.
@@ -29,16 +29,26 @@ const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 impl<'a> Prepared<'a> {
     /// A request that has not been decoded.
     #[inline]
-    fn blank() -> Self {
-        Self::new(Operation::Noop, Key::NONE, Echo::Text(Text::default()), 0)
+    fn undecoded() -> Self {
+        Self::new(
+            Operation::Noop,
+            Key::NONE,
+            Encoder::Text(TextEncoder::default()),
+            0,
+        )
     }
 
     /// A request without a hash. `len` is the length of its command line.
     #[inline]
-    pub(crate) fn new(operation: Operation<'a>, key: Key<'a>, echo: Echo<'a>, len: usize) -> Self {
+    pub(crate) fn new(
+        operation: Operation<'a>,
+        key: Key<'a>,
+        encoder: Encoder<'a>,
+        len: usize,
+    ) -> Self {
         Self {
             operation,
-            echo,
+            encoder,
             hash: KeyHash::default(),
             key_bytes: key.bytes,
             key_base64: key.base64,
@@ -71,7 +81,7 @@ impl<'a> Prepared<'a> {
 pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
     let protocol = Protocol::detect(*input.first()?);
-    let mut request = Prepared::blank();
+    let mut request = Prepared::undecoded();
     if let Decoded::Incomplete { .. } = protocol.decode(input, 0, &mut request) {
         return None;
     }
@@ -108,7 +118,7 @@ impl Session {
         let detect = || Protocol::detect(first_byte);
         let protocol = *self.protocol.get_or_insert_with(detect);
         while prepared.len() - first < max && at < input.len() {
-            prepared.push(Prepared::blank());
+            prepared.push(Prepared::undecoded());
             let Some(request) = prepared.last_mut() else {
                 break;
             };

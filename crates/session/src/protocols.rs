@@ -5,13 +5,13 @@
 //! owned. A new protocol is such a folder, and its lines here:
 //!
 //! - a variant of [`Protocol`], which says how it is recognised, if it has a grammar of its own;
-//! - a variant of [`Echo`] and of [`OwnedEcho`], with a line in each of their methods.
+//! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
 
 use crate::encode::Encode;
 use crate::lines;
-use crate::meta::{Meta, OwnedMeta};
+use crate::meta::{MetaEncoder, OwnedMetaEncoder};
 use crate::prepare::Prepared;
-use crate::text::Text;
+use crate::text::TextEncoder;
 #[cfg(test)]
 use crate::toy;
 
@@ -72,25 +72,25 @@ pub(crate) enum Decoded {
         data_len: u64,
     },
     /// A command after which the connection closes.
-    Last,
+    LastCommand,
 }
 
 /// The parts of a request that its replies repeat or depend on. Borrows the input.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Echo<'a> {
-    Text(Text),
-    Meta(Meta<'a>),
+pub(crate) enum Encoder<'a> {
+    Text(TextEncoder),
+    Meta(MetaEncoder<'a>),
     #[cfg(test)]
-    Toy(toy::Toy),
+    Toy(toy::ToyEncoder),
 }
 
 /// An echo that is kept between two calls.
 #[derive(Debug)]
-pub(crate) enum OwnedEcho {
-    Text(Text),
-    Meta(Box<OwnedMeta>),
+pub(crate) enum OwnedEncoder {
+    Text(TextEncoder),
+    Meta(Box<OwnedMetaEncoder>),
     #[cfg(test)]
-    Toy(toy::Toy),
+    Toy(toy::ToyEncoder),
 }
 
 /// A step of execution that needs an encoder.
@@ -100,11 +100,11 @@ pub(crate) trait WithEncoder {
     fn run(self, encoder: &impl Encode) -> Self::Result;
 }
 
-impl Echo<'_> {
+impl Encoder<'_> {
     /// Runs `step` with the encoder of the protocol. This is the only place where the protocol of a
     /// request is dispatched on.
     #[inline]
-    pub(crate) fn with<S: WithEncoder>(&self, step: S) -> S::Result {
+    pub(crate) fn dispatch<S: WithEncoder>(&self, step: S) -> S::Result {
         match self {
             Self::Text(text) => step.run(text),
             Self::Meta(meta) => step.run(meta),
@@ -113,23 +113,23 @@ impl Echo<'_> {
         }
     }
 
-    pub(crate) fn to_owned(self) -> OwnedEcho {
+    pub(crate) fn to_owned(self) -> OwnedEncoder {
         match self {
-            Self::Text(text) => OwnedEcho::Text(text),
-            Self::Meta(meta) => OwnedEcho::Meta(Box::new(meta.to_owned())),
+            Self::Text(text) => OwnedEncoder::Text(text),
+            Self::Meta(meta) => OwnedEncoder::Meta(Box::new(meta.to_owned())),
             #[cfg(test)]
-            Self::Toy(toy) => OwnedEcho::Toy(toy),
+            Self::Toy(toy) => OwnedEncoder::Toy(toy),
         }
     }
 }
 
-impl OwnedEcho {
-    pub(crate) fn borrow(&self) -> Echo<'_> {
+impl OwnedEncoder {
+    pub(crate) fn borrow(&self) -> Encoder<'_> {
         match self {
-            Self::Text(text) => Echo::Text(*text),
-            Self::Meta(meta) => Echo::Meta(meta.borrow()),
+            Self::Text(text) => Encoder::Text(*text),
+            Self::Meta(meta) => Encoder::Meta(meta.borrow()),
             #[cfg(test)]
-            Self::Toy(toy) => Echo::Toy(*toy),
+            Self::Toy(toy) => Encoder::Toy(*toy),
         }
     }
 }

@@ -34,7 +34,7 @@ impl CounterRegistry {
     }
 
     /// The sum of all workers' histograms of the time that requests are in the server. It is empty
-    /// unless the service is [timed](crate::CacheService::is_timed).
+    /// unless the service is [timed](crate::CacheService::records_latency).
     #[must_use]
     pub fn latencies(&self) -> LatencySnapshot {
         let sum =

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::execute;
 use crate::now::Now;
 use crate::prepare::Prepared;
-use crate::protocols::{OwnedEcho, Protocol};
+use crate::protocols::{OwnedEncoder, Protocol};
 use crate::upload::PendingUpload;
 
 /// The state of one client connection.
@@ -50,7 +50,7 @@ pub(crate) struct RemainingKeys {
     pub(crate) line_end_len: u8,
     /// The new time to live of the items.
     pub(crate) touch: Option<i32>,
-    pub(crate) echo: OwnedEcho,
+    pub(crate) encoder: OwnedEncoder,
 }
 
 /// The output of a session.
@@ -91,7 +91,7 @@ impl Session {
             let step = execute::request(request, &input[consumed..], context, out);
             match step {
                 Step::Done { len } => consumed += len,
-                Step::Then { len, state } => {
+                Step::EnterState { len, state } => {
                     consumed += len;
                     self.state = state;
                     if let Some(next) = self.resume(input, &mut consumed, context, out) {
@@ -232,7 +232,7 @@ pub(crate) enum Step {
         len: usize,
     },
     /// The request was executed as far as the input allows.
-    Then {
+    EnterState {
         /// Bytes of input that the request consumed.
         len: usize,
         /// How the input after them is interpreted.
@@ -247,7 +247,7 @@ impl Step {
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
         match missing {
             0 => Self::Done { len },
-            _ => Self::Then {
+            _ => Self::EnterState {
                 len,
                 state: State::Swallow { missing },
             },

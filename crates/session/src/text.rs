@@ -7,7 +7,7 @@ pub use encode::TextStats;
 
 /// What a text reply repeats or depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Text {
+pub(crate) struct TextEncoder {
     /// `noreply`: no reply.
     noreply: bool,
     /// `gets`, `gats`: reply with each item's CAS.

@@ -17,7 +17,7 @@ pub(crate) const FIRST_BYTE: u8 = 0x81;
 
 /// The echo of a toy request. Empty: the replies depend on the outcome only.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Toy;
+pub(crate) struct ToyEncoder;
 
 #[cfg(test)]
 mod tests;

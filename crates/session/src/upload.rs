@@ -3,14 +3,14 @@
 use store::{Rejected, Upload, Worker};
 
 use crate::operation::StoreOptions;
-use crate::protocols::OwnedEcho;
+use crate::protocols::OwnedEncoder;
 
 /// A partly received value, with the request that the value belongs to. `upload` holds the key.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
     pub(crate) request: StoreRequest,
-    pub(crate) echo: OwnedEcho,
+    pub(crate) encoder: OwnedEncoder,
 }
 
 /// The parts of a store request that are needed to publish its value.

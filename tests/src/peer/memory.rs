@@ -47,7 +47,7 @@ impl MemoryPeer {
             control: Arc::new(Blank),
             counters: Arc::default(),
             clock: Clock::new(0, START_S),
-            is_timed: true,
+            records_latency: true,
         };
         let setup = Setup {
             workers: 1,

@@ -45,7 +45,7 @@ pub(super) fn mark(
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
         invalidate: options.invalidate,
-        empty: options.empty,
+        empty: options.empty_with_flags,
         expiry: options.exptime.map(|exptime| context.now.expiry(exptime)),
     };
     let outcome = match context.worker.mark(key, hash, &mark, context.now.elapsed_s) {
@@ -69,8 +69,8 @@ fn count_delete(
     counts_hit: bool,
     context: &RequestContext<'_>,
 ) {
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::Delete);
+    if context.counters.counts_prefixes() {
+        context.counters.count_prefix_of(key, Access::Delete);
     }
     let is_hit = outcome == DeleteOutcome::Done;
     if !is_hit || counts_hit {

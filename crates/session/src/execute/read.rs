@@ -8,7 +8,7 @@ use crate::encode::Encode;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::operation::{self, RareReadOptions, ReadCount, ReadOptions, ReadVivify, Vivify};
-use crate::outcome::{Found, Outcome};
+use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::Access;
 use crate::session::{Output, RequestContext};
 
@@ -46,7 +46,7 @@ pub(super) fn read_key<E: Encode>(
     let options = match E::HAS_READ_OPTIONS {
         true => options,
         // All but the touch is constant, so the compiler drops the code for it.
-        false => &ReadOptions::value(options.touch),
+        false => &ReadOptions::plain(options.touch),
     };
     let now = &context.now;
     let mut read = Read {
@@ -60,14 +60,14 @@ pub(super) fn read_key<E: Encode>(
     if let Some(rare) = &options.rare {
         known_cas = rare.known_cas;
         match rare.vivify {
-            ReadVivify::Created(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
-            ReadVivify::Never | ReadVivify::Missing(_) => {
+            ReadVivify::AlreadyCreated(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
+            ReadVivify::Never | ReadVivify::IfMissing(_) => {
                 read.recache = recache(rare.recache, read.touch, now);
             }
         }
     }
     let visit = |item: &Item<'_>| {
-        let found = Found {
+        let found = FoundItem {
             key,
             item,
             with_value: options.with_value && known_cas != Some(item.cas),
@@ -83,7 +83,7 @@ pub(super) fn read_key<E: Encode>(
         Err(miss) => {
             count_miss(miss, context);
             if let Some(rare) = &options.rare
-                && let ReadVivify::Missing(vivify) = rare.vivify
+                && let ReadVivify::IfMissing(vivify) = rare.vivify
             {
                 return create_and_read(encoder, key, (options, rare, vivify), hash, context, out);
             }
@@ -104,7 +104,7 @@ fn create_and_read(
     out: &mut Output,
 ) -> Option<bool> {
     let vivify = match create(key, rare.explicit_cas, vivify, hash, context) {
-        Ok(true) => ReadVivify::Created(vivify),
+        Ok(true) => ReadVivify::AlreadyCreated(vivify),
         // Another worker has stored the item meanwhile. The second attempt returns that item.
         Ok(false) => ReadVivify::Never,
         Err(Rejected::Deferred) => return None,
@@ -170,8 +170,10 @@ fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &Request
         ReadCount::MissAsGet => options.touch.is_some() && is_hit,
         ReadCount::Metadata => return context.counters.count(Counter::CmdMeta),
     };
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::of_read(is_hit));
+    if context.counters.counts_prefixes() {
+        context
+            .counters
+            .count_prefix_of(key, Access::of_read(is_hit));
     }
     if is_touch {
         count_touch(is_hit, context);

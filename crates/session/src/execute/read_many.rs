@@ -26,9 +26,9 @@ pub(super) fn begin(
         keys_len: keys_len as u32,
         line_end_len,
         touch,
-        echo: request.echo.to_owned(),
+        encoder: request.encoder.to_owned(),
     };
-    Step::Then {
+    Step::EnterState {
         // Only the name of the command, and for `gat` the time. The keys are input of `resume`.
         len: line.len() - usize::from(line_end_len) - keys_len,
         state: State::Keys(remaining),
@@ -45,7 +45,7 @@ pub(crate) fn resume(
     out: &mut Output,
 ) -> (usize, Option<Next>) {
     let unanswered = Keys::new(&input[..remaining.keys_len as usize]);
-    let (unanswered_len, next) = remaining.echo.borrow().with(ReadKeys {
+    let (unanswered_len, next) = remaining.encoder.borrow().dispatch(ReadKeys {
         unanswered,
         touch: remaining.touch,
         context,
@@ -80,7 +80,7 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
             context,
             out,
         } = self;
-        let options = ReadOptions::value(touch);
+        let options = ReadOptions::plain(touch);
         let mut prefetched = [PrefetchedKey::none(unanswered); PREFETCH_KEYS];
         let mut answered = 0;
         let next = 'line: loop {

@@ -55,9 +55,9 @@ pub(super) fn store<E: Encode>(
                     base64,
                     value_end: ValueEnd::new(E::VALUE_END),
                 },
-                echo: request.echo.to_owned(),
+                encoder: request.encoder.to_owned(),
             });
-            return Step::Then {
+            return Step::EnterState {
                 len,
                 state: State::Upload(pending),
             };
@@ -86,7 +86,7 @@ pub(crate) fn publish_upload(
     let PendingUpload {
         upload,
         request,
-        echo,
+        encoder,
     } = pending;
     let publish = Publish {
         upload,
@@ -94,11 +94,11 @@ pub(crate) fn publish_upload(
         context,
         out,
     };
-    let upload = echo.borrow().with(publish)?;
+    let upload = encoder.borrow().dispatch(publish)?;
     Some(Box::new(PendingUpload {
         upload,
         request,
-        echo,
+        encoder,
     }))
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn reject_upload(
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) {
-    pending.echo.borrow().with(RejectUpload {
+    pending.encoder.borrow().dispatch(RejectUpload {
         pending,
         context,
         out,
@@ -178,7 +178,7 @@ fn not_stored(
     rejected: Rejected,
     context: &mut RequestContext<'_>,
 ) -> StoreOutcome {
-    if options.deletes_unreplaced {
+    if options.delete_old_if_rejected {
         let now_s = context.now.elapsed_s;
         context.worker.delete(key, hash, None, now_s);
     }
@@ -236,8 +236,8 @@ fn bad_data_chunk(key: &[u8], context: &RequestContext<'_>) -> StoreOutcome {
 #[inline]
 fn count_store(key: &[u8], context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdSet);
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::Set);
+    if context.counters.counts_prefixes() {
+        context.counters.count_prefix_of(key, Access::Set);
     }
 }
 

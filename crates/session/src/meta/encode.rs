@@ -3,15 +3,15 @@
 use protocol::reply::{self, DebugFields, MetaEcho, MetaFields, MetaStatus};
 use store::{Expiry, Item};
 
-use super::Meta;
+use super::MetaEncoder;
 use crate::encode::{Encode, push_value};
 use crate::lines::VALUE_END;
-use crate::outcome::{ArithOutcome, DeleteOutcome, Found, Outcome, StoreOutcome, Times};
+use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutcome, Times};
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 use crate::text::TextStats;
 
-impl Encode for Meta<'_> {
+impl Encode for MetaEncoder<'_> {
     const VALUE_END: &'static [u8] = VALUE_END;
 
     const HAS_READ_OPTIONS: bool = true;
@@ -19,7 +19,7 @@ impl Encode for Meta<'_> {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
         let item = found.item;
         if self.traits.is_debug {
             reply::meta_debug(
@@ -73,7 +73,7 @@ impl Encode for Meta<'_> {
     fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
 }
 
-impl Meta<'_> {
+impl MetaEncoder<'_> {
     fn echo<'a>(&'a self, key: &'a [u8]) -> MetaEcho<'a> {
         MetaEcho {
             key,

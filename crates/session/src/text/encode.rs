@@ -2,17 +2,17 @@
 
 use protocol::reply;
 
-use super::Text;
+use super::TextEncoder;
 use crate::control::StatWriter;
 use crate::encode::{Encode, push_value};
 use crate::lines::VALUE_END;
 use crate::outcome::{
-    ArithOutcome, DeleteOutcome, Found, Outcome, Restricted, ServerOutcome, StoreOutcome,
+    ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 
-impl Encode for Text {
+impl Encode for TextEncoder {
     const VALUE_END: &'static [u8] = VALUE_END;
 
     const HAS_READ_OPTIONS: bool = false;
@@ -20,7 +20,7 @@ impl Encode for Text {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
         let item = found.item;
         let header = |bytes: &mut Vec<u8>| {
             let cas = self.with_cas.then_some(item.cas);
