@@ -1,4 +1,4 @@
-//! The cache as a service of a runtime: sessions over a store that all workers share.
+//! The cache as a [`Service`], which a runtime runs. All workers share one store.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,10 +17,10 @@ use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
 
-/// The cache.
+/// The cache as a [`Service`]. Clones share the store and the counters.
 #[derive(Clone)]
 pub struct CacheService {
-    /// The items.
+    /// The store of the items.
     pub store: Arc<Store>,
     /// Process-wide statistics and settings.
     pub control: Arc<dyn ServerControl + Send + Sync>,
@@ -28,23 +28,25 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Record how long requests are in the server ([`CounterRegistry::latencies`]). Recording costs
-    /// a second reading of the clock and a dozen loads per burst.
+    /// Whether workers record how long requests are in the server
+    /// ([`CounterRegistry::latencies`]). Recording costs a second reading of the clock and a dozen
+    /// loads per burst.
     pub records_latency: bool,
 }
 
-/// A worker of the cache.
+/// The cache's state of one worker of a runtime.
 pub struct CacheWorker {
     service: CacheService,
     store: store::Worker,
     counters: Arc<Counters>,
     now: Now,
     latency: LatencyRecorder,
-    /// Hashes of keys in input that has arrived. Their buckets have been prefetched.
+    /// Hashes of the first keys of connections that have received input and wait for their turn.
+    /// The index buckets of these keys have been prefetched, their items not yet.
     early_hashes: Vec<KeyHash>,
 }
 
-/// A pinned value.
+/// A value that is sent from the store's memory without a copy. The pin keeps the memory in use.
 #[derive(Debug)]
 pub struct ValuePin(pub store::Pin);
 
@@ -174,11 +176,12 @@ impl service::Worker for CacheWorker {
         }
     }
 
-    /// Takes a new handle on the store, so that the old one does not delay reclamation.
+    /// Replaces the handle on the store. A handle that stayed online after a panic would delay the
+    /// reclamation of memory forever.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
         self.early_hashes.clear();
-        // Dropping an inconsistent value may panic too.
+        // A panic may have left the old handle inconsistent, so that dropping it panics again.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 }

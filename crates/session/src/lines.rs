@@ -1,4 +1,5 @@
-//! The grammar of command lines, which text and meta share: one connection may use both.
+//! Decoding of command lines: the grammar that the text and the meta protocol share. One connection
+//! may mix text and meta commands.
 
 use protocol::{ArithMode, Parsed, Request, SetMode, parse};
 use store::{Direction, Mode};
@@ -7,10 +8,11 @@ use crate::prepare::Prepared;
 use crate::protocols::Decoded;
 use crate::{meta, text};
 
-/// The line end after a value.
+/// The line end that a client sends after a value.
 pub(crate) const VALUE_END: &[u8] = b"\r\n";
 
-/// Decodes the command line at the front of `input` into `into`.
+/// Decodes the command line at the front of `input` into `prepared`. An earlier call found that the
+/// first `scanned` bytes do not contain a line end.
 pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepared<'a>) -> Decoded {
     match parse(input, scanned) {
         Parsed::Request { request, len } => match &request {
@@ -50,12 +52,14 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
     }
 }
 
-/// The bytes between the line of a store and the next line.
+/// Returns the number of bytes between the command line of a storage command (`set`, `ms`, …) and
+/// the next command line: the value and its line end.
 #[inline]
 pub(crate) fn data_len(value_len: u32) -> u64 {
     u64::from(value_len) + VALUE_END.len() as u64
 }
 
+/// Converts the mode of a storage command to the store's type.
 pub(crate) fn mode(mode: SetMode) -> Mode {
     match mode {
         SetMode::Set => Mode::Set,
@@ -66,6 +70,7 @@ pub(crate) fn mode(mode: SetMode) -> Mode {
     }
 }
 
+/// Converts the mode of an arithmetic command to the store's type.
 pub(crate) fn direction(mode: ArithMode) -> Direction {
     match mode {
         ArithMode::Increment => Direction::Up,

@@ -1,10 +1,10 @@
-//! The protocols of a session: the one place that names them all.
+//! The list of the protocols that a session understands. No other file names them all.
 //!
-//! A protocol is a folder of one shape: `decode.rs` makes a request of the bytes at the front
-//! of the input, `encode.rs` writes replies, and the module's root holds the echo, borrowed and
-//! owned. A new protocol is such a folder, and its lines here:
+//! Each protocol has a folder with the same files. `decode.rs` decodes the request at the front of
+//! the input, and `encode.rs` writes the replies. The module's root file defines the encoder type:
+//! once borrowing the input, and once owned. To add a protocol, add such a folder, and add here:
 //!
-//! - a variant of [`Protocol`], which says how it is recognised, if it has a grammar of its own;
+//! - a variant of [`Protocol`] and its first byte, if the protocol has a grammar of its own;
 //! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
 
 use crate::encode::Encode;
@@ -15,16 +15,16 @@ use crate::text::TextEncoder;
 #[cfg(test)]
 use crate::toy;
 
-/// The grammar of a connection.
+/// The grammar of the requests on a connection. A connection never changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Command lines, text and meta.
+    /// Command lines of the text and the meta protocol, which one connection may mix.
     Lines,
     #[cfg(test)]
     Toy,
 }
 
-/// The protocols that are recognised by the first byte of a connection.
+/// The first bytes that select a protocol other than [`Protocol::Lines`].
 const FIRST_BYTES: &[(u8, Protocol)] = &[
     #[cfg(test)]
     (toy::FIRST_BYTE, Protocol::Toy),
@@ -38,11 +38,11 @@ impl Protocol {
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
-    /// Decodes the command at the front of `input` into `request`, without a hash. The first
-    /// `scanned` bytes are known to contain no end of a command.
+    /// Decodes the command at the front of `input` into `request`. Does not hash the key. An
+    /// earlier call found that the first `scanned` bytes do not contain the end of a command.
     ///
-    /// A request is so large that a copy costs a few per cent of a `get`. Each decoder therefore
-    /// writes it directly into the list of prepared requests.
+    /// The decoder writes `request` in place, in the list of prepared requests: a request is so
+    /// large that returning it by value, which copies it, would cost a few per cent of a `get`.
     #[inline]
     pub(crate) fn decode<'a>(
         self,
@@ -62,20 +62,21 @@ impl Protocol {
 pub(crate) enum Decoded {
     /// The command is incomplete.
     Incomplete {
-        /// Bytes at the front that contain no end of a command and need not be searched again. Zero
-        /// only without input.
+        /// The number of bytes at the front that do not contain the end of a command, so that the
+        /// next call need not search them again. Zero only if the input is empty.
         scanned: usize,
     },
-    /// A command, with `data_len` bytes between it and the next one.
+    /// A command. `data_len` bytes are between its command line and the next command.
     Command {
-        /// Bytes of its value, or bytes to skip.
+        /// The length of the value and its line end, or of the data block to skip.
         data_len: u64,
     },
     /// A command after which the connection closes.
     LastCommand,
 }
 
-/// The parts of a request that its replies repeat or depend on. Borrows the input.
+/// The encoder of one request's replies: its protocol, and the parts of the request that the
+/// replies repeat or depend on. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Encoder<'a> {
     Text(TextEncoder),
@@ -84,7 +85,7 @@ pub(crate) enum Encoder<'a> {
     Toy(toy::ToyEncoder),
 }
 
-/// An echo that is kept between two calls.
+/// An [`Encoder`] that does not borrow the input, so that a session can keep it between two calls.
 #[derive(Debug)]
 pub(crate) enum OwnedEncoder {
     Text(TextEncoder),
@@ -93,7 +94,8 @@ pub(crate) enum OwnedEncoder {
     Toy(toy::ToyEncoder),
 }
 
-/// A step of execution that needs an encoder.
+/// A step of execution that is compiled for each encoder type. A Rust closure cannot be generic,
+/// so each step is a struct: its fields are the captured variables, and `run` is the body.
 pub(crate) trait WithEncoder {
     type Result;
 
@@ -101,8 +103,8 @@ pub(crate) trait WithEncoder {
 }
 
 impl Encoder<'_> {
-    /// Runs `step` with the encoder of the protocol. This is the only place where the protocol of a
-    /// request is dispatched on.
+    /// Runs `step` with the encoder of the request's protocol. Execution branches on the protocol
+    /// of a request only here.
     #[inline]
     pub(crate) fn dispatch<S: WithEncoder>(&self, step: S) -> S::Result {
         match self {

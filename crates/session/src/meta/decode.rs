@@ -1,4 +1,7 @@
-//! Meta commands as operations.
+//! Decoding of meta commands: from the parsed command to a [`Prepared`] request.
+//!
+//! In every function, `len` is the length of the command line in bytes, line end included, and
+//! `prepared` receives the request.
 
 use protocol::{MetaArith, MetaDelete, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify};
 use store::Mode;
@@ -31,7 +34,8 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>
         with_value: get.with_value,
         claim: true,
         untracked: get.no_bump,
-        // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
+        // As in memcached, a hit with `T` counts as a touch and not as a get. Every miss counts as
+        // a get.
         count: ReadCount::MissAsGet,
     };
     let encoder = encoder(&get.key, get.flags, get.quiet);
@@ -53,14 +57,15 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
         flags: set.client_flags,
         exptime: set.exptime,
         value_len: set.value_len,
-        // With a CAS to compare, replace means the same as set: both need an unchanged present
-        // item.
+        // The store ignores the CAS in the mode `Replace`. A replace that compares the CAS is
+        // therefore a set: the comparison already requires a present item, as replace does.
         mode: match (mode(set.mode), set.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
         },
         invalidate: set.invalidate,
         vivify: set.vivify,
+        // As in memcached, for every mode of `ms`.
         delete_old_if_rejected: true,
     };
     let encoder = encoder(&set.key, set.flags, set.quiet);
@@ -179,6 +184,7 @@ fn vivify(vivify: MetaVivify) -> Vivify {
     }
 }
 
+/// Returns the encoder of a command other than `ma`, `me` and `mn`.
 #[inline]
 fn encoder<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> MetaEncoder<'a> {
     let traits = Traits {
@@ -190,6 +196,7 @@ fn encoder<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> MetaEnco
     MetaEncoder { flags, traits }
 }
 
+/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,

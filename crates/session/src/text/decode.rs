@@ -1,4 +1,7 @@
-//! Text commands as operations.
+//! Decoding of text commands: from the parsed command to a [`Prepared`] request.
+//!
+//! In every function, `len` is the length of the command line in bytes, line end included, and
+//! `prepared` receives the request.
 
 use protocol::{Arith, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Touch};
 use store::Mode;
@@ -42,6 +45,7 @@ pub(crate) fn set<'a>(set: &Set<'a>, len: usize, prepared: &mut Prepared<'a>) ->
         mode,
         invalidate: false,
         vivify: false,
+        // `mode` is `Set` for both `set` and `cas`. As in memcached, only `set` deletes.
         delete_old_if_rejected: mode == Mode::Set && set.cas.is_none(),
     };
     let encoder = TextEncoder {
@@ -160,14 +164,15 @@ pub(crate) fn watch(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Watch, false, len, prepared)
 }
 
-/// `quit`, or a line that closes the connection.
+/// `quit`, or an invalid line after which the connection closes.
 pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     let encoder = Encoder::Text(TextEncoder::default());
     *prepared = Prepared::new(Operation::Quit, Key::NONE, encoder, len);
     Decoded::LastCommand
 }
 
-/// A line that is no command.
+/// A line that is not a valid command. `swallow` is the number of bytes to skip after the line: the
+/// data block of an invalid storage command.
 pub(crate) fn rejected(
     rejection: Rejection,
     swallow: u64,
@@ -185,6 +190,7 @@ pub(crate) fn rejected(
     )
 }
 
+/// Prepares a command to the server, which has no key.
 fn server<'a>(
     server: ServerCommand<'a>,
     noreply: bool,
@@ -194,6 +200,7 @@ fn server<'a>(
     with_noreply(Operation::Server(server), Key::NONE, noreply, len, prepared)
 }
 
+/// Prepares a command without a value, whose only option for the reply is `noreply`.
 fn with_noreply<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
@@ -208,6 +215,7 @@ fn with_noreply<'a>(
     command(operation, key, encoder, len, 0, prepared)
 }
 
+/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,

@@ -1,4 +1,4 @@
-//! Outcomes as text replies.
+//! Encoding of outcomes as replies of the text protocol.
 
 use protocol::reply;
 
@@ -80,11 +80,13 @@ impl Encode for TextEncoder {
     }
 }
 
+/// Returns the reply to a storage command.
 #[inline]
 fn stored(outcome: StoreOutcome) -> &'static [u8] {
     match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
-        // For an append that exceeds the item size, memcached replies `NOT_STORED`.
+        // This includes an append whose result would exceed the maximum item size. memcached also
+        // replies `NOT_STORED` to it.
         StoreOutcome::NotStored { .. } => reply::NOT_STORED,
         StoreOutcome::Exists { .. } => reply::EXISTS,
         StoreOutcome::NotFound { .. } => reply::NOT_FOUND,
@@ -94,6 +96,7 @@ fn stored(outcome: StoreOutcome) -> &'static [u8] {
     }
 }
 
+/// Returns the reply to a command to the server.
 fn server(outcome: ServerOutcome) -> &'static [u8] {
     match outcome {
         ServerOutcome::Done => reply::OK,
@@ -116,7 +119,7 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
     }
 }
 
-/// Statistics as `STAT` lines.
+/// Writes statistics as `STAT` lines, appended to the contained buffer.
 #[derive(Debug)]
 pub struct TextStats<'a>(pub &'a mut Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Commands of the toy protocol as operations.
+//! Decoding of the commands of the toy protocol.
 
 use protocol::limits::KEY_MAX;
 use store::Mode;
@@ -8,11 +8,11 @@ use crate::operation::{Key, Operation, ReadOptions, StoreOptions, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 
-/// Length of the longest field, which is a key, in bytes.
+/// The maximum length of a field in bytes. The longest field is a key.
 const FIELD_MAX: usize = KEY_MAX;
 
-/// Decodes the command at the front of `input` into `into`. Bytes that are no command close the
-/// connection.
+/// Decodes the command at the front of `input` into `prepared`. The connection closes if these
+/// bytes are not a valid command.
 pub(crate) fn decode<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decoded {
     let mut rest = input;
     match command(&mut rest) {
@@ -31,8 +31,11 @@ pub(crate) fn decode<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decode
     }
 }
 
+/// Why no command was decoded.
 enum NoCommand {
+    /// More input is needed.
     Incomplete,
+    /// The bytes are not a valid command.
     Invalid,
 }
 
@@ -72,7 +75,7 @@ fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), No
     }
 }
 
-/// The bytes of `rest` before the next NUL. Advances `rest` past the NUL.
+/// Returns the bytes of `rest` before the next NUL, and advances `rest` past that NUL.
 fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], NoCommand> {
     match rest.iter().position(|&byte| byte == 0) {
         Some(len) if len <= FIELD_MAX => {

@@ -1,4 +1,4 @@
-//! Outcomes as replies of the toy protocol.
+//! Encoding of outcomes as replies of the toy protocol.
 
 use super::ToyEncoder;
 use crate::encode::{Encode, push_value};
@@ -32,7 +32,7 @@ impl Encode for ToyEncoder {
         });
     }
 
-    /// Not used: no command of the toy protocol replies with statistics.
+    /// Not called, because no command of the toy protocol replies with statistics.
     fn stats<'o>(&self, out: &'o mut Vec<u8>) -> TextStats<'o> {
         TextStats(out)
     }
