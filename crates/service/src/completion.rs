@@ -16,9 +16,9 @@
 //! - Results may arrive in any order. A session numbers its tickets, so that it can write the
 //!   replies in the order of its requests.
 //! - When a connection closes, its tickets are cancelled. A cancelled ticket must still be
-//!   completed or dropped, so a source may ignore the cancellation. Memory that a source fills belongs to the
-//!   source until it completes the ticket. From then on it belongs to the result, and dropping the
-//!   result releases it.
+//!   completed or dropped, so a source may ignore the cancellation. Memory that a source fills
+//!   belongs to the source until it completes the ticket. From then on it belongs to the result,
+//!   and dropping the result releases it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
