@@ -12,14 +12,14 @@ use crate::peer::Address;
 use crate::peer::Socket;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection and what has been heard on it.
+/// A connection and what has been received on it.
 #[derive(Debug)]
 pub struct Client {
     /// The connection itself.
     pub socket: Socket,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Client {
@@ -28,11 +28,11 @@ impl Client {
     /// # Errors
     /// Nobody listens.
     pub fn connect(address: &Address) -> Result<Self> {
-        let socket = address.connect(PATIENCE);
+        let socket = address.connect(TIMEOUT);
         let socket = socket.with_context(|| format!("connect to {address:?}"))?;
         Ok(Self {
             socket,
-            heard: Vec::new(),
+            received: Vec::new(),
         })
     }
 
@@ -50,7 +50,7 @@ impl Client {
     /// # Errors
     /// The time limit of the socket cannot be set.
     pub fn send_some(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.socket.set_patience(Duration::from_millis(300))?;
+        self.socket.set_timeout(Duration::from_millis(300))?;
         let mut sent = 0;
         while sent < bytes.len() {
             match self.socket.write(&bytes[sent..]) {
@@ -59,7 +59,7 @@ impl Client {
                 Err(_) => break,
             }
         }
-        self.socket.set_patience(PATIENCE)?;
+        self.socket.set_timeout(TIMEOUT)?;
         Ok(sent)
     }
 
@@ -67,7 +67,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::send`] and [`Client::line`].
-    pub fn ask(&mut self, line: &str) -> Result<String> {
+    pub fn request(&mut self, line: &str) -> Result<String> {
         self.send(format!("{line}\r\n").as_bytes())?;
         self.line()
     }
@@ -90,7 +90,7 @@ impl Client {
     /// # Errors
     /// The answer makes no sense.
     pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
-        let head = self.ask(&format!("get {key}"))?;
+        let head = self.request(&format!("get {key}"))?;
         if head == "END" {
             return Ok(None);
         }
@@ -111,7 +111,7 @@ impl Client {
     /// The answer makes no sense.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
         let mut stats = BTreeMap::new();
-        let mut line = self.ask("stats")?;
+        let mut line = self.request("stats")?;
         while line != "END" {
             let mut words = line.splitn(3, ' ');
             let (Some("STAT"), Some(name)) = (words.next(), words.next()) else {
@@ -141,7 +141,7 @@ impl Client {
     /// # Errors
     /// It does not become so in time.
     pub fn stat_until(&mut self, name: &str, wanted: impl Fn(u64) -> bool) -> Result<u64> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let value = self.stat(name)?;
             if wanted(value) {
@@ -160,12 +160,12 @@ impl Client {
     /// None came, or the server closed.
     pub fn line(&mut self) -> Result<String> {
         loop {
-            if let Some(len) = self.heard.iter().position(|&byte| byte == b'\n') {
+            if let Some(len) = self.received.iter().position(|&byte| byte == b'\n') {
                 let line = self.take(len + 1)?;
                 let line = String::from_utf8_lossy(&line);
                 return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
             }
-            self.hear()?;
+            self.receive_more()?;
         }
     }
 
@@ -174,10 +174,10 @@ impl Client {
     /// # Errors
     /// They did not come, or the server closed.
     pub fn take(&mut self, len: usize) -> Result<Vec<u8>> {
-        while self.heard.len() < len {
-            self.hear()?;
+        while self.received.len() < len {
+            self.receive_more()?;
         }
-        Ok(self.heard.drain(..len).collect())
+        Ok(self.received.drain(..len).collect())
     }
 
     /// Everything until the server closes.
@@ -188,11 +188,11 @@ impl Client {
         let mut buffer = [0; 4096];
         loop {
             match self.receive(&mut buffer) {
-                Ok(0) => return Ok(std::mem::take(&mut self.heard)),
-                Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
+                Ok(0) => return Ok(std::mem::take(&mut self.received)),
+                Ok(len) => self.received.extend_from_slice(&buffer[..len]),
                 // A server that closes with input unread resets the connection.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Ok(std::mem::take(&mut self.heard));
+                    return Ok(std::mem::take(&mut self.received));
                 }
                 Err(error) => return Err(error).context("wait for the end"),
             }
@@ -209,15 +209,21 @@ impl Client {
         }
     }
 
-    fn hear(&mut self) -> Result<()> {
+    fn receive_more(&mut self) -> Result<()> {
         let mut buffer = [0; 64 * 1024];
         let len = self.receive(&mut buffer).with_context(|| {
-            format!("wait for an answer, heard so far: '{}'", show(&self.heard))
+            format!(
+                "wait for an answer, received so far: '{}'",
+                show(&self.received)
+            )
         })?;
         if len == 0 {
-            bail!("the server closed, heard so far: '{}'", show(&self.heard));
+            bail!(
+                "the server closed, received so far: '{}'",
+                show(&self.received)
+            );
         }
-        self.heard.extend_from_slice(&buffer[..len]);
+        self.received.extend_from_slice(&buffer[..len]);
         Ok(())
     }
 }

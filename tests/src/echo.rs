@@ -87,55 +87,55 @@ pub fn serve(kind: Kind, listener: &Listener, exchange: Exchange, end: &Waker) -
 
 /// What a connection still has to get.
 #[derive(Debug, Default)]
-struct Debt {
+struct PendingReplies {
     /// Bytes of a request that is not complete.
-    partial_len: usize,
+    partial_request_len: usize,
     /// Bytes of answers to those that are.
-    owed_len: usize,
+    unsent_len: usize,
 }
 
-impl Debt {
+impl PendingReplies {
     fn add(&mut self, received_len: usize, exchange: Exchange) {
-        let len = self.partial_len + received_len;
-        self.partial_len = len % exchange.request_len;
-        self.owed_len += len / exchange.request_len * exchange.answer_len;
+        let len = self.partial_request_len + received_len;
+        self.partial_request_len = len % exchange.request_len;
+        self.unsent_len += len / exchange.request_len * exchange.answer_len;
     }
 }
 
-/// Things by number; a number is used again once its thing is gone.
+/// Things by number; a number is used again once its item is gone.
 #[derive(Debug)]
 struct Slots<T> {
-    things: Vec<Option<T>>,
+    items: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slots<T> {
     fn new() -> Self {
         Self {
-            things: Vec::new(),
+            items: Vec::new(),
             free: Vec::new(),
         }
     }
 
-    fn add(&mut self, thing: T) -> u32 {
+    fn add(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.things[number as usize] = Some(thing);
+                self.items[number as usize] = Some(item);
                 number
             }
             None => {
-                self.things.push(Some(thing));
-                self.things.len() as u32 - 1
+                self.items.push(Some(item));
+                self.items.len() as u32 - 1
             }
         }
     }
 
     fn find(&mut self, number: u32) -> Option<&mut T> {
-        self.things.get_mut(number as usize)?.as_mut()
+        self.items.get_mut(number as usize)?.as_mut()
     }
 
     fn remove(&mut self, number: u32) {
-        if self.things[number as usize].take().is_some() {
+        if self.items[number as usize].take().is_some() {
             self.free.push(number);
         }
     }

@@ -27,7 +27,7 @@ use tempfile::TempDir;
 pub const BUFFERED_MAX: u64 = 1 << 20;
 const SOCKET: &str = "socket";
 /// Timeout of a reply.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// A control that tests use to make the server panic or wait.
 #[derive(Default)]
@@ -200,7 +200,7 @@ impl Sockets {
 
     /// Waits until `is_true` returns true.
     pub fn until_true(&self, what: &str, is_true: impl Fn() -> bool) {
-        let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
+        let by_ns = sys::clock::monotonic_ns() + TIMEOUT_NS;
         while !is_true() {
             assert!(
                 sys::clock::monotonic_ns() < by_ns,
@@ -240,7 +240,7 @@ pub fn wait(stream: &Stream, interest: Interest) {
     let poll = Poll::new().unwrap();
     poll.add(stream, 0, interest).unwrap();
     let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(PATIENCE_NS)).unwrap();
+    poll.wait(&mut events, Some(TIMEOUT_NS)).unwrap();
     assert!(!events.is_empty(), "it does not answer");
 }
 
@@ -254,7 +254,7 @@ pub fn answer(stream: &Stream) -> Vec<u8> {
 }
 
 /// Sends a question and returns the first reply.
-pub fn ask(stream: &Stream, question: &[u8]) -> Vec<u8> {
+pub fn request(stream: &Stream, question: &[u8]) -> Vec<u8> {
     stream.send(question).unwrap();
     answer(stream)
 }

@@ -18,7 +18,7 @@ pub struct ClientId(pub usize);
 
 /// What a client hears.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// At least one byte.
     Bytes(Vec<u8>),
     /// The peer has closed the connection, and everything before has been heard.
@@ -49,13 +49,13 @@ pub trait Peer {
     ///
     /// # Errors
     /// It cannot be talked to. That it has closed the connection is no error here.
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()>;
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()>;
 
-    /// Listens. A peer with a socket waits for a while before it reports [`Heard::Nothing`].
+    /// Listens. A peer with a socket waits for a while before it reports [`Received::Nothing`].
     ///
     /// # Errors
     /// It cannot be talked to.
-    fn hear(&mut self, client: ClientId) -> Result<Heard>;
+    fn receive(&mut self, client: ClientId) -> Result<Received>;
 
     /// Whether [`Peer::tick`] works.
     fn has_clock(&self) -> bool;
@@ -87,7 +87,7 @@ impl<P: Peer> Peer for Trickle<P> {
         self.0.connect()
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         let size = if bytes.len() > TRICKLE_MAX {
             bytes.len()
         } else {
@@ -95,11 +95,11 @@ impl<P: Peer> Peer for Trickle<P> {
         };
         bytes
             .chunks(size)
-            .try_for_each(|some| self.0.say(client, some))
+            .try_for_each(|some| self.0.send(client, some))
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
-        self.0.hear(client)
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
+        self.0.receive(client)
     }
 
     fn has_clock(&self) -> bool {

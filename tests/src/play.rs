@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use crate::pattern::{Bindings, Match, Pattern, show};
-use crate::peer::{ClientId, Heard, Peer};
+use crate::peer::{ClientId, Peer, Received};
 use crate::transcript::{Case, Step, read_folder};
 
 /// The memcached whose answers stand in the transcripts.
@@ -122,7 +122,7 @@ struct Player<'a> {
 
 struct Client {
     id: ClientId,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     is_closed: bool,
 }
 
@@ -133,7 +133,7 @@ impl Player<'_> {
             Step::Send(text) => {
                 let bytes = text.fill(&self.bindings)?;
                 let id = self.client(name)?.id;
-                self.peer.say(id, &bytes)
+                self.peer.send(id, &bytes)
             }
             Step::Expect { answer, others } => {
                 let other = others.iter().find(|(version, _)| *version == self.version);
@@ -148,7 +148,7 @@ impl Player<'_> {
         if !self.clients.contains_key(name) {
             let client = Client {
                 id: self.peer.connect()?,
-                heard: Vec::new(),
+                received: Vec::new(),
                 is_closed: false,
             };
             self.clients.insert(name.to_owned(), client);
@@ -160,20 +160,20 @@ impl Player<'_> {
         loop {
             let mut bindings = std::mem::take(&mut self.bindings);
             let client = self.client(name)?;
-            let matched = answer.matches(&client.heard, &mut bindings);
+            let matched = answer.matches(&client.received, &mut bindings);
             if let Match::Whole(len) = matched {
-                client.heard.drain(..len);
+                client.received.drain(..len);
             }
             self.bindings = bindings;
             match matched {
                 Match::Whole(_) => return Ok(()),
-                Match::NeedsMore if self.hear(name)? => {}
+                Match::NeedsMore if self.receive_more(name)? => {}
                 Match::NeedsMore | Match::Wrong => {
                     let client = self.client(name)?;
                     bail!(
-                        "expected: {}\nheard:    {}{}",
+                        "expected: {}\nreceived: {}{}",
                         answer.show(),
-                        show(&client.heard),
+                        show(&client.received),
                         if client.is_closed { " and the end" } else { "" },
                     );
                 }
@@ -182,32 +182,32 @@ impl Player<'_> {
     }
 
     fn expect_closed(&mut self, name: &str) -> Result<()> {
-        while self.hear(name)? {}
+        while self.receive_more(name)? {}
         let client = self.client(name)?;
         if !client.is_closed {
-            bail!("expected the end of the connection, heard nothing");
+            bail!("expected the end of the connection, but received nothing");
         }
-        if !client.heard.is_empty() {
+        if !client.received.is_empty() {
             bail!(
-                "expected the end of the connection alone\nheard:    {}",
-                show(&client.heard)
+                "expected the end of the connection alone\nreceived: {}",
+                show(&client.received)
             );
         }
         Ok(())
     }
 
     /// Waits for more; false: none comes.
-    fn hear(&mut self, name: &str) -> Result<bool> {
+    fn receive_more(&mut self, name: &str) -> Result<bool> {
         let id = self.client(name)?.id;
-        let heard = self.peer.hear(id)?;
+        let received = self.peer.receive(id)?;
         let client = self.client(name)?;
-        match heard {
-            Heard::Bytes(bytes) => {
-                client.heard.extend(bytes);
+        match received {
+            Received::Bytes(bytes) => {
+                client.received.extend(bytes);
                 return Ok(true);
             }
-            Heard::End => client.is_closed = true,
-            Heard::Nothing => {}
+            Received::End => client.is_closed = true,
+            Received::Nothing => {}
         }
         Ok(false)
     }
@@ -220,7 +220,7 @@ impl Player<'_> {
                 continue;
             }
             let id = self.client(&name)?.id;
-            self.peer.say(id, b"mn\r\n")?;
+            self.peer.send(id, b"mn\r\n")?;
             let answer = Pattern::read(r"MN\r\n")?;
             let nothing_left = self.expect(&name, &answer);
             nothing_left.with_context(|| format!("client {name} at the end of the case"))?;

@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::peer::Address;
 
 /// How long a server may take to listen, and to end when told.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Ports may be taken between being found free and being used; so often it is tried again.
 const ATTEMPTS: usize = 3;
@@ -82,16 +82,16 @@ impl Server {
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
         let mut server = Self { child, address };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if server.address.connect(PATIENCE).is_ok() {
+            if server.address.connect(TIMEOUT).is_ok() {
                 return Ok(server);
             }
             if let Some(status) = server.child.try_wait()? {
                 bail!("{command:?} ended with {status} before it listened");
             }
             if Instant::now() > deadline {
-                bail!("{command:?} does not listen after {PATIENCE:?}");
+                bail!("{command:?} does not listen after {TIMEOUT:?}");
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -174,13 +174,13 @@ impl Drop for Server {
 /// # Errors
 /// It does not end in time.
 pub fn wait(child: &mut Child) -> Result<ExitStatus> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         if Instant::now() > deadline {
-            bail!("process {} does not end after {PATIENCE:?}", child.id());
+            bail!("process {} does not end after {TIMEOUT:?}", child.id());
         }
         thread::sleep(Duration::from_millis(5));
     }

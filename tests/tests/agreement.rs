@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
-use curtail_tests::peer::{ClientId, Heard, ModelPeer, Peer, SessionPeer};
+use curtail_tests::peer::{ClientId, ModelPeer, Peer, Received, SessionPeer};
 use curtail_tests::play::REFERENCE_VERSION;
 use curtail_tests::process::{Server, memcached, memcached_command};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use proptest::test_runner::TestRunner;
 #[derive(Clone)]
 enum Event {
     /// A client says this, cut at these places for the session.
-    Say(usize, Vec<u8>, Vec<Index>),
+    Send(usize, Vec<u8>, Vec<Index>),
     /// Seconds pass.
     Tick(u64),
 }
@@ -29,7 +29,7 @@ enum Event {
 impl std::fmt::Debug for Event {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Say(who, said, _) => write!(formatter, "client {who}: {}", show(said)),
+            Self::Send(who, sent, _) => write!(formatter, "client {who}: {}", show(sent)),
             Self::Tick(seconds) => write!(formatter, "{seconds} s pass"),
         }
     }
@@ -269,7 +269,7 @@ fn meta() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// What a client says in one go: some commands, and at times a byte gone wrong.
-fn said() -> impl Strategy<Value = Vec<u8>> {
+fn input() -> impl Strategy<Value = Vec<u8>> {
     let commands = prop::collection::vec(prop_oneof![classic(), meta()], 1..6);
     let wrong = prop::option::weighted(0.05, (any::<Index>(), any::<u8>()));
     (commands, wrong).prop_map(|(commands, wrong)| {
@@ -287,33 +287,33 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
 fn event() -> impl Strategy<Value = Event> {
     let cuts = prop::collection::vec(any::<Index>(), 0..4);
     prop_oneof![
-        8 => (CLIENTS, said(), cuts).prop_map(|(who, said, cuts)| Event::Say(who, said, cuts)),
+        8 => (CLIENTS, input(), cuts).prop_map(|(who, sent, cuts)| Event::Send(who, sent, cuts)),
         1 => (1..4_u64).prop_map(Event::Tick),
     ]
 }
 
-fn heard(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
+fn receive_all(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {
-        match peer.hear(client).unwrap() {
-            Heard::Bytes(more) => bytes.extend(more),
-            Heard::End => return (bytes, true),
-            Heard::Nothing => return (bytes, false),
+        match peer.receive(client).unwrap() {
+            Received::Bytes(more) => bytes.extend(more),
+            Received::End => return (bytes, true),
+            Received::Nothing => return (bytes, false),
         }
     }
 }
 
 /// Whether numbers that are a cache's own affair may show.
-fn shows_numbers(said: &[u8]) -> bool {
-    said.windows(4)
+fn shows_numbers(sent: &[u8]) -> bool {
+    sent.windows(4)
         .any(|some| some == b"gets" || some == b"gats" || some == b"stat")
 }
 
 /// An answer without what is a cache's own affair: the CAS of items and their size. Of times to
 /// live the hundreds are kept: the clock of another process runs.
-fn comparable(said: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(said.len());
-    for line in said.split_inclusive(|&byte| byte == b'\n') {
+fn comparable(sent: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(sent.len());
+    for line in sent.split_inclusive(|&byte| byte == b'\n') {
         for word in line.split_inclusive(|&byte| byte == b' ') {
             let equals = word.iter().position(|&byte| byte == b'=');
             let (name, number) = match (equals, word.first()) {
@@ -360,19 +360,19 @@ fn agree(events: &[Event], in_place: bool) {
                 model.tick(*seconds).unwrap();
                 session.tick(*seconds).unwrap();
             }
-            Event::Say(who, said, cuts) if !shows_numbers(said) => {
-                told += &format!("client {who}: {}\n", show(said));
+            Event::Send(who, sent, cuts) if !shows_numbers(sent) => {
+                told += &format!("client {who}: {}\n", show(sent));
                 let client = ClientId(*who);
-                model.say(client, said).unwrap();
-                let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(said.len())).collect();
+                model.send(client, sent).unwrap();
+                let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(sent.len())).collect();
                 places.sort_unstable();
                 let mut from = 0;
-                for to in places.into_iter().chain([said.len()]) {
-                    session.say(client, &said[from..to]).unwrap();
+                for to in places.into_iter().chain([sent.len()]) {
+                    session.send(client, &sent[from..to]).unwrap();
                     from = to;
                 }
-                let (expected, expected_end) = heard(&mut model, client);
-                let (got, got_end) = heard(&mut session, client);
+                let (expected, expected_end) = receive_all(&mut model, client);
+                let (got, got_end) = receive_all(&mut session, client);
                 assert!(
                     comparable(&expected) == comparable(&got) && expected_end == got_end,
                     "{told}model:   {} {expected_end}\nsession: {} {got_end}",
@@ -380,7 +380,7 @@ fn agree(events: &[Event], in_place: bool) {
                     show(&got)
                 );
             }
-            Event::Say(..) => {}
+            Event::Send(..) => {}
         }
     }
 }
@@ -436,7 +436,7 @@ fn an_installed_memcached_agrees() {
     };
     let server = Server::tcp(|| memcached_command(&path)).unwrap();
     let mut client = Client::connect(&server.address).unwrap();
-    let version = client.ask("version").unwrap();
+    let version = client.request("version").unwrap();
     if !version.ends_with(REFERENCE_VERSION) {
         eprintln!("skipped: not for {version}");
         return;
@@ -446,18 +446,18 @@ fn an_installed_memcached_agrees() {
         ..ProptestConfig::default()
     };
     let client = RefCell::new(client);
-    let outcome = TestRunner::new(config).run(&with_memcached(), |said| {
+    let outcome = TestRunner::new(config).run(&with_memcached(), |sent| {
         let mut session = SessionPeer::new(false).unwrap();
         let id = session.connect().unwrap();
-        session.say(id, &said).unwrap();
-        let (got, _) = heard(&mut session, id);
+        session.send(id, &sent).unwrap();
+        let (got, _) = receive_all(&mut session, id);
         let mut client = client.borrow_mut();
-        asked(&mut client, b"md a q\r\nmd foo q\r\nmd Zm9v q\r\n");
-        let expected = asked(&mut client, &said);
+        request_all(&mut client, b"md a q\r\nmd foo q\r\nmd Zm9v q\r\n");
+        let expected = request_all(&mut client, &sent);
         prop_assert!(
             comparable(&expected) == comparable(&got),
-            "said: {}\nmemcached: {}\nsession:   {}",
-            show(&said),
+            "sent: {}\nmemcached: {}\nsession:   {}",
+            show(&sent),
             show(&expected),
             show(&got)
         );
@@ -469,12 +469,12 @@ fn an_installed_memcached_agrees() {
 }
 
 /// What memcached answers.
-fn asked(client: &mut Client, said: &[u8]) -> Vec<u8> {
-    client.send(&[said, b"mn\r\n"].concat()).unwrap();
-    let mut heard = Vec::new();
-    while !heard.ends_with(b"MN\r\n") {
-        heard.extend(client.take(1).unwrap());
+fn request_all(client: &mut Client, sent: &[u8]) -> Vec<u8> {
+    client.send(&[sent, b"mn\r\n"].concat()).unwrap();
+    let mut received = Vec::new();
+    while !received.ends_with(b"MN\r\n") {
+        received.extend(client.take(1).unwrap());
     }
-    heard.truncate(heard.len() - 4);
-    heard
+    received.truncate(received.len() - 4);
+    received
 }

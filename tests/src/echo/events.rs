@@ -5,7 +5,7 @@ use std::io;
 use sys::poll::{Events, Interest, Poll, Waker};
 use sys::socket::{Listener, Stream};
 
-use super::{Debt, Exchange, FILLER, SEND_LEN_MAX, Slots};
+use super::{Exchange, FILLER, PendingReplies, SEND_LEN_MAX, Slots};
 
 const LISTENER: u64 = u64::MAX;
 const END: u64 = u64::MAX - 1;
@@ -16,7 +16,7 @@ const RECEIVE_LEN_MAX: usize = 16 << 10;
 
 struct Connection {
     stream: Stream,
-    debt: Debt,
+    pending: PendingReplies,
     /// It waits for room, and is not read meanwhile.
     waits_for_room: bool,
 }
@@ -62,7 +62,7 @@ fn accept(listener: &Listener, poll: &Poll, connections: &mut Slots<Connection>)
         stream.set_nodelay();
         let number = connections.add(Connection {
             stream,
-            debt: Debt::default(),
+            pending: PendingReplies::default(),
             waits_for_room: false,
         });
         if let Some(connection) = connections.find(number) {
@@ -86,17 +86,17 @@ impl Connection {
             if len == 0 {
                 return Ok(false);
             }
-            self.debt.add(len, exchange);
+            self.pending.add(len, exchange);
         }
-        if self.debt.owed_len > 0 {
-            let len = self.debt.owed_len.min(answers.len());
+        if self.pending.unsent_len > 0 {
+            let len = self.pending.unsent_len.min(answers.len());
             match self.stream.send(&answers[..len]) {
-                Ok(len) => self.debt.owed_len -= len,
+                Ok(len) => self.pending.unsent_len -= len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
-        let waits_for_room = self.debt.owed_len > 0;
+        let waits_for_room = self.pending.unsent_len > 0;
         if waits_for_room != self.waits_for_room {
             self.waits_for_room = waits_for_room;
             let interest = match waits_for_room {

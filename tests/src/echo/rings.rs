@@ -7,7 +7,7 @@ use sys::poll::Waker;
 use sys::ring::{Ended, Event, Inputs, Ring, RingConfig};
 use sys::socket::{Listener, Stream};
 
-use super::{Debt, Exchange, FILLER, SEND_LEN_MAX, Slots};
+use super::{Exchange, FILLER, PendingReplies, SEND_LEN_MAX, Slots};
 
 const CONFIG: RingConfig = RingConfig {
     entries: 1024,
@@ -21,7 +21,7 @@ const END: u32 = 1;
 
 struct Connection {
     stream: Stream,
-    debt: Debt,
+    pending: PendingReplies,
     is_sending: bool,
     /// It is among those that have something to send at the end of the burst.
     is_marked: bool,
@@ -80,7 +80,7 @@ impl Server {
         stream.set_nodelay();
         let number = self.connections.add(Connection {
             stream,
-            debt: Debt::default(),
+            pending: PendingReplies::default(),
             is_sending: false,
             is_marked: false,
             has_ended: false,
@@ -102,7 +102,7 @@ impl Server {
                 let Some(connection) = self.connections.find(token) else {
                     return;
                 };
-                connection.debt.add(len, self.exchange);
+                connection.pending.add(len, self.exchange);
                 if !stays_active {
                     self.ring.receive(&connection.stream, token);
                 }
@@ -119,7 +119,7 @@ impl Server {
                 }
                 connection.has_ended = true;
                 if matches!(how, Ended::Lost(_)) {
-                    connection.debt = Debt::default();
+                    connection.pending = PendingReplies::default();
                 }
                 self.mark(token);
             }
@@ -135,10 +135,10 @@ impl Server {
                 connection.is_sending = false;
                 if result.is_err() {
                     // That receiving has ended follows.
-                    connection.debt = Debt::default();
+                    connection.pending = PendingReplies::default();
                     connection.stream.shut();
                 }
-                if connection.debt.owed_len > 0 || connection.has_ended {
+                if connection.pending.unsent_len > 0 || connection.has_ended {
                     self.mark(token);
                 }
             }
@@ -172,7 +172,7 @@ impl Server {
             if connection.is_sending {
                 continue;
             }
-            let len = connection.debt.owed_len.min(SEND_LEN_MAX);
+            let len = connection.pending.unsent_len.min(SEND_LEN_MAX);
             if len == 0 {
                 if connection.has_ended {
                     connections.remove(number);
@@ -182,7 +182,7 @@ impl Server {
             // Where answers are all of one length, this writes nothing once all memory has it.
             let mut bytes = spare.pop().unwrap_or_default();
             bytes.resize(len, FILLER);
-            connection.debt.owed_len -= len;
+            connection.pending.unsent_len -= len;
             connection.is_sending = true;
             ring.send(&connection.stream, number, bytes);
         }

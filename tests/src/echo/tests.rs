@@ -12,7 +12,7 @@ const EXCHANGE: Exchange = Exchange {
 };
 
 /// Talks to a server of each kind, which is told to end afterwards and has to.
-fn with_each(talk: impl Fn(SocketAddr)) {
+fn with_each(test: impl Fn(SocketAddr)) {
     for kind in Kind::ALL {
         if let Err(error) = kind.probe() {
             println!("skipped: no server by {}: {error}", kind.name());
@@ -23,7 +23,7 @@ fn with_each(talk: impl Fn(SocketAddr)) {
         let end = Arc::new(Waker::new().unwrap());
         let seen = Arc::clone(&end);
         let server = thread::spawn(move || serve(kind, &listener, EXCHANGE, &seen));
-        talk(address);
+        test(address);
         end.wake();
         server.join().unwrap().unwrap();
     }
@@ -32,15 +32,15 @@ fn with_each(talk: impl Fn(SocketAddr)) {
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    let patience = Some(Duration::from_secs(20));
-    stream.set_read_timeout(patience).unwrap();
-    stream.set_write_timeout(patience).unwrap();
+    let timeout = Some(Duration::from_secs(20));
+    stream.set_read_timeout(timeout).unwrap();
+    stream.set_write_timeout(timeout).unwrap();
     stream
 }
 
-fn hear(mut stream: &TcpStream, answers: usize) {
-    let mut heard = vec![0; answers * EXCHANGE.answer_len];
-    stream.read_exact(&mut heard).unwrap();
+fn receive(mut stream: &TcpStream, answers: usize) {
+    let mut received = vec![0; answers * EXCHANGE.answer_len];
+    stream.read_exact(&mut received).unwrap();
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_answer_for_each_request_however_they_are_split() {
             for piece in pieces {
                 stream.write_all(&vec![b'q'; *piece]).unwrap();
             }
-            hear(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
+            receive(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
         }
         // Nothing was answered that was not asked for: the end comes next.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -78,7 +78,7 @@ fn several_connections_are_counted_apart() {
             stream.write_all(&[b'q'; 16 + 36 * 15]).unwrap();
         }
         for stream in &streams {
-            hear(stream, 16);
+            receive(stream, 16);
         }
     });
 }
@@ -93,7 +93,7 @@ fn a_late_reader_receives_every_byte() {
         let reading = thread::spawn(move || {
             // As many as sockets hold have gone out before the first is read.
             said.recv().unwrap();
-            hear(&reader, requests);
+            receive(&reader, requests);
         });
         stream.set_nonblocking(true).unwrap();
         let asked = vec![b'q'; requests * EXCHANGE.request_len];

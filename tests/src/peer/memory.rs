@@ -9,8 +9,8 @@ use runtime::{ConnectionCounts, Scheduler, Setup, WaitPolicy};
 use session::{CacheService, Clock};
 use store::Store;
 
-use super::session::{Blank, CONFIG};
-use super::{ClientId, Heard, Peer};
+use super::session::{CONFIG, NoControl};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -44,7 +44,7 @@ impl MemoryPeer {
     pub fn new(capacity: usize) -> Result<Self> {
         let service = CacheService {
             store: Store::new(CONFIG)?,
-            control: Arc::new(Blank),
+            control: Arc::new(NoControl),
             counters: Arc::default(),
             clock: Clock::new(0, START_S),
             records_latency: true,
@@ -109,7 +109,7 @@ impl Peer for MemoryPeer {
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, mut bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, mut bytes: &[u8]) -> Result<()> {
         for _ in 0..STEPS_MAX {
             let connected = self.clients.get(client.0).context("no such client")?;
             match connected.client.send(bytes) {
@@ -127,15 +127,15 @@ impl Peer for MemoryPeer {
         bail!("the server takes no more")
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
         self.run()?;
         let connected = self.clients.get_mut(client.0).context("no such client")?;
         Ok(if !connected.answers.is_empty() {
-            Heard::Bytes(std::mem::take(&mut connected.answers))
+            Received::Bytes(std::mem::take(&mut connected.answers))
         } else if connected.has_ended {
-            Heard::End
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use model::{Cache, ModelSession};
 
-use super::{ClientId, Heard, Peer};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
 /// memcached's default `-I`.
@@ -53,7 +53,7 @@ impl Peer for ModelPeer {
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
         if !session.is_closed() {
             answers.extend(session.receive(&mut self.cache, self.now_s, bytes));
@@ -61,14 +61,14 @@ impl Peer for ModelPeer {
         Ok(())
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
         let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
         Ok(if !answers.is_empty() {
-            Heard::Bytes(std::mem::take(answers))
+            Received::Bytes(std::mem::take(answers))
         } else if session.is_closed() {
-            Heard::End
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 

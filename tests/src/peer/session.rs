@@ -8,7 +8,7 @@ use session::{
 };
 use store::{Config, Store, Worker};
 
-use super::{ClientId, Heard, Peer};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
 /// memcached's default `-m`, and what its default `-I` leaves for a value.
@@ -31,13 +31,13 @@ pub struct SessionPeer {
     worker: Worker,
     counters: Counters,
     now: Now,
-    clients: Vec<Talk>,
+    clients: Vec<Connection>,
     in_place: bool,
 }
 
 /// One session and what stands on either side of it.
 #[derive(Debug, Default)]
-struct Talk {
+struct Connection {
     session: Session,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -76,38 +76,38 @@ impl Peer for SessionPeer {
     }
 
     fn connect(&mut self) -> Result<ClientId> {
-        self.clients.push(Talk::default());
+        self.clients.push(Connection::default());
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
-        let talk = self.clients.get_mut(client.0).context("no such client")?;
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+        let connection = self.clients.get_mut(client.0).context("no such client")?;
         let mut rest = bytes;
-        if self.in_place && talk.input.is_empty() {
-            let place = talk.session.upload_buffer();
+        if self.in_place && connection.input.is_empty() {
+            let place = connection.session.upload_buffer();
             let len = place.len().min(rest.len());
             place[..len].copy_from_slice(&rest[..len]);
-            talk.session.advance_upload(len);
+            connection.session.advance_upload(len);
             rest = &rest[len..];
         }
-        talk.input.extend_from_slice(rest);
+        connection.input.extend_from_slice(rest);
         let mut context = RequestContext {
             now: self.now,
             worker: &mut self.worker,
             counters: &self.counters,
-            control: &Blank,
+            control: &NoControl,
         };
-        talk.run(&mut context)
+        connection.run(&mut context)
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
-        let talk = self.clients.get_mut(client.0).context("no such client")?;
-        Ok(if !talk.output.is_empty() {
-            Heard::Bytes(std::mem::take(&mut talk.output))
-        } else if talk.is_closed {
-            Heard::End
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
+        let connection = self.clients.get_mut(client.0).context("no such client")?;
+        Ok(if !connection.output.is_empty() {
+            Received::Bytes(std::mem::take(&mut connection.output))
+        } else if connection.is_closed {
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 
@@ -121,7 +121,7 @@ impl Peer for SessionPeer {
     }
 }
 
-impl Talk {
+impl Connection {
     /// Gives the session turns until it needs more input.
     fn run(&mut self, context: &mut RequestContext<'_>) -> Result<()> {
         let mut prepared = Vec::new();
@@ -168,9 +168,9 @@ impl Talk {
 
 /// A process about which there is little to say.
 #[derive(Debug)]
-pub(super) struct Blank;
+pub(super) struct NoControl;
 
-impl ServerControl for Blank {
+impl ServerControl for NoControl {
     fn write_stats(&self, _: Now, out: &mut dyn StatWriter) {
         out.text(b"version", b"1");
         out.number(b"curr_items", 0);

@@ -65,18 +65,18 @@ fn answers_come_in_order_whatever_the_order_of_completions() {
         let (leased, ticket) = taken.pop().unwrap();
         assert_eq!(leased.line, b"one\n");
         ticket.complete(leased);
-        let mut heard = answer(&waiting);
-        while heard.len() < 8 {
-            heard.extend(answer(&waiting));
+        let mut received = answer(&waiting);
+        while received.len() < 8 {
+            received.extend(answer(&waiting));
         }
         served.asked(1);
         for (leased, ticket) in served.source.take() {
             ticket.complete(leased);
         }
-        while heard.len() < 14 {
-            heard.extend(answer(&waiting));
+        while received.len() < 14 {
+            received.extend(answer(&waiting));
         }
-        assert_eq!(heard, b"one\ntwo\nthree\n");
+        assert_eq!(received, b"one\ntwo\nthree\n");
         served
             .sockets
             .until_true("returned", || served.source.leased() == 0);
@@ -154,19 +154,19 @@ fn tickets_are_bounded_and_the_rest_waits() {
     everywhere(|served| {
         let stream = served.sockets.connect();
         stream.send(&b"line\n".repeat(LINES)).unwrap();
-        let mut heard = 0;
-        while heard < 5 * LINES {
+        let mut received = 0;
+        while received < 5 * LINES {
             served
                 .sockets
                 .until_true("asked", || !served.source.asked.lock().unwrap().is_empty());
             let taken = served.source.take();
             assert!(taken.len() <= service::limits::TICKETS_MAX as usize);
-            let expected = heard + 5 * taken.len();
+            let expected = received + 5 * taken.len();
             for (leased, ticket) in taken {
                 ticket.complete(leased);
             }
-            while heard < expected {
-                heard += answer(&stream).len();
+            while received < expected {
+                received += answer(&stream).len();
             }
         }
         served.sockets.running.stop().unwrap();
