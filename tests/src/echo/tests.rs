@@ -11,11 +11,11 @@ const EXCHANGE: Exchange = Exchange {
     answer_len: 190,
 };
 
-/// Talks to a server of each kind, which is told to end afterwards and has to.
+/// Runs `test` against a server of each kind. Afterwards the server must end when it is told to.
 fn with_each(test: impl Fn(SocketAddr)) {
     for kind in Kind::ALL {
         if let Err(error) = kind.probe() {
-            println!("skipped: no server by {}: {error}", kind.name());
+            println!("skipped: no server over {}: {error}", kind.name());
             continue;
         }
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -38,16 +38,18 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// Receives this number of answers.
 fn receive(mut stream: &TcpStream, answers: usize) {
     let mut received = vec![0; answers * EXCHANGE.answer_len];
     stream.read_exact(&mut received).unwrap();
 }
 
 #[test]
-fn an_answer_for_each_request_however_they_are_split() {
+fn each_request_gets_one_answer_however_the_input_is_split() {
     with_each(|address| {
         let mut stream = connect(address);
-        // Whole, in pieces, two in one, and the beginning of a third with the end of a second.
+        // The lengths of the pieces: one request at once, one in two pieces, two in one piece, and
+        // pieces that end within a request.
         for pieces in [
             &[36][..],
             &[1, 35],
@@ -61,14 +63,14 @@ fn an_answer_for_each_request_however_they_are_split() {
             }
             receive(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
         }
-        // Nothing was answered that was not asked for: the end comes next.
+        // The end comes next, so there was no other answer.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     });
 }
 
 #[test]
-fn several_connections_are_counted_apart() {
+fn bytes_of_each_connection_are_counted_separately() {
     with_each(|address| {
         let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(address)).collect();
         for stream in &mut streams {
@@ -84,27 +86,27 @@ fn several_connections_are_counted_apart() {
 }
 
 #[test]
-fn a_late_reader_receives_every_byte() {
+fn client_that_reads_late_receives_every_byte() {
     with_each(|address| {
         let requests = 50_000;
         let mut stream = connect(address);
         let reader = stream.try_clone().unwrap();
-        let (sender, said) = std::sync::mpsc::channel();
+        let (sender, may_read) = std::sync::mpsc::channel();
         let reading = thread::spawn(move || {
-            // As many as sockets hold have gone out before the first is read.
-            said.recv().unwrap();
+            // The client reads nothing until the buffers of both sockets are full.
+            may_read.recv().unwrap();
             receive(&reader, requests);
         });
         stream.set_nonblocking(true).unwrap();
-        let asked = vec![b'q'; requests * EXCHANGE.request_len];
+        let input = vec![b'q'; requests * EXCHANGE.request_len];
         let mut sent = 0;
-        while let Ok(len @ 1..) = stream.write(&asked[sent..]) {
+        while let Ok(len @ 1..) = stream.write(&input[sent..]) {
             sent += len;
         }
-        // The reader's handle is of the same socket.
+        // This also applies to the reader, whose handle refers to the same socket.
         stream.set_nonblocking(false).unwrap();
         sender.send(()).unwrap();
-        stream.write_all(&asked[sent..]).unwrap();
+        stream.write_all(&input[sent..]).unwrap();
         reading.join().unwrap();
     });
 }

@@ -1,4 +1,5 @@
-//! The runtime in memory as a peer: the loop that serves sockets, over pipes and a virtual clock.
+//! The memory runtime as a peer. It runs the loop that otherwise serves sockets, over pipes in
+//! memory and with a virtual clock.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use crate::play::REFERENCE_VERSION;
 const NS_PER_S: u64 = 1_000_000_000;
 /// The Unix time at which the virtual clock starts, as in the model.
 const START_S: u64 = 1_700_000_000;
-/// Requests answered in one turn: few, so that turns end within pipelines.
+/// The number of requests answered in one turn. It is small, so that turns end within pipelines.
 const REQUESTS_PER_TURN: usize = 3;
-/// Steps without progress after which a conversation is said to be stuck.
+/// The number of steps after which the server is considered stuck.
 const STEPS_MAX: usize = 100_000;
 
 /// A server in memory, and its clients.
@@ -26,10 +27,11 @@ pub struct MemoryPeer {
     server: Memory<CacheService>,
     now_ns: u64,
     clients: Vec<Connected>,
-    /// Bytes that a pipe holds in each direction.
+    /// The capacity of a connection's pipe in each direction, in bytes.
     capacity: usize,
 }
 
+/// A client, with the replies that it has received and the test has not.
 struct Connected {
     client: Client,
     answers: Vec<u8>,
@@ -37,10 +39,11 @@ struct Connected {
 }
 
 impl MemoryPeer {
-    /// An empty server, whose connections hold at most `capacity` bytes in each direction.
+    /// Creates an empty server. The pipes of a connection hold at most `capacity` bytes in each
+    /// direction.
     ///
     /// # Errors
-    /// The store refuses its configuration.
+    /// The store rejects its configuration.
     pub fn new(capacity: usize) -> Result<Self> {
         let service = CacheService {
             store: Store::new(CONFIG)?,
@@ -64,7 +67,7 @@ impl MemoryPeer {
         })
     }
 
-    /// Serves, and takes the answers of all clients until none are left.
+    /// Runs the server and receives the replies of all clients, until there are no more replies.
     fn run(&mut self) -> Result<()> {
         let mut buffer = [0; 4096];
         for _ in 0..STEPS_MAX {
@@ -85,7 +88,7 @@ impl MemoryPeer {
                 return Ok(());
             }
         }
-        bail!("the server answers without end")
+        bail!("the server does not stop sending replies")
     }
 }
 
@@ -115,7 +118,7 @@ impl Peer for MemoryPeer {
             match connected.client.send(bytes) {
                 Ok(len) => bytes = &bytes[len..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The server has closed the connection, which is no error here.
+                // The server has closed the connection, which is not an error here.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return self.run(),
                 Err(error) => return Err(error.into()),
             }
@@ -124,7 +127,7 @@ impl Peer for MemoryPeer {
                 return Ok(());
             }
         }
-        bail!("the server takes no more")
+        bail!("the server does not receive all bytes")
     }
 
     fn receive(&mut self, client: ClientId) -> Result<Received> {

@@ -9,7 +9,8 @@ use crate::play::REFERENCE_VERSION;
 /// memcached's default `-I`.
 const ITEM_SIZE_MAX: usize = 1024 * 1024;
 
-/// Some second long after 1970, so that thirty days before it are unix time too.
+/// The Unix time at the start. It is long after 1970, so that a time thirty days earlier is still
+/// larger than the thirty days up to which a client's time is relative.
 const START_S: u64 = 1_700_000_000;
 
 /// The model: a cache and its sessions.

@@ -11,7 +11,7 @@ use store::{Config, Store, Worker};
 use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
-/// memcached's default `-m`, and what its default `-I` leaves for a value.
+/// The memory limit (`-m`) and the maximum item size (`-I`) that are memcached's defaults.
 pub(super) const CONFIG: Config = Config {
     memory_bytes: 64 << 20,
     item_max: 1 << 20,
@@ -19,10 +19,10 @@ pub(super) const CONFIG: Config = Config {
     ..Config::DEFAULT
 };
 
-/// Requests a session may answer in one turn, few, so that turns end within pipelines.
+/// The number of requests answered in one turn. It is small, so that turns end within pipelines.
 const REQUESTS_PER_TURN: usize = 3;
 
-/// Turns without progress after which a session is said to be stuck.
+/// The number of turns without progress after which a session is considered stuck.
 const IDLE_TURNS_MAX: usize = 10;
 
 /// A store and the sessions of its clients.
@@ -32,10 +32,11 @@ pub struct SessionPeer {
     counters: Counters,
     now: Now,
     clients: Vec<Connection>,
+    /// Whether values are received directly into the store's memory.
     in_place: bool,
 }
 
-/// One session and what stands on either side of it.
+/// A session, with its unconsumed input and the replies that the test has not received.
 #[derive(Debug, Default)]
 struct Connection {
     session: Session,
@@ -45,18 +46,18 @@ struct Connection {
 }
 
 impl SessionPeer {
-    /// An empty store. `in_place`: values are received straight into their memory where the
-    /// session offers it.
+    /// Creates an empty store. If `in_place`, values are received directly into the store's memory,
+    /// where the session offers it ([`upload_buffer`](service::Session::upload_buffer)).
     ///
     /// # Errors
-    /// The store does not like its configuration.
+    /// The store rejects its configuration.
     pub fn new(in_place: bool) -> Result<Self> {
         Ok(Self {
             worker: Store::new(CONFIG)?.worker(),
             counters: Counters::default(),
             now: Now {
                 elapsed_s: 1,
-                // The same second as the model starts in.
+                // The present time is then the start time of the model.
                 epoch_unix_s: 1_699_999_999,
             },
             clients: Vec::new(),
@@ -84,9 +85,9 @@ impl Peer for SessionPeer {
         let connection = self.clients.get_mut(client.0).context("no such client")?;
         let mut rest = bytes;
         if self.in_place && connection.input.is_empty() {
-            let place = connection.session.upload_buffer();
-            let len = place.len().min(rest.len());
-            place[..len].copy_from_slice(&rest[..len]);
+            let buffer = connection.session.upload_buffer();
+            let len = buffer.len().min(rest.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
             connection.session.advance_upload(len);
             rest = &rest[len..];
         }
@@ -154,10 +155,13 @@ impl Connection {
                 Next::Input => break,
                 Next::Upload if self.input.is_empty() => break,
                 Next::Close => self.is_closed = true,
-                Next::Memory => bail!("the session waits for memory nobody holds"),
+                Next::Memory => bail!("the session waits for memory that no connection holds"),
                 Next::Completion => bail!("the session waits for a ticket that was not issued"),
                 Next::Upload | Next::OutputSpace | Next::Yield if idle > IDLE_TURNS_MAX => {
-                    bail!("the session gets nowhere, it wants {:?}", progress.next);
+                    bail!(
+                        "the session makes no progress, it needs {:?}",
+                        progress.next
+                    );
                 }
                 Next::Upload | Next::OutputSpace | Next::Yield => {}
             }
@@ -166,7 +170,7 @@ impl Connection {
     }
 }
 
-/// A process about which there is little to say.
+/// A control with fixed statistics, which changes nothing.
 #[derive(Debug)]
 pub(super) struct NoControl;
 

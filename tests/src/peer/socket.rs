@@ -1,4 +1,4 @@
-//! A server behind a socket as a peer.
+//! A running server, connected by sockets, as a peer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use super::{ClientId, Peer, Received};
 use crate::client::Client;
 
-/// How long an answer may take. Waited in full only where a case fails.
+/// The longest time that a reply may take. Only a case that fails waits for all of it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a server listens.
@@ -34,10 +34,10 @@ pub enum Socket {
 }
 
 impl Address {
-    /// Connects, ready to wait `timeout` for every read and write.
+    /// Connects. Every later read and write of the socket waits for at most `timeout`.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// No server listens at the address.
     pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
         match self {
             Self::Tcp(address) => {
@@ -58,10 +58,10 @@ impl Address {
 }
 
 impl Socket {
-    /// Tells the server that nothing more will come.
+    /// Shuts down the sending direction, so that the server receives the end of the input.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is closed.
     pub fn shutdown_send(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -69,7 +69,7 @@ impl Socket {
         }
     }
 
-    /// Sets how long reads and writes wait.
+    /// Sets the longest time that reads and writes wait.
     ///
     /// # Errors
     /// `timeout` is zero.
@@ -115,18 +115,19 @@ pub struct SocketPeer {
     address: Address,
     version: String,
     clients: Vec<Socket>,
+    /// Whether `tick` sleeps. If false, the peer cannot advance the time.
     sleeps: bool,
 }
 
 impl SocketPeer {
-    /// The server at `address`, which must be there.
+    /// Uses the server that listens at `address`.
     ///
     /// # Errors
-    /// Nobody listens, or what does is no memcached.
+    /// No server listens there, or it does not reply as memcached does.
     pub fn new(address: Address) -> Result<Self> {
         let answer = Client::connect(&address)?.request("version")?;
         let version = answer.strip_prefix("VERSION ");
-        let version = version.with_context(|| format!("'{answer}' is no version"))?;
+        let version = version.with_context(|| format!("'{answer}' is not a version"))?;
         Ok(Self {
             address,
             version: version.to_owned(),
@@ -135,7 +136,8 @@ impl SocketPeer {
         })
     }
 
-    /// Lets it sleep through `@tick`: slow, for checking the transcripts themselves.
+    /// Sets whether `@tick` sleeps for the given time. This is slow, but it checks the transcripts
+    /// against a memcached whose clock cannot be set.
     #[must_use]
     pub fn sleeping(mut self, sleeps: bool) -> Self {
         self.sleeps = sleeps;
@@ -168,7 +170,7 @@ impl Peer for SocketPeer {
 
     fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         match self.client(client)?.write_all(bytes) {
-            Err(error) if !is_end(&error) => Err(error).context("say something"),
+            Err(error) if !is_end(&error) => Err(error).context("send bytes"),
             _ => Ok(()),
         }
     }
@@ -183,7 +185,7 @@ impl Peer for SocketPeer {
             }
             Err(error) if is_end(&error) => Ok(Received::End),
             Err(error) if is_timeout(&error) => Ok(Received::Nothing),
-            Err(error) => Err(error).context("hear an answer"),
+            Err(error) => Err(error).context("receive a reply"),
         }
     }
 
@@ -197,6 +199,7 @@ impl Peer for SocketPeer {
     }
 }
 
+/// Whether the error means that the peer has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -204,7 +207,7 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a read or write has waited in vain.
+/// Whether a read or write has reached its timeout.
 #[must_use]
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
