@@ -188,7 +188,7 @@ pub(crate) enum ReadVivify {
 pub(crate) struct Vivify {
     /// The time to live that the reply shows, from the flag `N`.
     pub(crate) shown_exptime: i32,
-    /// The time to live that the item gets. It is that of `N`, or of a flag `T` after `N`.
+    /// The time to live that the item gets, from a flag `T` after `N`, or else from `N`.
     pub(crate) exptime: i32,
 }
 
@@ -215,7 +215,8 @@ pub(crate) struct StoreOptions {
     pub(crate) exptime: i32,
     /// Length of the value in bytes.
     pub(crate) value_len: u32,
-    /// What happens if the key already has an item, or has none.
+    /// The mode: for example, `Add` requires that the key has no item, and `Replace` that it has
+    /// one.
     pub(crate) mode: Mode,
     /// Whether to store the value all the same, and mark it stale, if the CAS to compare is below
     /// the CAS of the present item.

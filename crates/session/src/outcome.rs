@@ -184,6 +184,7 @@ pub(crate) struct Times {
     pub(crate) before: Expiry,
     /// The expiry that this request set. `None` if it set none.
     pub(crate) touched: Option<Expiry>,
-    /// The expiry to show as that of a created item. `None` if this request did not create it.
+    /// The expiry that the reply shows for an item created by this request. `None` if the request
+    /// did not create it.
     pub(crate) vivified: Option<Expiry>,
 }

@@ -41,8 +41,8 @@ impl Protocol {
     /// Decodes the command at the front of `input` into `request`. Does not hash the key. An
     /// earlier call found that the first `scanned` bytes do not contain the end of a command.
     ///
-    /// The decoder writes `request` in place, in the list of prepared requests: a request is so
-    /// large that returning it by value, which copies it, would cost a few per cent of a `get`.
+    /// The decoder writes `request` in place, in the list of prepared requests. Returning it by value
+    /// would copy it, and a request is so large that the copy costs a few per cent of a `get`.
     #[inline]
     pub(crate) fn decode<'a>(
         self,
@@ -94,8 +94,9 @@ pub(crate) enum OwnedEncoder {
     Toy(toy::ToyEncoder),
 }
 
-/// A step of execution that is compiled for each encoder type. A Rust closure cannot be generic,
-/// so each step is a struct: its fields are the captured variables, and `run` is the body.
+/// A step of execution that is compiled for each encoder type. It would be a closure, but a Rust
+/// closure cannot be generic. A step is therefore a struct, whose fields stand for the captured
+/// variables, and `run` is the body of the closure.
 pub(crate) trait WithEncoder {
     type Result;
 

@@ -31,7 +31,7 @@ pub(crate) enum State {
     /// The start of a command.
     #[default]
     Command,
-    /// Keys of a read of several keys, whose command has been decoded and partly answered.
+    /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
     /// The missing part of a value that is being stored.
     Upload(Box<PendingUpload>),
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// Calls [`resume`](Self::resume) if a request is unfinished. This test is apart so that it is
-    /// inlined: most turns begin with a new command.
+    /// Calls [`resume`](Self::resume) if a request is unfinished. Most turns begin with a new
+    /// command, so this test is a function of its own that can be inlined.
     #[inline]
     fn resume_pending(
         &mut self,
@@ -201,9 +201,9 @@ impl Session {
         }
     }
 
-    /// Ends a call of [`answer`](Self::answer) early. Resets `scanned`, because it refers to a
-    /// command behind the prepared requests, and the next turn decodes from the first of these that
-    /// was not answered.
+    /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
+    /// prepared requests. The next turn decodes again from the first unanswered request, where
+    /// `scanned` would be wrong, so it is reset.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;
         Progress { consumed, next }

@@ -36,6 +36,8 @@ pub(super) fn store<E: Encode>(
         let put = context.worker.put(key, request.hash, value, &write, now_s);
         put.map(Ok)
     } else {
+        // The value is incomplete, or the bytes after it are not the expected line end. In the
+        // second case the store checks length and memory too, so that its errors take precedence.
         let reserve = Reserve {
             value_len,
             flags: write.flags,

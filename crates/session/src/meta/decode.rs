@@ -58,7 +58,8 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
         exptime: set.exptime,
         value_len: set.value_len,
         // The store ignores the CAS in the mode `Replace`. A replace that compares the CAS is
-        // therefore a set: the comparison already requires a present item, as replace does.
+        // therefore decoded as a set. A set that compares the CAS also requires a present item, so
+        // the effect is the same.
         mode: match (mode(set.mode), set.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
