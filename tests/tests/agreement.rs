@@ -1,7 +1,9 @@
-//! The session and the model, told the same, say the same; so does memcached where it is installed.
+//! The session and the model give the same replies to the same input. So does memcached, if it is
+//! installed.
 //!
-//! Random conversations of a few clients over a few keys, now and then with a byte gone wrong,
-//! in which time passes. The session hears them cut at random places and must not care.
+//! The input is random: a few clients send commands for a few keys, sometimes with a wrong byte,
+//! and time passes between them. The session receives the input split at random offsets, on which
+//! its replies must not depend.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::panic)]
 
@@ -17,12 +19,12 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
-/// One thing that happens.
+/// One step of a random test.
 #[derive(Clone)]
 enum Event {
-    /// A client says this, cut at these places for the session.
+    /// A client sends these bytes. The session receives them split at these offsets.
     Send(usize, Vec<u8>, Vec<Index>),
-    /// Seconds pass.
+    /// This number of seconds passes.
     Tick(u64),
 }
 
@@ -292,6 +294,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Receives all replies of a peer. Returns them, and whether the connection has ended.
 fn receive_all(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {
@@ -303,17 +306,18 @@ fn receive_all(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
     }
 }
 
-/// Whether numbers that are a cache's own affair may show.
-fn shows_numbers(sent: &[u8]) -> bool {
+/// Whether the replies may contain a CAS or statistics, which differ between caches.
+fn has_incomparable_reply(sent: &[u8]) -> bool {
     sent.windows(4)
         .any(|some| some == b"gets" || some == b"gats" || some == b"stat")
 }
 
-/// An answer without what is a cache's own affair: the CAS of items and their size. Of times to
-/// live the hundreds are kept: the clock of another process runs.
-fn comparable(sent: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(sent.len());
-    for line in sent.split_inclusive(|&byte| byte == b'\n') {
+/// A reply without the numbers that differ between caches: CAS, size and last access of an item.
+/// A time to live is reduced to hundreds of seconds, because time passes in a server process while
+/// the test runs.
+fn comparable(reply: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(reply.len());
+    for line in reply.split_inclusive(|&byte| byte == b'\n') {
         for word in line.split_inclusive(|&byte| byte == b' ') {
             let equals = word.iter().position(|&byte| byte == b'=');
             let (name, number) = match (equals, word.first()) {
@@ -333,7 +337,7 @@ fn comparable(sent: &[u8]) -> Vec<u8> {
             kept.extend_from_slice(name);
             match (name, value) {
                 (b"c" | b"cas=" | b"size=" | b"la=", Some(_)) => kept.push(b'?'),
-                // One that is over: memcached wraps at 2^32.
+                // The item has expired: memcached subtracts modulo 2^32.
                 (b"t", Some(4_000_000_000..)) => kept.push(b'0'),
                 (b"t" | b"exp=", Some(left_s)) => {
                     kept.extend(left_s.div_ceil(100).to_string().into_bytes());
@@ -346,38 +350,39 @@ fn comparable(sent: &[u8]) -> Vec<u8> {
     kept
 }
 
+/// Executes the events in the model and in the session, and compares the replies.
 fn agree(events: &[Event], in_place: bool) {
     let mut model = ModelPeer::new();
     let mut session = SessionPeer::new(in_place).unwrap();
-    let mut told = String::new();
+    let mut log = String::new();
     for _ in CLIENTS {
         assert_eq!(model.connect().unwrap(), session.connect().unwrap());
     }
     for event in events {
         match event {
             Event::Tick(seconds) => {
-                told += &format!("{seconds} s pass\n");
+                log += &format!("{seconds} s pass\n");
                 model.tick(*seconds).unwrap();
                 session.tick(*seconds).unwrap();
             }
-            Event::Send(who, sent, cuts) if !shows_numbers(sent) => {
-                told += &format!("client {who}: {}\n", show(sent));
+            Event::Send(who, sent, cuts) if !has_incomparable_reply(sent) => {
+                log += &format!("client {who}: {}\n", show(sent));
                 let client = ClientId(*who);
                 model.send(client, sent).unwrap();
-                let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(sent.len())).collect();
-                places.sort_unstable();
+                let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(sent.len())).collect();
+                cuts.sort_unstable();
                 let mut from = 0;
-                for to in places.into_iter().chain([sent.len()]) {
+                for to in cuts.into_iter().chain([sent.len()]) {
                     session.send(client, &sent[from..to]).unwrap();
                     from = to;
                 }
                 let (expected, expected_end) = receive_all(&mut model, client);
-                let (got, got_end) = receive_all(&mut session, client);
+                let (reply, reply_end) = receive_all(&mut session, client);
                 assert!(
-                    comparable(&expected) == comparable(&got) && expected_end == got_end,
-                    "{told}model:   {} {expected_end}\nsession: {} {got_end}",
+                    comparable(&expected) == comparable(&reply) && expected_end == reply_end,
+                    "{log}model:   {} {expected_end}\nsession: {} {reply_end}",
                     show(&expected),
-                    show(&got)
+                    show(&reply)
                 );
             }
             Event::Send(..) => {}
@@ -388,7 +393,7 @@ fn agree(events: &[Event], in_place: bool) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn session_and_model_agree(
+    fn session_and_model_give_the_same_replies(
         events in prop::collection::vec(event(), 1..20),
         in_place in any::<bool>(),
     ) {
@@ -396,9 +401,9 @@ proptest! {
     }
 }
 
-/// A conversation to be held with memcached too. Arithmetic comes last: where a number becomes
-/// longer, or where its LRU holds the item at that moment, memcached makes a new item and forgets
-/// some of what the old one was.
+/// Commands to be sent to memcached too. Arithmetic comes last, because memcached may create a new
+/// item for it, which loses some properties of the old item. It does so if the number becomes
+/// longer, or if its LRU thread holds the item at that moment.
 fn with_memcached() -> impl Strategy<Value = Vec<u8>> {
     let values = || {
         let values = select(&["0", "7", "99", "007", "12 ", " +5", "1x", ""][..]);
@@ -429,7 +434,7 @@ fn with_memcached() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn an_installed_memcached_agrees() {
+fn session_and_installed_memcached_give_the_same_replies() {
     let Some(path) = memcached() else {
         eprintln!("skipped: memcached not installed");
         return;
@@ -468,7 +473,7 @@ fn an_installed_memcached_agrees() {
     }
 }
 
-/// What memcached answers.
+/// Sends `sent` and returns all replies to it. The reply to a further `mn` marks their end.
 fn request_all(client: &mut Client, sent: &[u8]) -> Vec<u8> {
     client.send(&[sent, b"mn\r\n"].concat()).unwrap();
     let mut received = Vec::new();

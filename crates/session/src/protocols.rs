@@ -41,8 +41,8 @@ impl Protocol {
     /// Decodes the command at the front of `input` into `request`. Does not hash the key. An
     /// earlier call found that the first `scanned` bytes do not contain the end of a command.
     ///
-    /// The decoder writes `request` in place, in the list of prepared requests. Returning it by value
-    /// would copy it, and a request is so large that the copy costs a few per cent of a `get`.
+    /// The decoder writes `request` in place, in the list of prepared requests. Returning it by
+    /// value would copy it. A request is so large that the copy costs a few per cent of a `get`.
     #[inline]
     pub(crate) fn decode<'a>(
         self,
