@@ -94,7 +94,7 @@ pub fn load(server: &str, agents: &[&Agent], flags: &[&str]) -> Command {
     command
 }
 
-/// Adds the arguments of [`load`] to a command.
+/// Adds the arguments of [`load()`] to a command.
 pub fn add_words(command: &mut Command, server: &str, agents: &[&Agent], flags: &[&str]) {
     command.args(["load", server]).args(flags);
     for agent in agents {
@@ -113,7 +113,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs a command that [`load`] returned, and waits for its end. Its summary is written into
+    /// Runs a command that [`load()`] returned, and waits for its end. Its summary is written into
     /// `folder`.
     ///
     /// # Errors

@@ -120,7 +120,7 @@ impl<P: Pin> Output<P> {
         std::mem::replace(&mut self.bytes, content)
     }
 
-    /// Removes the content, drops the pins, and frees capacity above [`KEPT_CAPACITY`].
+    /// Removes the content, drops the pins, and frees capacity above `KEPT_CAPACITY`.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_CAPACITY);
