@@ -10,12 +10,12 @@ use crate::client::Client;
 use crate::peer::Address;
 use crate::process::{Server, curtail};
 
-/// A server with an admin address.
+/// A server process with an admin address.
 #[derive(Debug)]
 pub struct AdminServer {
-    /// The process.
+    /// The server process.
     pub server: Server,
-    /// Its admin address.
+    /// The admin address of the server.
     pub address: SocketAddr,
 }
 
@@ -23,11 +23,12 @@ impl AdminServer {
     /// Starts `curtail serve` with these arguments and an admin address on a free port.
     ///
     /// # Errors
-    /// It cannot be started, or does not listen.
+    /// The server cannot be started, or does not listen.
     pub fn start(arguments: &[&str]) -> Result<Self> {
         let address = Cell::new(None);
         let server = Server::tcp(|| {
-            // Where the port is taken before the server uses it, `Server::tcp` tries another.
+            // If another process takes the port before the server listens on it, the server ends,
+            // and `Server::tcp` calls this closure again.
             address.set(free_address());
             let mut command = curtail();
             if let Some(address) = address.get() {
@@ -42,40 +43,40 @@ impl AdminServer {
         })
     }
 
-    /// A new connection to the admin address.
+    /// Connects to the admin address.
     ///
     /// # Errors
-    /// It is not listened on.
+    /// The server does not listen there.
     pub fn client(&self) -> Result<Client> {
         Client::connect(&Address::Tcp(self.address))
     }
 
-    /// A new connection to the cache.
+    /// Connects to the cache.
     ///
     /// # Errors
-    /// It is not listened on.
+    /// The server does not listen there.
     pub fn cache(&self) -> Result<Client> {
         Client::connect(&self.server.address)
     }
 
-    /// The address of a page.
+    /// The URL of a page.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The page at `path`, on a new connection.
+    /// Fetches the page at `path` on a new connection.
     ///
     /// # Errors
-    /// The response makes no sense.
+    /// There is no response, or it is not valid.
     pub fn page(&self, path: &str) -> Result<Page> {
         get(&mut self.client()?, path, "")
     }
 
-    /// The content of `/stats.json`.
+    /// Fetches the content of `/stats.json`.
     ///
     /// # Errors
-    /// The response makes no sense.
+    /// There is no response, or it is not JSON.
     pub fn stats_json(&self) -> Result<Value> {
         let page = self.page("/stats.json")?;
         ensure!(page.content_type == "application/json", "{page:?}");
@@ -83,7 +84,7 @@ impl AdminServer {
     }
 }
 
-/// A response.
+/// A response of the admin address.
 #[derive(Debug)]
 pub struct Page {
     /// The status code.
@@ -95,10 +96,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// The value of a sample of `/metrics`, by its name and labels.
+    /// Returns the value of a sample of `/metrics`. `series` is its name with its labels.
     ///
     /// # Errors
-    /// There is none, or it is no whole number.
+    /// There is no such sample, or its value is not an integer.
     pub fn sample(&self, series: &str) -> Result<u64> {
         let mut lines = self.body.lines().filter_map(|line| line.rsplit_once(' '));
         let found = lines.find(|(name, _)| *name == series);
@@ -109,10 +110,10 @@ impl Page {
     }
 }
 
-/// Asks for a page. `fields` are further lines of the request's head.
+/// Requests a page. `fields` are further header lines, each with its line end.
 ///
 /// # Errors
-/// There is no response, or it makes no sense.
+/// There is no response, or it is not valid.
 pub fn get(client: &mut Client, path: &str, fields: &str) -> Result<Page> {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes())?;
     let status = client.line()?;
@@ -134,7 +135,7 @@ pub fn get(client: &mut Client, path: &str, fields: &str) -> Result<Page> {
     })
 }
 
-/// An address that nobody listens on just now.
+/// Returns an address at which no process listens at present.
 fn free_address() -> Option<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     listener.local_addr().ok()

@@ -1,4 +1,4 @@
-//! Agents, and coordinators that use them, as processes of tests.
+//! Processes for tests: agents of the load generator, and `curtail load` that uses them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,29 +12,30 @@ use sys::child::{Bounds, bind};
 
 use crate::process::curtail_path;
 
-/// A `curtail agent`. It ends with this, and with the thread that started it.
+/// A process `curtail agent`. It ends when this value is dropped, or with the thread that started
+/// it.
 #[derive(Debug)]
 pub struct Agent {
     child: Child,
-    /// Where it listens.
+    /// The address at which the agent listens.
     pub address: SocketAddr,
 }
 
 impl Agent {
-    /// Starts one on a free port of 127.0.0.1, with these flags.
+    /// Starts an agent with these flags on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// It cannot be started, or does not listen.
+    /// The agent cannot be started, or does not listen.
     pub fn start(flags: &[&str]) -> Result<Self> {
         let mut command = Command::new(curtail_path());
         command.args(["agent", "127.0.0.1:0"]).args(flags);
         Self::of(command)
     }
 
-    /// Starts one by a command that knows where to listen.
+    /// Starts an agent by a command whose arguments contain its address.
     ///
     /// # Errors
-    /// As [`Agent::start`].
+    /// Those of [`Agent::start`].
     pub fn of(mut command: Command) -> Result<Self> {
         let bounds = Bounds {
             dies_with_parent: true,
@@ -61,16 +62,16 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Its process.
+    /// The process id of the agent.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it, as a host that loses power does.
+    /// Kills the agent, which ends without notice as on a power failure.
     ///
     /// # Errors
-    /// It has ended already.
+    /// The agent has ended already.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -80,12 +81,12 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended.
+        // This fails if the agent has ended, which is not an error here.
         let _ = self.kill();
     }
 }
 
-/// `curtail load` at a server, with agents.
+/// Returns the command `curtail load`, which offers load to `server` by `agents`.
 #[must_use]
 pub fn load(server: &str, agents: &[&Agent], flags: &[&str]) -> Command {
     let mut command = Command::new(curtail_path());
@@ -93,7 +94,7 @@ pub fn load(server: &str, agents: &[&Agent], flags: &[&str]) -> Command {
     command
 }
 
-/// Adds the words of [`load`] to a command.
+/// Adds the arguments of [`load()`] to a command.
 pub fn add_words(command: &mut Command, server: &str, agents: &[&Agent], flags: &[&str]) {
     command.args(["load", server]).args(flags);
     for agent in agents {
@@ -102,20 +103,21 @@ pub fn add_words(command: &mut Command, server: &str, agents: &[&Agent], flags: 
     command.stdin(Stdio::null());
 }
 
-/// A finished `curtail load --json`.
+/// A process `curtail load --json` that has ended.
 #[derive(Debug)]
 pub struct Run {
-    /// Its output and how it ended.
+    /// Its output and exit status.
     pub output: Output,
-    /// Its summary. None: it wrote none.
+    /// The summary that it wrote. `None` if it wrote none.
     pub summary: Option<Summary>,
 }
 
 impl Run {
-    /// Runs a command of [`load`] to its end; `folder` is for its summary.
+    /// Runs a command that [`load()`] returned, and waits for its end. Its summary is written into
+    /// `folder`.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The command cannot be started, or its summary is not valid.
     pub fn of(mut command: Command, folder: &Path) -> Result<Self> {
         let path = summary_path(folder);
         let _ = std::fs::remove_file(&path);
@@ -123,10 +125,11 @@ impl Run {
         Self::ended(output, folder)
     }
 
-    /// A run that has ended, and was to write its summary to [`summary_path`].
+    /// The run of a process that has ended. The process was told to write its summary to
+    /// [`summary_path`].
     ///
     /// # Errors
-    /// What it wrote is no summary.
+    /// The summary is not valid.
     pub fn ended(output: Output, folder: &Path) -> Result<Self> {
         let summary = match File::open(summary_path(folder)) {
             Ok(file) => Some(serde_json::from_reader(file).context("the summary")?),
@@ -135,21 +138,21 @@ impl Run {
         Ok(Self { output, summary })
     }
 
-    /// The exit code, and what it printed to standard error.
+    /// The exit code, and the text on standard error.
     #[must_use]
     pub fn verdict(&self) -> (Option<i32>, String) {
         let errors = String::from_utf8_lossy(&self.output.stderr).into_owned();
         (self.output.status.code(), errors)
     }
 
-    /// The table it printed.
+    /// The text on standard output: the table of results.
     #[must_use]
     pub fn printed(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 }
 
-/// Where a run writes its summary.
+/// The path in `folder` at which a run writes its summary.
 #[must_use]
 pub fn summary_path(folder: &Path) -> PathBuf {
     folder.join("summary.json")

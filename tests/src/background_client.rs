@@ -1,4 +1,5 @@
-//! A well-behaved client in the background of a test, whose requests must be answered as usual.
+//! A client in the background of a test. It checks that the server answers ordinary requests while
+//! the test does something else to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use crate::client::Client;
 use crate::peer::Address;
 
-/// The longest time that an answer may take.
+/// The longest time that one round may take.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Pause between two rounds, so that the client is no load.
+/// The pause between two rounds, which keeps the load small.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A client that repeatedly stores and fetches a value, on its own thread.
@@ -25,10 +26,10 @@ pub struct BackgroundClient {
 }
 
 impl BackgroundClient {
-    /// Connects to the server and starts.
+    /// Connects to the server and starts the thread.
     ///
     /// # Errors
-    /// The connection fails.
+    /// The server cannot be reached, or does not store the value.
     pub fn start(address: &Address) -> Result<Self> {
         let mut client = Client::connect(address)?;
         client.set("background", b"0")?;
@@ -70,12 +71,13 @@ impl BackgroundClient {
     /// Stops the client after one more round.
     ///
     /// # Errors
-    /// A round failed: an answer was missing, wrong or late.
+    /// A reply was missing, wrong or late.
     pub fn stop(mut self) -> Result<()> {
         self.wait_rounds(1)?;
         self.join()
     }
 
+    /// Ends the thread and returns its result.
     fn join(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -92,6 +94,7 @@ impl Drop for BackgroundClient {
     }
 }
 
+/// Stores and fetches a value, and checks the value and the time.
 fn round(client: &mut Client, number: u64) -> Result<()> {
     let value = format!("round {number}");
     let started = Instant::now();
@@ -102,7 +105,7 @@ fn round(client: &mut Client, number: u64) -> Result<()> {
     }
     let took = started.elapsed();
     if took > ANSWER_MAX {
-        bail!("was answered after {took:?}");
+        bail!("the round took {took:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A small blocking client for tests that talk to a server.
+//! A small blocking client of a server, for tests.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,35 +11,35 @@ use crate::pattern::show;
 use crate::peer::Address;
 use crate::peer::Socket;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time that a reply may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection and what has been heard on it.
+/// A connection to a server, with a buffer of received bytes.
 #[derive(Debug)]
 pub struct Client {
-    /// The connection itself.
+    /// The connection.
     pub socket: Socket,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// No server listens at the address.
     pub fn connect(address: &Address) -> Result<Self> {
-        let socket = address.connect(PATIENCE);
+        let socket = address.connect(TIMEOUT);
         let socket = socket.with_context(|| format!("connect to {address:?}"))?;
         Ok(Self {
             socket,
-            heard: Vec::new(),
+            received: Vec::new(),
         })
     }
 
     /// Sends bytes.
     ///
     /// # Errors
-    /// The connection is gone or takes nothing.
+    /// The connection is closed, or the server does not receive the bytes within the timeout.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.socket.write_all(bytes).context("send")
     }
@@ -50,7 +50,7 @@ impl Client {
     /// # Errors
     /// The time limit of the socket cannot be set.
     pub fn send_some(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.socket.set_patience(Duration::from_millis(300))?;
+        self.socket.set_timeout(Duration::from_millis(300))?;
         let mut sent = 0;
         while sent < bytes.len() {
             match self.socket.write(&bytes[sent..]) {
@@ -59,15 +59,15 @@ impl Client {
                 Err(_) => break,
             }
         }
-        self.socket.set_patience(PATIENCE)?;
+        self.socket.set_timeout(TIMEOUT)?;
         Ok(sent)
     }
 
     /// Sends one line and returns the first line of the answer.
     ///
     /// # Errors
-    /// As [`Client::send`] and [`Client::line`].
-    pub fn ask(&mut self, line: &str) -> Result<String> {
+    /// Those of [`Client::send`] and [`Client::line`].
+    pub fn request(&mut self, line: &str) -> Result<String> {
         self.send(format!("{line}\r\n").as_bytes())?;
         self.line()
     }
@@ -75,7 +75,7 @@ impl Client {
     /// Stores a value.
     ///
     /// # Errors
-    /// It is not stored.
+    /// The reply is not `STORED`.
     pub fn set(&mut self, key: &str, value: &[u8]) -> Result<()> {
         let head = format!("set {key} 0 0 {}\r\n", value.len());
         self.send(&[head.as_bytes(), value, b"\r\n"].concat())?;
@@ -85,12 +85,12 @@ impl Client {
         }
     }
 
-    /// Fetches a value.
+    /// Fetches a value. Returns `None` if the key has no item.
     ///
     /// # Errors
-    /// The answer makes no sense.
+    /// The reply is not that of a `get`.
     pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
-        let head = self.ask(&format!("get {key}"))?;
+        let head = self.request(&format!("get {key}"))?;
         if head == "END" {
             return Ok(None);
         }
@@ -105,17 +105,17 @@ impl Client {
         Ok(Some(value))
     }
 
-    /// The general statistics.
+    /// Fetches the general statistics (`stats`), by name.
     ///
     /// # Errors
-    /// The answer makes no sense.
+    /// The reply is not a list of statistics.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
         let mut stats = BTreeMap::new();
-        let mut line = self.ask("stats")?;
+        let mut line = self.request("stats")?;
         while line != "END" {
             let mut words = line.splitn(3, ' ');
             let (Some("STAT"), Some(name)) = (words.next(), words.next()) else {
-                bail!("'{line}' is no statistic");
+                bail!("'{line}' is not a statistic");
             };
             stats.insert(name.to_owned(), words.next().unwrap_or("").to_owned());
             line = self.line()?;
@@ -123,10 +123,10 @@ impl Client {
         Ok(stats)
     }
 
-    /// One statistic as a number.
+    /// Fetches one statistic as a number.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no statistic of this name, or it is not a number.
     pub fn stat(&mut self, name: &str) -> Result<u64> {
         let stats = self.stats()?;
         let value = stats.get(name);
@@ -136,15 +136,15 @@ impl Client {
             .with_context(|| format!("'{name}' is '{value}'"))
     }
 
-    /// Waits until a statistic is as wanted, and returns it.
+    /// Waits until a statistic satisfies `condition`, and returns it.
     ///
     /// # Errors
-    /// It does not become so in time.
-    pub fn stat_until(&mut self, name: &str, wanted: impl Fn(u64) -> bool) -> Result<u64> {
-        let deadline = Instant::now() + PATIENCE;
+    /// The condition does not hold within the timeout.
+    pub fn stat_until(&mut self, name: &str, condition: impl Fn(u64) -> bool) -> Result<u64> {
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let value = self.stat(name)?;
-            if wanted(value) {
+            if condition(value) {
                 return Ok(value);
             }
             if Instant::now() > deadline {
@@ -154,52 +154,53 @@ impl Client {
         }
     }
 
-    /// The next line, without its end.
+    /// Receives the next line and returns it without its line end.
     ///
     /// # Errors
-    /// None came, or the server closed.
+    /// No line came within the timeout, or the server closed the connection.
     pub fn line(&mut self) -> Result<String> {
         loop {
-            if let Some(len) = self.heard.iter().position(|&byte| byte == b'\n') {
+            if let Some(len) = self.received.iter().position(|&byte| byte == b'\n') {
                 let line = self.take(len + 1)?;
                 let line = String::from_utf8_lossy(&line);
                 return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
             }
-            self.hear()?;
+            self.receive_more()?;
         }
     }
 
-    /// The next `len` bytes.
+    /// Receives and returns the next `len` bytes.
     ///
     /// # Errors
-    /// They did not come, or the server closed.
+    /// They did not come within the timeout, or the server closed the connection.
     pub fn take(&mut self, len: usize) -> Result<Vec<u8>> {
-        while self.heard.len() < len {
-            self.hear()?;
+        while self.received.len() < len {
+            self.receive_more()?;
         }
-        Ok(self.heard.drain(..len).collect())
+        Ok(self.received.drain(..len).collect())
     }
 
-    /// Everything until the server closes.
+    /// Receives until the server closes the connection, and returns all bytes.
     ///
     /// # Errors
-    /// It does not close.
+    /// The server does not close the connection within the timeout.
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         let mut buffer = [0; 4096];
         loop {
             match self.receive(&mut buffer) {
-                Ok(0) => return Ok(std::mem::take(&mut self.heard)),
-                Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
-                // A server that closes with input unread resets the connection.
+                Ok(0) => return Ok(std::mem::take(&mut self.received)),
+                Ok(len) => self.received.extend_from_slice(&buffer[..len]),
+                // The kernel resets a connection that the server closes while it has unread input.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Ok(std::mem::take(&mut self.heard));
+                    return Ok(std::mem::take(&mut self.received));
                 }
                 Err(error) => return Err(error).context("wait for the end"),
             }
         }
     }
 
-    /// Receives; an interrupted call is made again (an io_uring that ends may interrupt one).
+    /// Receives, and repeats an interrupted call. The end of an io_uring of this process may
+    /// interrupt a call.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket.read(buffer) {
@@ -209,15 +210,22 @@ impl Client {
         }
     }
 
-    fn hear(&mut self) -> Result<()> {
+    /// Receives at least one more byte into the buffer.
+    fn receive_more(&mut self) -> Result<()> {
         let mut buffer = [0; 64 * 1024];
         let len = self.receive(&mut buffer).with_context(|| {
-            format!("wait for an answer, heard so far: '{}'", show(&self.heard))
+            format!(
+                "wait for an answer, received so far: '{}'",
+                show(&self.received)
+            )
         })?;
         if len == 0 {
-            bail!("the server closed, heard so far: '{}'", show(&self.heard));
+            bail!(
+                "the server closed, received so far: '{}'",
+                show(&self.received)
+            );
         }
-        self.heard.extend_from_slice(&buffer[..len]);
+        self.received.extend_from_slice(&buffer[..len]);
         Ok(())
     }
 }

@@ -1,10 +1,9 @@
-//! Servers that only answer: what the kernel asks of any server of their kind.
+//! Two minimal servers, one over epoll and one over io_uring. They measure the cost that the kernel
+//! causes for any server of the kind: a cache server cannot cost less.
 //!
-//! Both know two numbers: after every so many bytes of requests, so many of answers are due,
-//! whatever is in them. One thread each, which sleeps when there is nothing to do. What a cache
-//! server pays beyond them is its own doing.
-//!
-//! They do nothing but that: no limits, no statistics, and any error of the listener ends them.
+//! A server does not parse its input. For every `request_len` received bytes it sends
+//! `answer_len` bytes. It has one thread, which sleeps when there is nothing to do. It has no
+//! limits and no statistics, and any error of the listener ends it.
 
 mod events;
 mod rings;
@@ -16,36 +15,36 @@ use sys::poll::Waker;
 use sys::ring::Ring;
 use sys::socket::Listener;
 
-/// Connections the kernel keeps waiting.
+/// The maximum number of connections that wait in the kernel to be accepted.
 const BACKLOG: i32 = 1024;
-/// Bytes sent at once, at most.
+/// The maximum number of bytes in one send.
 const SEND_LEN_MAX: usize = 64 << 10;
-/// What answers are made of.
+/// The byte of which all answers consist.
 const FILLER: u8 = b'e';
 
-/// What is answered to what.
+/// The lengths of a request and of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// Bytes of a request, at least one.
+    /// The length of a request in bytes, at least 1.
     pub request_len: usize,
-    /// Bytes of its answer.
+    /// The length of its answer in bytes.
     pub answer_len: usize,
 }
 
-/// How a server learns of what its connections want.
+/// The kernel interface through which a server serves its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// epoll: a `recv` and a `send` for each connection that is ready.
     Events,
-    /// io_uring: one system call for all that has come and all that goes.
+    /// io_uring: one system call per burst receives all input and sends all answers.
     Rings,
 }
 
 impl Kind {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Events, Self::Rings];
 
-    /// Its name on the command line.
+    /// The name of the kind on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,10 +53,10 @@ impl Kind {
         }
     }
 
-    /// Whether this machine has what it needs.
+    /// Checks whether this machine supports the kind.
     ///
     /// # Errors
-    /// What is missing.
+    /// The error says what is missing.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events => Ok(()),
@@ -66,18 +65,18 @@ impl Kind {
     }
 }
 
-/// A place to listen for [`serve`].
+/// Listens at `address`, for [`serve`].
 ///
 /// # Errors
-/// The address cannot be had.
+/// The address cannot be used.
 pub fn listen(address: SocketAddr) -> io::Result<Listener> {
     Listener::tcp(address, BACKLOG)
 }
 
-/// Answers all who connect until `end` is set.
+/// Serves all connections until `end` is woken.
 ///
 /// # Errors
-/// The kernel's own: no descriptors, no io_uring.
+/// Those of the kernel, for example if there are no more descriptors or no io_uring.
 pub fn serve(kind: Kind, listener: &Listener, exchange: Exchange, end: &Waker) -> io::Result<()> {
     match kind {
         Kind::Events => events::serve(listener, exchange, end),
@@ -85,58 +84,59 @@ pub fn serve(kind: Kind, listener: &Listener, exchange: Exchange, end: &Waker) -
     }
 }
 
-/// What a connection still has to get.
+/// The requests of a connection that are not answered completely, as lengths.
 #[derive(Debug, Default)]
-struct Debt {
-    /// Bytes of a request that is not complete.
-    partial_len: usize,
-    /// Bytes of answers to those that are.
-    owed_len: usize,
+struct PendingReplies {
+    /// The number of received bytes of the incomplete request.
+    partial_request_len: usize,
+    /// The number of unsent bytes of the answers to complete requests.
+    unsent_len: usize,
 }
 
-impl Debt {
+impl PendingReplies {
+    /// Adds received bytes, and the answers to the requests that they complete.
     fn add(&mut self, received_len: usize, exchange: Exchange) {
-        let len = self.partial_len + received_len;
-        self.partial_len = len % exchange.request_len;
-        self.owed_len += len / exchange.request_len * exchange.answer_len;
+        let len = self.partial_request_len + received_len;
+        self.partial_request_len = len % exchange.request_len;
+        self.unsent_len += len / exchange.request_len * exchange.answer_len;
     }
 }
 
-/// Things by number; a number is used again once its thing is gone.
+/// A table of items. The index of a removed item is used again.
 #[derive(Debug)]
 struct Slots<T> {
-    things: Vec<Option<T>>,
+    items: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slots<T> {
     fn new() -> Self {
         Self {
-            things: Vec::new(),
+            items: Vec::new(),
             free: Vec::new(),
         }
     }
 
-    fn add(&mut self, thing: T) -> u32 {
+    fn add(&mut self, item: T) -> u32 {
         match self.free.pop() {
-            Some(number) => {
-                self.things[number as usize] = Some(thing);
-                number
+            Some(index) => {
+                self.items[index as usize] = Some(item);
+                index
             }
             None => {
-                self.things.push(Some(thing));
-                self.things.len() as u32 - 1
+                self.items.push(Some(item));
+                self.items.len() as u32 - 1
             }
         }
     }
 
-    fn find(&mut self, number: u32) -> Option<&mut T> {
-        self.things.get_mut(number as usize)?.as_mut()
+    fn find(&mut self, index: u32) -> Option<&mut T> {
+        self.items.get_mut(index as usize)?.as_mut()
     }
 
-    fn remove(&mut self, number: u32) {
-        if self.things[number as usize].take().is_some() {
-            self.free.push(number);
+    fn remove(&mut self, index: u32) {
+        if self.items[index as usize].take().is_some() {
+            self.free.push(index);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runtimes inside the test's process, and a client of them.
+//! Runtimes inside the test's process, and functions for their clients.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -23,23 +23,24 @@ use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Bound, Listener, Stream};
 use tempfile::TempDir;
 
-/// The bound of the bytes that connections keep between bursts.
+/// The bound of the bytes that all connections together keep between bursts.
 pub const BUFFERED_MAX: u64 = 1 << 20;
+/// The name of the Unix socket in its folder.
 const SOCKET: &str = "socket";
-/// Timeout of a reply.
-const PATIENCE_NS: u64 = 10_000_000_000;
+/// The longest time that a reply, or another condition, may take.
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// A control that tests use to make the server panic or wait.
 #[derive(Default)]
 pub struct Fragile {
-    /// `stats settings` waits here twice: until the test has noticed, and until the test lets it
-    /// continue.
+    /// `stats settings` waits twice at this barrier. The first time, the test learns that the
+    /// command is being executed; the second time, the test lets it continue.
     pub gate: Option<Barrier>,
-    /// The next maintenance call panics. `verbosity` arms it.
+    /// Whether the next maintenance call panics. The command `verbosity` sets it.
     pub is_armed: AtomicBool,
 }
 
-/// `stats reset` panics.
+/// `stats reset` panics within a session. After `verbosity`, the next maintenance call panics.
 impl ServerControl for Fragile {
     fn write_stats(&self, _: Now, _: &mut dyn StatWriter) {}
 
@@ -51,7 +52,7 @@ impl ServerControl for Fragile {
     }
 
     fn reset_stats(&self) {
-        panic!("as the test asks, within a session");
+        panic!("intended by the test, within a session");
     }
 
     fn set_memory_limit(&self, _: u64) -> bool {
@@ -61,7 +62,7 @@ impl ServerControl for Fragile {
     fn wake_maintenance(&self) {
         assert!(
             !self.is_armed.swap(false, Ordering::Relaxed),
-            "as the test asks, outside of any session"
+            "intended by the test, outside of any session"
         );
     }
 
@@ -108,7 +109,7 @@ pub fn cache(control: &Arc<Fragile>) -> CacheService {
         store: store.unwrap(),
         control: Arc::<Fragile>::clone(control),
         counters: Arc::<CounterRegistry>::default(),
-        is_timed: true,
+        records_latency: true,
         clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
     }
 }
@@ -122,15 +123,15 @@ pub struct Sockets {
     /// Its counts.
     pub counts: Arc<ConnectionCounts>,
     address: SocketAddr,
-    /// Path of its Unix socket.
+    /// The folder of the Unix socket.
     folder: TempDir,
 }
 
-/// A server inside the process.
+/// A cache server inside the process.
 pub struct Served {
     /// The runtime and its sockets.
     pub sockets: Sockets,
-    /// Makes it panic or wait.
+    /// The control that makes the server panic or wait.
     pub control: Arc<Fragile>,
 }
 
@@ -155,7 +156,8 @@ impl Served {
 }
 
 impl Sockets {
-    /// Starts a runtime. `transform` gives what the connections of a listener pass through.
+    /// Starts a runtime. `transform` is called once per listener and returns the transform of its
+    /// connections, if any.
     pub fn start(
         kind: Kind,
         service: &impl Service,
@@ -188,22 +190,23 @@ impl Sockets {
         stream
     }
 
-    /// Connects by the Unix socket, whose buffer for a peer that does not read is small.
+    /// Connects by the Unix socket. Its send buffer is small, so it is soon full if the peer does
+    /// not read.
     pub fn connect_unix(&self) -> Stream {
         Stream::connect_unix(&self.folder.path().join(SOCKET)).unwrap()
     }
 
-    /// Waits until the counts satisfy `filter`.
-    pub fn until(&self, what: &str, asked: impl Fn(&ConnectionSnapshot) -> bool) {
-        self.until_true(what, || asked(&self.counts.snapshot()));
+    /// Waits until `condition` is true of the counts. `what` describes it for a failure message.
+    pub fn until(&self, what: &str, condition: impl Fn(&ConnectionSnapshot) -> bool) {
+        self.until_true(what, || condition(&self.counts.snapshot()));
     }
 
     /// Waits until `is_true` returns true.
     pub fn until_true(&self, what: &str, is_true: impl Fn() -> bool) {
-        let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
+        let deadline_ns = sys::clock::monotonic_ns() + TIMEOUT_NS;
         while !is_true() {
             assert!(
-                sys::clock::monotonic_ns() < by_ns,
+                sys::clock::monotonic_ns() < deadline_ns,
                 "{}: not {what}: {:?}",
                 self.kind.name(),
                 self.counts.snapshot()
@@ -213,7 +216,7 @@ impl Sockets {
     }
 }
 
-/// Runs a test on every available runtime and scheduler.
+/// Runs a test on every available runtime and scheduler. The argument of the test starts a server.
 pub fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
     everywhere_with(|kind, scheduler| test(&|control| Served::start(kind, scheduler, control)));
 }
@@ -240,11 +243,11 @@ pub fn wait(stream: &Stream, interest: Interest) {
     let poll = Poll::new().unwrap();
     poll.add(stream, 0, interest).unwrap();
     let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(PATIENCE_NS)).unwrap();
-    assert!(!events.is_empty(), "it does not answer");
+    poll.wait(&mut events, Some(TIMEOUT_NS)).unwrap();
+    assert!(!events.is_empty(), "no event within the timeout");
 }
 
-/// The first reply. Empty if the connection was closed.
+/// Waits for a reply and returns its first bytes. Empty if the connection was closed.
 pub fn answer(stream: &Stream) -> Vec<u8> {
     wait(stream, Interest::Read);
     let mut answer = vec![0; 1024];
@@ -253,8 +256,8 @@ pub fn answer(stream: &Stream) -> Vec<u8> {
     answer
 }
 
-/// Sends a question and returns the first reply.
-pub fn ask(stream: &Stream, question: &[u8]) -> Vec<u8> {
-    stream.send(question).unwrap();
+/// Sends a request and returns the first bytes of the reply.
+pub fn request(stream: &Stream, bytes: &[u8]) -> Vec<u8> {
+    stream.send(bytes).unwrap();
     answer(stream)
 }

@@ -1,15 +1,15 @@
 //! Black-box tests of Curtail.
 //!
-//! A *transcript* is a golden conversation (`tests/transcripts/*.txt`, see
-//! [`transcript`] for the format). A *peer* is anything that can hold one: the model, a session
-//! without a socket, a server process, a real memcached. [`play`] plays the one to the other
-//! and says where they part.
+//! A *transcript* is a file of requests and expected replies (`tests/transcripts/*.txt`, see
+//! [`transcript`] for the format). A *peer* is anything that can answer the requests: the model, a
+//! session without a socket, a server process, or a real memcached. [`play`] sends the requests of
+//! a transcript to a peer and reports the first reply that differs.
 //!
-//! | variable | means |
+//! | environment variable | meaning |
 //! |---|---|
-//! | `CURTAIL` | the program under test; else it is built from this source |
-//! | `MEMCACHED` | the memcached to compare with; else the one on the PATH, if any |
-//! | `CURTAIL_SLOW_TRANSCRIPTS` | that memcached waits through `@tick` in real time |
+//! | `CURTAIL` | path of the program under test; by default it is built from this source |
+//! | `MEMCACHED` | path of the memcached to compare with; by default the one on the PATH, if any |
+//! | `CURTAIL_SLOW_TRANSCRIPTS` | play cases with `@tick` to that memcached too, in real time |
 #![forbid(unsafe_code)]
 
 pub mod admin;

@@ -1,8 +1,8 @@
-//! Network namespaces as hosts of one machine.
+//! Network namespaces, which stand for several hosts on one machine.
 //!
-//! A namespace is held open by a process that ends with the one that made it, so nothing is left
-//! behind, and nothing of it is to be seen outside. Namespaces need root, `unshare` and `nsenter`
-//! (util-linux), and `ip` (iproute2).
+//! A child process keeps each namespace open. The child ends with the process that created it, so
+//! no namespace is left behind, and its devices are not visible outside. Namespaces require root,
+//! `unshare` and `nsenter` (util-linux), and `ip` (iproute2).
 
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
@@ -11,20 +11,21 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The address of the middle of a [`Star`] (RFC 5737: for documentation).
+/// The address of the middle host of a [`Star`]. RFC 5737 reserves it for documentation, so no real
+/// host has it.
 pub const MIDDLE_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// A network namespace. It ends with this, and with the processes in it.
+/// A network namespace. It ends when this value has been dropped and its processes have ended.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
 }
 
 impl Namespace {
-    /// A new one, without any device that is up.
+    /// Creates a namespace in which no network device is up.
     ///
     /// # Errors
-    /// This process may not make one, or `unshare` is missing.
+    /// This process has no permission, or `unshare` is missing.
     pub fn open() -> Result<Self> {
         let mut holder = Command::new("unshare")
             .args(["--net", "--", "sh", "-c", "echo; exec cat"])
@@ -35,21 +36,22 @@ impl Namespace {
             .context("start unshare")?;
         let output = holder.stdout.take().context("its output")?;
         let namespace = Self { holder };
-        // It is in its namespace when it prints, and holds it until its input ends.
+        // The shell prints a line when it is in its namespace. `cat` then keeps the namespace open
+        // until its input ends.
         let mut line = String::new();
         if BufReader::new(output).read_line(&mut line)? == 0 {
-            bail!("unshare --net ended before it was told to");
+            bail!("unshare --net ended too early");
         }
         Ok(namespace)
     }
 
-    /// The process that holds it.
+    /// The id of the process that keeps the namespace open.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
 
-    /// A command that starts a program in it.
+    /// Returns a command that starts a program in the namespace.
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("nsenter");
@@ -58,10 +60,10 @@ impl Namespace {
         command
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` with the arguments `words` in the namespace.
     ///
     /// # Errors
-    /// It cannot be started, or fails.
+    /// The command cannot be started, or fails.
     pub fn ip(&self, words: &[&str]) -> Result<()> {
         let mut command = self.command("ip");
         command.args(words);
@@ -71,26 +73,27 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Both calls fail if the process has ended, which is not an error here.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }
 }
 
-/// A host in the middle, and others that are each connected to it by a pair of virtual devices.
+/// A host in the middle, and other hosts. A pair of virtual devices connects each of them to the
+/// middle.
 #[derive(Debug)]
 pub struct Star {
-    /// The host in the middle, at [`MIDDLE_IP`] for all.
+    /// The host in the middle. All others reach it at [`MIDDLE_IP`].
     pub middle: Namespace,
-    /// The others, with their addresses.
+    /// The other hosts, with their addresses.
     pub others: Vec<(Namespace, Ipv4Addr)>,
 }
 
 impl Star {
-    /// As many others as wanted, at most 60.
+    /// Creates a star with `others` other hosts, at most 60.
     ///
     /// # Errors
-    /// This process may not make them, or a program is missing.
+    /// This process has no permission, or a program is missing.
     pub fn open(others: u8) -> Result<Self> {
         let middle = Namespace::open()?;
         middle.ip(&["link", "set", "lo", "up"])?;
@@ -100,13 +103,14 @@ impl Star {
         Ok(Self { middle, others })
     }
 
+    /// Creates the other host `number`, and connects it to the middle.
     fn connect(middle: &Namespace, number: u8) -> Result<(Namespace, Ipv4Addr)> {
         let host = Namespace::open()?;
         let base = number
             .checked_mul(4)
             .filter(|base| *base < 240)
             .context("too many hosts")?;
-        // Documentation addresses too.
+        // RFC 5737 reserves these addresses for documentation too.
         let [near, far] = [1, 2].map(|offset| Ipv4Addr::new(198, 51, 100, base + offset));
         let device = format!("other{number}");
         let pid = host.pid().to_string();
@@ -123,10 +127,10 @@ impl Star {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for its end.
 ///
 /// # Errors
-/// It cannot be started, or fails.
+/// The command cannot be started, or fails.
 pub fn run(mut command: Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("start {command:?}"))?;

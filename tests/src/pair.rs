@@ -1,9 +1,9 @@
-//! A pair: the store and the model, driven together by operations that bytes spell, so that random
-//! tests and a fuzzer share them ([`check`]).
+//! A comparison of the store with the model. Both execute the same operations, which are decoded
+//! from bytes, so that random tests and a fuzzer can use the same code ([`check`]).
 //!
-//! In a *roomy* world nothing is evicted. In a *tight* one the store evicts, and its limit moves:
-//! there the model forgets what the store had to evict, and the store's own count of evictions says
-//! how often that may be.
+//! With ample memory the store evicts nothing. With scarce memory it evicts items, and its memory
+//! limit changes. If an item is then missing from the store, it is deleted from the model too. This
+//! happens at most as often as the store has counted evictions.
 
 #![expect(clippy::unwrap_used, reason = "a check panics when it fails")]
 
@@ -23,23 +23,24 @@ use store::{
 use operation::{Bytes, Compare, Operation};
 
 const ITEM_MAX: u32 = 2048;
-/// Operations of one input at most.
+/// The maximum number of operations of one input.
 const OPERATIONS_MAX: usize = 2_000;
-/// Items an [`Operation::Fill`] stores.
-const FILL: u16 = 500;
-/// Memory of the tight world, least and most, in MiB.
-const TIGHT_MIB: std::ops::RangeInclusive<u64> = 1..=4;
+/// The number of items that an [`Operation::Fill`] stores.
+const FILL_ITEMS: u16 = 500;
+/// The range of the memory limit when memory is scarce, in MiB.
+const SCARCE_MEMORY_MIB: std::ops::RangeInclusive<u64> = 1..=4;
 
-/// Drives a pair by `input`: its first byte says which world, the rest are operations.
+/// Executes the operations of `input` in the store and in the model, and compares the results. The
+/// first byte selects ample or scarce memory.
 ///
 /// # Panics
-/// The two do not agree.
+/// The store and the model differ.
 pub fn check(input: &[u8]) {
     let mut bytes = Bytes(input);
-    let Some(world) = bytes.next() else {
+    let Some(memory) = bytes.next() else {
         return;
     };
-    let mut pair = Pair::new(world % 2 == 1);
+    let mut pair = Pair::new(memory % 2 == 1);
     for _ in 0..OPERATIONS_MAX {
         let Some(operation) = Operation::read(&mut bytes, pair.keys()) else {
             break;
@@ -52,25 +53,25 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Both, driven together.
+/// The store and the model, which have executed the same operations.
 struct Pair {
     store: Worker,
     model: Cache,
-    is_tight: bool,
+    memory_is_scarce: bool,
     now_s: u32,
     /// The CAS of a key's item in the store and in the model.
     cas: HashMap<u16, (u64, u64)>,
-    /// What the store had evicted when the operation under way began.
+    /// The store's count of evictions when the present operation began.
     evicted_before: u64,
-    /// Items the model has forgotten because the store evicted them.
-    forgotten: u64,
-    /// The next set is of a value that comes behind its line.
+    /// The number of items deleted from the model because the store had evicted them.
+    evictions_applied: u64,
+    /// Whether the last set was an upload. Sets alternate between `put` and an upload.
     uploads: bool,
 }
 
-/// What became of a write, in words that both have.
+/// The outcome of a write, for the store and for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WriteOutcome {
     Stored { value_len: usize },
     Counted { value: u64, created: bool },
     NotStored,
@@ -93,11 +94,15 @@ fn name(key: u16) -> [u8; 2] {
 }
 
 impl Pair {
-    fn new(is_tight: bool) -> Self {
-        let mib = if is_tight { *TIGHT_MIB.start() } else { 8 };
+    fn new(memory_is_scarce: bool) -> Self {
+        let mib = if memory_is_scarce {
+            *SCARCE_MEMORY_MIB.start()
+        } else {
+            8
+        };
         let config = Config {
             memory_bytes: mib << 20,
-            memory_max: mib.max(*TIGHT_MIB.end()) << 20,
+            memory_max: mib.max(*SCARCE_MEMORY_MIB.end()) << 20,
             item_max: ITEM_MAX,
             hash_seed: 7,
             ..Config::DEFAULT
@@ -105,26 +110,26 @@ impl Pair {
         Self {
             store: Store::new(config).unwrap().worker(),
             model: Cache::new(ITEM_MAX as usize),
-            is_tight,
+            memory_is_scarce,
             now_s: 1,
             cas: HashMap::new(),
             evicted_before: 0,
-            forgotten: 0,
+            evictions_applied: 0,
             uploads: false,
         }
     }
 
     fn keys(&self) -> u16 {
-        if self.is_tight { 3_000 } else { 6 }
+        if self.memory_is_scarce { 3_000 } else { 6 }
     }
 
     fn evicted(&self) -> u64 {
         self.store.store().evicted()
     }
 
-    /// Lets the model forget an item that the store has evicted since it was last asked for.
-    fn see_eviction(&mut self, key: u16) {
-        if !self.is_tight {
+    /// Deletes the item of `key` from the model if the store has evicted it.
+    fn apply_eviction(&mut self, key: u16) {
+        if !self.memory_is_scarce {
             return;
         }
         self.evicted_before = self.evicted();
@@ -137,45 +142,50 @@ impl Pair {
             .store
             .read(&name(key), hash, self.now_s, untracked, |_| Some(()));
         if read.ok().flatten().is_none() {
-            self.forget(key);
+            self.evict_from_model(key);
         }
     }
 
-    fn forget(&mut self, key: u16) {
+    /// Deletes an item from the model, because the store does not have it. Checks that the store
+    /// has evicted enough items.
+    fn evict_from_model(&mut self, key: u16) {
         let gone = self.model.delete(self.now_s.into(), &name(key), None);
         if gone == DeleteOutcome::Deleted {
-            self.forgotten += 1;
+            self.evictions_applied += 1;
             let evicted = self.evicted();
             assert!(
-                self.forgotten <= evicted,
+                self.evictions_applied <= evicted,
                 "{key} is gone, and {evicted} were evicted"
             );
         }
     }
 
-    /// Holds what the store did against what the model does. If they differ and the store has
-    /// evicted something meanwhile, it may have been this item.
+    /// Compares the result `from_store` with that of the model. The operation itself may have
+    /// evicted this item from the store. If the results differ and the store has evicted items
+    /// during the operation, the item is therefore deleted from the model, and the model executes
+    /// the operation again.
     fn agree<T: Debug + PartialEq>(
         &mut self,
         key: u16,
-        ours: &T,
-        mut theirs: impl FnMut(&mut Self) -> T,
+        from_store: &T,
+        mut from_model: impl FnMut(&mut Self) -> T,
     ) {
-        let mut found = theirs(self);
-        if *ours != found && self.evicted() > self.evicted_before {
-            self.forget(key);
-            found = theirs(self);
+        let mut found = from_model(self);
+        if *from_store != found && self.evicted() > self.evicted_before {
+            self.evict_from_model(key);
+            found = from_model(self);
         }
-        assert_eq!(*ours, found, "key {key} at {} s", self.now_s);
+        assert_eq!(*from_store, found, "key {key} at {} s", self.now_s);
     }
 
-    /// The CAS to compare with, in the store's and the model's numbers.
+    /// The CAS to compare with, for the store and for the model, which number their items
+    /// differently.
     fn compare(&self, key: u16, compare: Compare) -> (Option<u64>, Option<u64>) {
-        let (ours, theirs) = self.cas.get(&key).copied().unwrap_or((1, 1));
+        let (from_store, from_model) = self.cas.get(&key).copied().unwrap_or((1, 1));
         match compare {
             Compare::None => (None, None),
-            Compare::Present => (Some(ours), Some(theirs)),
-            Compare::Wrong => (Some(ours + 1_000_000), Some(theirs + 1_000_000)),
+            Compare::Present => (Some(from_store), Some(from_model)),
+            Compare::Wrong => (Some(from_store + 1_000_000), Some(from_model + 1_000_000)),
             Compare::Zero => (Some(0), Some(0)),
         }
     }
@@ -192,29 +202,29 @@ impl Pair {
                 compare,
                 invalidate,
             } => {
-                let (ours, theirs) = self.compare(key, compare);
+                let (from_store, from_model) = self.compare(key, compare);
                 let write = Write {
                     flags,
-                    // `Add` and `Replace` do not compare in the store; the session sees to what
-                    // `ms` means.
-                    compare: ours.filter(|_| compares(mode)),
+                    // The store ignores the CAS for `Add` and `Replace`. The session implements the
+                    // comparison of `ms` by another mode.
+                    compare: from_store.filter(|_| compares(mode)),
                     invalidate,
-                    ..Write::plain(our_mode(mode), expiry(self.now_s, exptime))
+                    ..Write::plain(store_mode(mode), expiry(self.now_s, exptime))
                 };
-                let their_write = model::Write {
+                let model_write = model::Write {
                     client_flags: flags,
                     exptime,
-                    compare: theirs.filter(|_| compares(mode)),
+                    compare: from_model.filter(|_| compares(mode)),
                     invalidate,
                     ..model::Write::plain(mode, value)
                 };
-                self.set(key, value, &write, &their_write);
+                self.set(key, value, &write, &model_write);
             }
             Operation::Fill { from, ref value } => {
                 let write = Write::plain(Mode::Set, Expiry::NEVER);
-                let their_write = model::Write::plain(SetMode::Set, value);
-                for key in from..from.saturating_add(FILL).min(self.keys()) {
-                    self.set(key, value, &write, &their_write);
+                let model_write = model::Write::plain(SetMode::Set, value);
+                for key in from..from.saturating_add(FILL_ITEMS).min(self.keys()) {
+                    self.set(key, value, &write, &model_write);
                 }
             }
             Operation::Delete { key, compare } => self.delete(key, compare),
@@ -226,10 +236,10 @@ impl Pair {
                 compare,
             } => self.arith(key, up, delta, vivify, compare),
             Operation::Touch { key, exptime } => {
-                self.see_eviction(key);
+                self.apply_eviction(key);
                 let (hash, when) = (self.store.hash(&name(key)), expiry(self.now_s, exptime));
-                let ours = self.store.touch(&name(key), hash, when, self.now_s);
-                self.agree(key, &ours.ok(), |pair| {
+                let from_store = self.store.touch(&name(key), hash, when, self.now_s);
+                self.agree(key, &from_store.ok(), |pair| {
                     Some(pair.model.touch(pair.now_s.into(), &name(key), exptime))
                 });
             }
@@ -243,7 +253,7 @@ impl Pair {
                 self.store.maintain(self.now_s, 64);
             }
             Operation::Limit { mib } => {
-                if self.is_tight {
+                if self.memory_is_scarce {
                     self.store.store().set_limit(mib << 20).unwrap();
                 }
             }
@@ -252,15 +262,15 @@ impl Pair {
     }
 
     fn get(&mut self, key: u16, touch: Option<i32>, claim: bool) {
-        self.see_eviction(key);
+        self.apply_eviction(key);
         let now_s = self.now_s;
-        let how = Read {
+        let options = Read {
             touch: touch.map(|exptime| expiry(now_s, exptime)),
             claim,
             ..Read::default()
         };
         let hash = self.store.hash(&name(key));
-        let seen = |item: &Item<'_>| {
+        let visit = |item: &Item<'_>| {
             let value: Vec<u8> = item.value().flatten().copied().collect();
             let left_s = item.expiry.seconds_left(now_s);
             Some((
@@ -272,15 +282,15 @@ impl Pair {
                 item.won,
             ))
         };
-        let read = self.store.read(&name(key), hash, now_s, how, seen);
-        let ours = read.ok().flatten();
-        self.agree(key, &ours, |pair| {
+        let read = self.store.read(&name(key), hash, now_s, options, visit);
+        let from_store = read.ok().flatten();
+        self.agree(key, &from_store, |pair| {
             let now_s = u64::from(now_s);
-            let theirs = match touch {
+            let from_model = match touch {
                 Some(exptime) => pair.model.get_and_touch(now_s, &name(key), exptime),
                 None => pair.model.get(now_s, &name(key)).cloned(),
             };
-            theirs.map(|item| {
+            from_model.map(|item| {
                 let left_s = item
                     .remaining_s(now_s)
                     .map(|left_s| u32::try_from(left_s).unwrap());
@@ -300,8 +310,8 @@ impl Pair {
         });
     }
 
-    fn set(&mut self, key: u16, value: &[u8], write: &Write, their_write: &model::Write<'_>) {
-        self.see_eviction(key);
+    fn set(&mut self, key: u16, value: &[u8], write: &Write, model_write: &model::Write<'_>) {
+        self.apply_eviction(key);
         self.uploads = !self.uploads;
         let put = if self.uploads {
             self.upload(key, value, write)
@@ -315,63 +325,66 @@ impl Pair {
             return;
         };
         assert!(fits);
-        let (ours, our_cas) = match published {
+        let (from_store, store_cas) = match published {
             Published::Stored { cas, value_len } => {
                 let value_len = value_len as usize;
-                (Written::Stored { value_len }, Some(cas))
+                (WriteOutcome::Stored { value_len }, Some(cas))
             }
-            // Joined, it would be too long.
-            Published::NotStored | Published::NoSpace => (Written::NotStored, None),
-            Published::Exists => (Written::Exists, None),
-            Published::NotFound => (Written::NotFound, None),
+            // `NoSpace`: the joined value would be too long.
+            Published::NotStored | Published::NoSpace => (WriteOutcome::NotStored, None),
+            Published::Exists => (WriteOutcome::Exists, None),
+            Published::NotFound => (WriteOutcome::NotFound, None),
         };
-        let mut their_cas = None;
-        self.agree(key, &ours, |pair| {
-            match pair.model.set(pair.now_s.into(), &name(key), their_write) {
+        let mut model_cas = None;
+        self.agree(key, &from_store, |pair| {
+            match pair.model.set(pair.now_s.into(), &name(key), model_write) {
                 SetOutcome::Stored { cas, value_len } => {
-                    their_cas = Some(cas);
-                    Written::Stored { value_len }
+                    model_cas = Some(cas);
+                    WriteOutcome::Stored { value_len }
                 }
-                SetOutcome::NotStored => Written::NotStored,
-                SetOutcome::Exists => Written::Exists,
-                SetOutcome::NotFound => Written::NotFound,
+                SetOutcome::NotStored => WriteOutcome::NotStored,
+                SetOutcome::Exists => WriteOutcome::Exists,
+                SetOutcome::NotFound => WriteOutcome::NotFound,
             }
         });
-        if let Some(ours) = our_cas {
-            let last = self.cas.insert(key, (ours, their_cas.unwrap()));
-            assert!(last.is_none_or(|(last, _)| last < ours), "a CAS came again");
+        if let Some(from_store) = store_cas {
+            let last = self.cas.insert(key, (from_store, model_cas.unwrap()));
+            assert!(
+                last.is_none_or(|(last, _)| last < from_store),
+                "a CAS came again"
+            );
         }
     }
 
-    /// As one whose value comes behind its line would set it.
+    /// Stores a value as if it arrived after its command line: reserves, fills, publishes.
     fn upload(&mut self, key: u16, value: &[u8], write: &Write) -> Result<Published, Rejected> {
-        let asked = Reserve {
+        let reserve = Reserve {
             value_len: value.len(),
             flags: write.flags,
             expiry: write.expiry,
             whole: false,
         };
         let hash = self.store.hash(&name(key));
-        let mut upload = self.store.reserve(&name(key), hash, &asked, self.now_s)?;
+        let mut upload = self.store.reserve(&name(key), hash, &reserve, self.now_s)?;
         self.store.fill(&mut upload, value, self.now_s)?;
         let published = self.store.publish(upload, write, self.now_s);
         published.map_err(|_| Rejected::Deferred)
     }
 
     fn delete(&mut self, key: u16, compare: Compare) {
-        self.see_eviction(key);
-        let (our_cas, their_cas) = self.compare(key, compare);
+        self.apply_eviction(key);
+        let (store_cas, model_cas) = self.compare(key, compare);
         let hash = self.store.hash(&name(key));
-        let ours = match self.store.delete(&name(key), hash, our_cas, self.now_s) {
-            Deleted::Deleted => Written::Deleted,
-            Deleted::NotFound => Written::NotFound,
-            Deleted::Exists => Written::Exists,
+        let from_store = match self.store.delete(&name(key), hash, store_cas, self.now_s) {
+            Deleted::Deleted => WriteOutcome::Deleted,
+            Deleted::NotFound => WriteOutcome::NotFound,
+            Deleted::Exists => WriteOutcome::Exists,
         };
-        self.agree(key, &ours, |pair| {
-            match pair.model.delete(pair.now_s.into(), &name(key), their_cas) {
-                DeleteOutcome::Deleted => Written::Deleted,
-                DeleteOutcome::NotFound => Written::NotFound,
-                DeleteOutcome::Exists => Written::Exists,
+        self.agree(key, &from_store, |pair| {
+            match pair.model.delete(pair.now_s.into(), &name(key), model_cas) {
+                DeleteOutcome::Deleted => WriteOutcome::Deleted,
+                DeleteOutcome::NotFound => WriteOutcome::NotFound,
+                DeleteOutcome::Exists => WriteOutcome::Exists,
             }
         });
     }
@@ -384,12 +397,12 @@ impl Pair {
         vivify: Option<(u64, i32)>,
         compare: Compare,
     ) {
-        self.see_eviction(key);
-        let (our_compare, their_compare) = self.compare(key, compare);
+        self.apply_eviction(key);
+        let (store_compare, model_compare) = self.compare(key, compare);
         let arithmetic = Arithmetic {
             delta,
             direction: if up { Direction::Up } else { Direction::Down },
-            compare: our_compare,
+            compare: store_compare,
             explicit_cas: None,
             touch: None,
             vivify: vivify.map(|(initial, exptime)| Vivify {
@@ -398,19 +411,20 @@ impl Pair {
             }),
         };
         let hash = self.store.hash(&name(key));
-        let (ours, our_cas) = match self.store.arith(&name(key), hash, &arithmetic, self.now_s) {
-            ArithmeticOutcome::Done(counted) => {
-                let (value, created) = (counted.value, counted.created);
-                (Written::Counted { value, created }, Some(counted.cas))
-            }
-            ArithmeticOutcome::NotFound => (Written::NotFound, None),
-            ArithmeticOutcome::Exists => (Written::Exists, None),
-            ArithmeticOutcome::NotNumeric => (Written::NotNumeric, None),
-            ArithmeticOutcome::NoSpace | ArithmeticOutcome::Deferred => {
-                panic!("no room for a counter")
-            }
-        };
-        let theirs = model::Arithmetic {
+        let (from_store, store_cas) =
+            match self.store.arith(&name(key), hash, &arithmetic, self.now_s) {
+                ArithmeticOutcome::Done(counted) => {
+                    let (value, created) = (counted.value, counted.created);
+                    (WriteOutcome::Counted { value, created }, Some(counted.cas))
+                }
+                ArithmeticOutcome::NotFound => (WriteOutcome::NotFound, None),
+                ArithmeticOutcome::Exists => (WriteOutcome::Exists, None),
+                ArithmeticOutcome::NotNumeric => (WriteOutcome::NotNumeric, None),
+                ArithmeticOutcome::NoSpace | ArithmeticOutcome::Deferred => {
+                    panic!("no room for a counter")
+                }
+            };
+        let from_model = model::Arithmetic {
             mode: if up {
                 protocol::ArithMode::Increment
             } else {
@@ -418,35 +432,35 @@ impl Pair {
             },
             delta,
             vivify,
-            compare: their_compare,
+            compare: model_compare,
             explicit_cas: None,
         };
-        let mut their_cas = None;
-        self.agree(key, &ours, |pair| {
-            match pair.model.arith(pair.now_s.into(), &name(key), &theirs) {
+        let mut model_cas = None;
+        self.agree(key, &from_store, |pair| {
+            match pair.model.arith(pair.now_s.into(), &name(key), &from_model) {
                 model::ArithOutcome::Done {
                     number,
                     cas,
                     created,
                 } => {
-                    their_cas = Some(cas);
-                    Written::Counted {
+                    model_cas = Some(cas);
+                    WriteOutcome::Counted {
                         value: number,
                         created,
                     }
                 }
-                model::ArithOutcome::NotFound => Written::NotFound,
-                model::ArithOutcome::Exists => Written::Exists,
-                model::ArithOutcome::NonNumeric => Written::NotNumeric,
+                model::ArithOutcome::NotFound => WriteOutcome::NotFound,
+                model::ArithOutcome::Exists => WriteOutcome::Exists,
+                model::ArithOutcome::NonNumeric => WriteOutcome::NotNumeric,
             }
         });
-        if let Some(ours) = our_cas {
-            self.cas.insert(key, (ours, their_cas.unwrap()));
+        if let Some(from_store) = store_cas {
+            self.cas.insert(key, (from_store, model_cas.unwrap()));
         }
     }
 }
 
-fn our_mode(mode: SetMode) -> Mode {
+fn store_mode(mode: SetMode) -> Mode {
     match mode {
         SetMode::Set => Mode::Set,
         SetMode::Add => Mode::Add,

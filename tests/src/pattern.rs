@@ -1,53 +1,55 @@
-//! Text of transcripts: bytes with escapes, and holes for what differs from run to run.
+//! The texts of transcripts: bytes with escapes, and placeholders for bytes that differ between
+//! runs.
 //!
-//! | in a text | means |
+//! | in a text | matches |
 //! |---|---|
 //! | `\r` `\n` `\t` `\0` `\\` `\xNN` | that byte |
 //! | `{250*k}` | `k` 250 times |
-//! | `{cas:name}` | a number: the first seen under the name binds it, later ones must equal it |
-//! | `{new:name}` | a number unlike any bound so far, bound to the name |
-//! | `{left:90}` | 90, or up to three less: seconds left, on a clock that runs |
-//! | `{any}` | anything up to what follows, within a line |
-//! | `{lines}` | any number of whole lines, up to what follows |
+//! | `{cas:name}` | a number; the first occurrence of `name` binds it, later ones must equal it |
+//! | `{new:name}` | a number that differs from all bound numbers; it is bound to `name` |
+//! | `{left:90}` | a number from 87 to 90: the seconds left of 90, if up to three have passed |
+//! | `{any}` | any bytes of one line, up to the bytes that follow in the text |
+//! | `{lines}` | any number of complete lines, up to the bytes that follow in the text |
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Numbers bound so far, by name.
+/// The numbers bound so far, by name.
 pub type Bindings = BTreeMap<String, u64>;
 
-/// A text with holes.
+/// A text with placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
     pieces: Vec<Piece>,
 }
 
+/// A part of a pattern: bytes or one placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Bytes(Vec<u8>),
     Number { name: String, is_new: bool },
-    Left(u64),
+    SecondsLeft(u64),
     Any,
     Lines,
 }
 
-/// How a pattern and the bytes received so far compare.
+/// The result of comparing a pattern with the bytes received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Match {
-    /// The first so many bytes are what was expected.
-    Whole(usize),
-    /// So far nothing is wrong.
+    /// The pattern matches the front of the bytes. The number of matched bytes.
+    Complete(usize),
+    /// The bytes are the beginning of a match.
     NeedsMore,
-    /// No continuation can be right.
+    /// The bytes do not match, whatever follows them.
     Wrong,
 }
 
 impl Pattern {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// An unknown escape or hole, named.
+    /// The text contains an unknown escape or placeholder. The error names it.
     pub fn read(text: &str) -> Result<Self> {
         let mut pattern = Self::default();
         let mut rest = text;
@@ -57,7 +59,7 @@ impl Pattern {
             let len = if special.starts_with('\\') {
                 pattern.read_escape(special)?
             } else {
-                pattern.read_hole(special)?
+                pattern.read_placeholder(special)?
             };
             rest = &special[len..];
         }
@@ -65,20 +67,20 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The pattern followed by another.
+    /// Appends another pattern to this one.
     pub fn append(&mut self, other: &Self) {
         for piece in &other.pieces {
             match piece {
                 Piece::Bytes(bytes) => self.push_bytes(bytes),
-                hole => self.pieces.push(hole.clone()),
+                placeholder => self.pieces.push(placeholder.clone()),
             }
         }
     }
 
-    /// The bytes to send: holes are filled with what is bound.
+    /// Returns the bytes to send. Numbers are replaced by their bound values.
     ///
     /// # Errors
-    /// A name is not bound, or the pattern has a hole that only an answer can fill.
+    /// A name is not bound, or the pattern has a placeholder that is only allowed in replies.
     pub fn fill(&self, bindings: &Bindings) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for piece in &self.pieces {
@@ -86,18 +88,19 @@ impl Pattern {
                 Piece::Bytes(some) => bytes.extend_from_slice(some),
                 Piece::Number { name, .. } => {
                     let number = bindings.get(name);
-                    let number = number.with_context(|| format!("nothing is bound to '{name}'"))?;
+                    let number =
+                        number.with_context(|| format!("no number is bound to '{name}'"))?;
                     bytes.extend(number.to_string().into_bytes());
                 }
-                Piece::Left(_) | Piece::Any | Piece::Lines => {
-                    bail!("only an answer may hold {{left:x}}, {{any}} or {{lines}}");
+                Piece::SecondsLeft(_) | Piece::Any | Piece::Lines => {
+                    bail!("only a reply may contain {{left:x}}, {{any}} or {{lines}}");
                 }
             }
         }
         Ok(bytes)
     }
 
-    /// Compares with what was received; binds names once all of it fits.
+    /// Compares the pattern with the received bytes. Binds new names only if it matches.
     pub fn matches(&self, received: &[u8], bindings: &mut Bindings) -> Match {
         let mut bound = bindings.clone();
         let mut rest = received;
@@ -106,26 +109,26 @@ impl Pattern {
             let taken = match piece {
                 Piece::Bytes(bytes) => take_bytes(bytes, rest),
                 Piece::Number { name, is_new } => take_number(name, *is_new, rest, &mut bound),
-                Piece::Left(seconds) => take_left(*seconds, rest),
+                Piece::SecondsLeft(seconds) => take_seconds_left(*seconds, rest),
                 Piece::Any => take_any(next, rest),
                 Piece::Lines => take_lines(next, rest),
             };
             match taken {
-                Match::Whole(len) => rest = &rest[len..],
+                Match::Complete(len) => rest = &rest[len..],
                 other => return other,
             }
         }
         *bindings = bound;
-        Match::Whole(received.len() - rest.len())
+        Match::Complete(received.len() - rest.len())
     }
 
-    /// The pattern for a message.
+    /// The pattern as text, for a failure message.
     #[must_use]
     pub fn show(&self) -> String {
         let show = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => show(bytes),
             Piece::Number { name, .. } => format!("{{cas:{name}}}"),
-            Piece::Left(seconds) => format!("{{left:{seconds}}}"),
+            Piece::SecondsLeft(seconds) => format!("{{left:{seconds}}}"),
             Piece::Any => "{any}".to_owned(),
             Piece::Lines => "{lines}".to_owned(),
         };
@@ -140,6 +143,7 @@ impl Pattern {
         }
     }
 
+    /// Parses the escape at the front of `text` and returns its length.
     fn read_escape(&mut self, text: &str) -> Result<usize> {
         let simple = match text.as_bytes().get(1) {
             Some(b'r') => b'\r',
@@ -148,50 +152,54 @@ impl Pattern {
             Some(b'0') => 0,
             Some(b'\\') => b'\\',
             Some(b'x') => {
-                let digits = text.get(2..4).context("'\\x' wants two digits")?;
+                let digits = text.get(2..4).context("'\\x' requires two digits")?;
                 let byte = u8::from_str_radix(digits, 16);
-                self.push_bytes(&[byte.with_context(|| format!("'\\x{digits}' is no byte"))?]);
+                let byte = byte.with_context(|| format!("'\\x{digits}' is not a byte"))?;
+                self.push_bytes(&[byte]);
                 return Ok(4);
             }
-            _ => bail!("a '\\' wants one of r, n, t, 0, x and '\\' behind it"),
+            _ => bail!("a '\\' must be followed by one of r, n, t, 0, x and '\\'"),
         };
         self.push_bytes(&[simple]);
         Ok(2)
     }
 
-    fn read_hole(&mut self, text: &str) -> Result<usize> {
-        let (hole, _) = text[1..]
+    /// Parses the placeholder at the front of `text` and returns its length.
+    fn read_placeholder(&mut self, text: &str) -> Result<usize> {
+        let (placeholder, _) = text[1..]
             .split_once('}')
-            .ok_or_else(|| anyhow!("'{{' without '}}' (a brace itself is \\x7b)"))?;
+            .ok_or_else(|| anyhow!("'{{' without '}}' (write a brace as \\x7b)"))?;
         let number = |name: &str, is_new| Piece::Number {
             name: name.to_owned(),
             is_new,
         };
-        if hole == "any" {
+        if placeholder == "any" {
             self.pieces.push(Piece::Any);
-        } else if hole == "lines" {
+        } else if placeholder == "lines" {
             self.pieces.push(Piece::Lines);
-        } else if let Some(name) = hole.strip_prefix("cas:") {
+        } else if let Some(name) = placeholder.strip_prefix("cas:") {
             self.pieces.push(number(name, false));
-        } else if let Some(seconds) = hole.strip_prefix("left:") {
+        } else if let Some(seconds) = placeholder.strip_prefix("left:") {
             let seconds = seconds.parse();
-            let seconds = seconds.with_context(|| format!("'{{{hole}}}' wants seconds"))?;
-            self.pieces.push(Piece::Left(seconds));
-        } else if let Some(name) = hole.strip_prefix("new:") {
+            let seconds = seconds
+                .with_context(|| format!("'{{{placeholder}}}' requires a number of seconds"))?;
+            self.pieces.push(Piece::SecondsLeft(seconds));
+        } else if let Some(name) = placeholder.strip_prefix("new:") {
             self.pieces.push(number(name, true));
-        } else if let Some((count, what)) = hole.split_once('*') {
+        } else if let Some((count, what)) = placeholder.split_once('*') {
             let count: usize = count
                 .parse()
-                .with_context(|| format!("'{count}' in '{{{hole}}}' is no count"))?;
+                .with_context(|| format!("'{count}' in '{{{placeholder}}}' is not a number"))?;
             let once = Self::read(what)?.fill(&Bindings::new())?;
             self.push_bytes(&once.repeat(count));
         } else {
-            bail!("'{{{hole}}}' is no hole; the module 'pattern' lists them");
+            bail!("'{{{placeholder}}}' is not a placeholder; the module 'pattern' lists them");
         }
-        Ok(hole.len() + 2)
+        Ok(placeholder.len() + 2)
     }
 }
 
+/// Matches these bytes with the front of `rest`.
 fn take_bytes(bytes: &[u8], rest: &[u8]) -> Match {
     let shared = bytes.len().min(rest.len());
     if bytes[..shared] != rest[..shared] {
@@ -199,10 +207,11 @@ fn take_bytes(bytes: &[u8], rest: &[u8]) -> Match {
     } else if shared < bytes.len() {
         Match::NeedsMore
     } else {
-        Match::Whole(shared)
+        Match::Complete(shared)
     }
 }
 
+/// Matches a number with the front of `rest`, and binds it to `name`.
 fn take_number(name: &str, is_new: bool, rest: &[u8], bound: &mut Bindings) -> Match {
     let (len, number) = match digits(rest) {
         Ok(found) => found,
@@ -217,20 +226,22 @@ fn take_number(name: &str, is_new: bool, rest: &[u8], bound: &mut Bindings) -> M
         return Match::Wrong;
     }
     bound.insert(name.to_owned(), number);
-    Match::Whole(len)
+    Match::Complete(len)
 }
 
-fn take_left(seconds: u64, rest: &[u8]) -> Match {
+/// Matches the number `seconds`, or up to three less, with the front of `rest`.
+fn take_seconds_left(seconds: u64, rest: &[u8]) -> Match {
     match digits(rest) {
         Ok((len, number)) if (seconds.saturating_sub(3)..=seconds).contains(&number) => {
-            Match::Whole(len)
+            Match::Complete(len)
         }
         Ok(_) => Match::Wrong,
         Err(other) => other,
     }
 }
 
-/// The number in front, once something follows it.
+/// Parses the number at the front of `rest` and returns its length and value. Needs the byte after
+/// the number, since otherwise further digits could follow.
 fn digits(rest: &[u8]) -> Result<(usize, u64), Match> {
     let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if len == rest.len() {
@@ -240,6 +251,7 @@ fn digits(rest: &[u8]) -> Result<(usize, u64), Match> {
     number.map(|number| (len, number)).map_err(|_| Match::Wrong)
 }
 
+/// Matches any bytes of one line with the front of `rest`, up to the piece `next`.
 fn take_any(next: Option<&Piece>, rest: &[u8]) -> Match {
     let line_len = rest.iter().position(|&byte| byte == b'\n');
     let within = &rest[..line_len.map_or(rest.len(), |len| len + 1)];
@@ -252,12 +264,13 @@ fn take_any(next: Option<&Piece>, rest: &[u8]) -> Match {
         _ => line_len,
     };
     match (found, line_len) {
-        (Some(len), _) => Match::Whole(len),
+        (Some(len), _) => Match::Complete(len),
         (None, Some(_)) => Match::Wrong,
         (None, None) => Match::NeedsMore,
     }
 }
 
+/// Matches complete lines with the front of `rest`, up to the piece `next`.
 fn take_lines(next: Option<&Piece>, rest: &[u8]) -> Match {
     let Some(Piece::Bytes(bytes)) = next else {
         return Match::Wrong;
@@ -265,7 +278,7 @@ fn take_lines(next: Option<&Piece>, rest: &[u8]) -> Match {
     let mut len = 0;
     loop {
         if rest[len..].starts_with(bytes) {
-            return Match::Whole(len);
+            return Match::Complete(len);
         }
         let Some(line_len) = rest[len..].iter().position(|&byte| byte == b'\n') else {
             return Match::NeedsMore;
@@ -274,7 +287,7 @@ fn take_lines(next: Option<&Piece>, rest: &[u8]) -> Match {
     }
 }
 
-/// Bytes for a message: escapes, and the middle of what is long left out.
+/// Formats bytes for a failure message, with escapes. The middle of a long text is left out.
 #[must_use]
 pub fn show(bytes: &[u8]) -> String {
     const ENDS: usize = 300;
@@ -297,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_repeats_are_bytes() {
+    fn escapes_and_repetitions_become_bytes_and_invalid_ones_are_errors() {
         let pattern = Pattern::read(r"a\r\n\x00\\{3*x\n}b").unwrap();
         assert_eq!(
             pattern.fill(&Bindings::new()).unwrap(),
@@ -309,30 +322,30 @@ mod tests {
     }
 
     #[test]
-    fn bytes_match_as_far_as_they_came() {
-        assert_eq!(matched("abc", "abcd"), Match::Whole(3));
+    fn partial_bytes_need_more_and_differing_bytes_are_wrong() {
+        assert_eq!(matched("abc", "abcd"), Match::Complete(3));
         assert_eq!(matched("abc", "ab"), Match::NeedsMore);
         assert_eq!(matched("abc", "abd"), Match::Wrong);
     }
 
     #[test]
-    fn numbers_bind_by_name() {
-        assert_eq!(matched("{cas:a} {cas:a}!", "12 12!"), Match::Whole(6));
+    fn number_is_bound_to_its_name_and_compared_later() {
+        assert_eq!(matched("{cas:a} {cas:a}!", "12 12!"), Match::Complete(6));
         assert_eq!(matched("{cas:a} {cas:a}!", "12 13!"), Match::Wrong);
-        assert_eq!(matched("{cas:a} {new:b}!", "12 13!"), Match::Whole(6));
+        assert_eq!(matched("{cas:a} {new:b}!", "12 13!"), Match::Complete(6));
         assert_eq!(matched("{cas:a} {new:b}!", "12 12!"), Match::Wrong);
         assert_eq!(matched("{cas:a}!", "12"), Match::NeedsMore);
         assert_eq!(matched("{cas:a}!", "x"), Match::Wrong);
-        assert_eq!(matched("t{left:90}!", "t89!"), Match::Whole(4));
+        assert_eq!(matched("t{left:90}!", "t89!"), Match::Complete(4));
         assert_eq!(matched("t{left:90}!", "t91!"), Match::Wrong);
     }
 
     #[test]
-    fn any_stays_within_its_line_and_lines_do_not() {
-        assert_eq!(matched(r"V {any}\r\nE", "V 1.2\r\nE"), Match::Whole(8));
+    fn any_matches_within_a_line_and_lines_matches_several() {
+        assert_eq!(matched(r"V {any}\r\nE", "V 1.2\r\nE"), Match::Complete(8));
         assert_eq!(matched(r"V {any}x", "V 1.2\r\nx"), Match::Wrong);
         assert_eq!(matched(r"V {any}x", "V 1.2"), Match::NeedsMore);
-        assert_eq!(matched(r"{lines}END\n", "a\nb\nEND\n"), Match::Whole(8));
+        assert_eq!(matched(r"{lines}END\n", "a\nb\nEND\n"), Match::Complete(8));
         assert_eq!(matched(r"{lines}END\n", "a\nb END\n"), Match::NeedsMore);
     }
 }

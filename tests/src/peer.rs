@@ -1,4 +1,4 @@
-//! Those who can hold a conversation.
+//! Peers: the implementations of a cache to which a transcript can be played.
 
 mod memory;
 mod model;
@@ -16,62 +16,65 @@ use anyhow::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientId(pub usize);
 
-/// What a client hears.
+/// What a client receives.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// At least one byte.
     Bytes(Vec<u8>),
-    /// The peer has closed the connection, and everything before has been heard.
+    /// The end of the connection. All bytes before it have been received.
     End,
-    /// Nothing, and nothing will come unless something is said.
+    /// Nothing. The peer sends nothing until it receives more bytes.
     Nothing,
 }
 
-/// Anything that answers as a memcached does. Conversations with it are independent; the cache
-/// behind them is one.
+/// A cache that replies as memcached does. It has several clients, which share its items.
 pub trait Peer {
-    /// The version of memcached whose answers it gives.
+    /// The version of memcached whose replies the peer gives.
     fn version(&self) -> &str;
 
-    /// Forgets all clients and empties the cache.
+    /// Removes all clients and empties the cache.
     ///
     /// # Errors
-    /// It cannot be talked to.
+    /// The peer cannot be reached.
     fn reset(&mut self) -> Result<()>;
 
-    /// Opens a conversation.
+    /// Connects a new client.
     ///
     /// # Errors
-    /// It cannot be talked to.
+    /// The peer cannot be reached.
     fn connect(&mut self) -> Result<ClientId>;
 
-    /// Says something.
+    /// Sends bytes as a client. If the peer has closed the connection, the bytes are lost, which is
+    /// not an error.
     ///
     /// # Errors
-    /// It cannot be talked to. That it has closed the connection is no error here.
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()>;
+    /// The peer cannot be reached.
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()>;
 
-    /// Listens. A peer with a socket waits for a while before it reports [`Heard::Nothing`].
+    /// Receives as a client. A peer with a socket waits for its timeout before it returns
+    /// [`Received::Nothing`].
     ///
     /// # Errors
-    /// It cannot be talked to.
-    fn hear(&mut self, client: ClientId) -> Result<Heard>;
+    /// The peer cannot be reached.
+    fn receive(&mut self, client: ClientId) -> Result<Received>;
 
     /// Whether [`Peer::tick`] works.
     fn has_clock(&self) -> bool;
 
-    /// Lets seconds pass.
+    /// Advances the time of the peer by a number of seconds.
     ///
     /// # Errors
-    /// Its clock cannot be turned.
+    /// The time cannot be advanced.
     fn tick(&mut self, seconds: u64) -> Result<()>;
 }
 
-/// A peer to whom everything short is said one byte at a time.
+/// A peer that receives each byte of a short input in a call of its own. Longer inputs arrive in
+/// one call.
 #[derive(Debug)]
 pub struct Trickle<P>(pub P);
 
-/// What is longer than this is said at once: a large value says nothing new about splitting.
+/// The maximum length of an input that is sent byte by byte. Longer inputs are large values, where
+/// splitting at every byte would take long and test nothing else.
 const TRICKLE_MAX: usize = 8 * 1024;
 
 impl<P: Peer> Peer for Trickle<P> {
@@ -87,7 +90,7 @@ impl<P: Peer> Peer for Trickle<P> {
         self.0.connect()
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         let size = if bytes.len() > TRICKLE_MAX {
             bytes.len()
         } else {
@@ -95,11 +98,11 @@ impl<P: Peer> Peer for Trickle<P> {
         };
         bytes
             .chunks(size)
-            .try_for_each(|some| self.0.say(client, some))
+            .try_for_each(|some| self.0.send(client, some))
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
-        self.0.hear(client)
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
+        self.0.receive(client)
     }
 
     fn has_clock(&self) -> bool {

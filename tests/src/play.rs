@@ -1,4 +1,4 @@
-//! Plays transcripts to a peer.
+//! Plays transcripts to a peer: sends their requests and compares the replies.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use crate::pattern::{Bindings, Match, Pattern, show};
-use crate::peer::{ClientId, Heard, Peer};
+use crate::peer::{ClientId, Peer, Received};
 use crate::transcript::{Case, Step, read_folder};
 
-/// The memcached whose answers stand in the transcripts.
+/// The version of memcached whose replies the transcripts contain.
 pub const REFERENCE_VERSION: &str = "1.6.45";
 
-/// The versions every transcript has been played to.
+/// The versions of memcached to which every transcript has been played.
 const KNOWN_VERSIONS: [&str; 2] = ["1.6.18", REFERENCE_VERSION];
 
-/// What came of playing cases.
+/// The result of playing several cases.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Cases that went as written.
+    /// The number of cases whose replies were all as expected.
     pub passed: usize,
-    /// Cases not played, and why.
+    /// The cases that were not played, each with the reason.
     pub skipped: Vec<String>,
-    /// Cases that went otherwise, and where.
+    /// The cases with an unexpected reply, each with the line and both replies.
     pub failed: Vec<String>,
 }
 
 impl Outcome {
-    /// The counts and what was skipped, to print.
+    /// A text for printing: the number of passed cases, and the skipped cases.
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = format!("{} cases passed", self.passed);
@@ -38,7 +38,7 @@ impl Outcome {
         text
     }
 
-    /// Ends the test unless everything played went as written.
+    /// Panics unless at least one case was played and all played cases passed.
     ///
     /// # Panics
     /// A case failed, or none was played.
@@ -53,13 +53,13 @@ impl Outcome {
     }
 }
 
-/// The folder of the transcripts.
+/// The folder that contains the transcripts.
 #[must_use]
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("transcripts")
 }
 
-/// Plays every case of every transcript.
+/// Plays all cases of all transcripts.
 ///
 /// # Errors
 /// The transcripts cannot be read.
@@ -77,22 +77,23 @@ pub fn all(peer: &mut dyn Peer) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Returns why `case` cannot be played to `peer`, or `None` if it can.
 fn reason_to_skip(peer: &dyn Peer, case: &Case) -> Option<String> {
     let version = peer.version();
     if case.needs_clock() && !peer.has_clock() {
-        return Some("its clock cannot be turned".to_owned());
+        return Some("time cannot be advanced".to_owned());
     }
     if case.skipped_by.iter().any(|other| other == version) {
         return Some(format!("not for memcached {version}"));
     }
     (case.differs() && !KNOWN_VERSIONS.contains(&version))
-        .then(|| format!("versions differ here, and what {version} says is not known"))
+        .then(|| format!("the reply depends on the version, and that of {version} is not known"))
 }
 
 /// Plays one case.
 ///
 /// # Errors
-/// The peer said something else.
+/// A reply differs from the expected one.
 pub fn one(peer: &mut dyn Peer, case: &Case) -> Result<()> {
     peer.reset()?;
     let mut player = Player {
@@ -113,6 +114,7 @@ pub fn one(peer: &mut dyn Peer, case: &Case) -> Result<()> {
     player.end()
 }
 
+/// The state of playing one case.
 struct Player<'a> {
     peer: &'a mut dyn Peer,
     version: String,
@@ -120,20 +122,22 @@ struct Player<'a> {
     bindings: Bindings,
 }
 
+/// A client of the case, with the bytes that were received and not matched yet.
 struct Client {
     id: ClientId,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     is_closed: bool,
 }
 
 impl Player<'_> {
+    /// Executes one step of the case, as the client `name`.
     fn step(&mut self, name: &str, step: &Step) -> Result<()> {
         match step {
             Step::Client(_) => Ok(()),
             Step::Send(text) => {
                 let bytes = text.fill(&self.bindings)?;
                 let id = self.client(name)?.id;
-                self.peer.say(id, &bytes)
+                self.peer.send(id, &bytes)
             }
             Step::Expect { answer, others } => {
                 let other = others.iter().find(|(version, _)| *version == self.version);
@@ -144,11 +148,12 @@ impl Player<'_> {
         }
     }
 
+    /// Returns the client `name`, after connecting it if it is new.
     fn client(&mut self, name: &str) -> Result<&mut Client> {
         if !self.clients.contains_key(name) {
             let client = Client {
                 id: self.peer.connect()?,
-                heard: Vec::new(),
+                received: Vec::new(),
                 is_closed: false,
             };
             self.clients.insert(name.to_owned(), client);
@@ -156,24 +161,25 @@ impl Player<'_> {
         self.clients.get_mut(name).context("no such client")
     }
 
+    /// Receives until the client's bytes match `answer`, and removes these bytes.
     fn expect(&mut self, name: &str, answer: &Pattern) -> Result<()> {
         loop {
             let mut bindings = std::mem::take(&mut self.bindings);
             let client = self.client(name)?;
-            let matched = answer.matches(&client.heard, &mut bindings);
-            if let Match::Whole(len) = matched {
-                client.heard.drain(..len);
+            let matched = answer.matches(&client.received, &mut bindings);
+            if let Match::Complete(len) = matched {
+                client.received.drain(..len);
             }
             self.bindings = bindings;
             match matched {
-                Match::Whole(_) => return Ok(()),
-                Match::NeedsMore if self.hear(name)? => {}
+                Match::Complete(_) => return Ok(()),
+                Match::NeedsMore if self.receive_more(name)? => {}
                 Match::NeedsMore | Match::Wrong => {
                     let client = self.client(name)?;
                     bail!(
-                        "expected: {}\nheard:    {}{}",
+                        "expected: {}\nreceived: {}{}",
                         answer.show(),
-                        show(&client.heard),
+                        show(&client.received),
                         if client.is_closed { " and the end" } else { "" },
                     );
                 }
@@ -181,38 +187,40 @@ impl Player<'_> {
         }
     }
 
+    /// Receives until the end of the connection. Fails if other bytes come before it.
     fn expect_closed(&mut self, name: &str) -> Result<()> {
-        while self.hear(name)? {}
+        while self.receive_more(name)? {}
         let client = self.client(name)?;
         if !client.is_closed {
-            bail!("expected the end of the connection, heard nothing");
+            bail!("expected the end of the connection, but received nothing");
         }
-        if !client.heard.is_empty() {
+        if !client.received.is_empty() {
             bail!(
-                "expected the end of the connection alone\nheard:    {}",
-                show(&client.heard)
+                "expected the end of the connection alone\nreceived: {}",
+                show(&client.received)
             );
         }
         Ok(())
     }
 
-    /// Waits for more; false: none comes.
-    fn hear(&mut self, name: &str) -> Result<bool> {
+    /// Receives more bytes for the client `name`. Returns false if none come.
+    fn receive_more(&mut self, name: &str) -> Result<bool> {
         let id = self.client(name)?.id;
-        let heard = self.peer.hear(id)?;
+        let received = self.peer.receive(id)?;
         let client = self.client(name)?;
-        match heard {
-            Heard::Bytes(bytes) => {
-                client.heard.extend(bytes);
+        match received {
+            Received::Bytes(bytes) => {
+                client.received.extend(bytes);
                 return Ok(true);
             }
-            Heard::End => client.is_closed = true,
-            Heard::Nothing => {}
+            Received::End => client.is_closed = true,
+            Received::Nothing => {}
         }
         Ok(false)
     }
 
-    /// Nothing unexpected may be left to hear.
+    /// Ends the case. Each connected client sends `mn`. Its reply must come next, which shows that
+    /// the peer has sent no other bytes.
     fn end(mut self) -> Result<()> {
         let names: Vec<String> = self.clients.keys().cloned().collect();
         for name in names {
@@ -220,7 +228,7 @@ impl Player<'_> {
                 continue;
             }
             let id = self.client(&name)?.id;
-            self.peer.say(id, b"mn\r\n")?;
+            self.peer.send(id, b"mn\r\n")?;
             let answer = Pattern::read(r"MN\r\n")?;
             let nothing_left = self.expect(&name, &answer);
             nothing_left.with_context(|| format!("client {name} at the end of the case"))?;

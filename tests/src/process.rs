@@ -1,4 +1,4 @@
-//! Server processes for tests: started on a free port, stopped when dropped.
+//! Server processes for tests. They are started on a free port and killed when dropped.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,37 +16,38 @@ use sys::cost::{Cost, of_process};
 use crate::client::Client;
 use crate::peer::Address;
 
-/// How long a server may take to listen, and to end when told.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest time that a server may take to listen, or to end after it was told to.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Ports may be taken between being found free and being used; so often it is tried again.
+/// The number of attempts to start a server. Another process may take a port after it was found
+/// free and before the server listens on it.
 const ATTEMPTS: usize = 3;
 
 /// A server process. It ends with the thread that started it.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address at which the server listens.
     pub address: Address,
 }
 
 impl Server {
-    /// Starts `command` with a free port of 127.0.0.1 behind `-l` and `-p`, and waits until it
-    /// listens.
+    /// Starts `command` with `-l 127.0.0.1` and `-p` with a free port. Waits until it listens.
     ///
     /// # Errors
-    /// It cannot be started, ends at once, or does not listen.
+    /// The process cannot be started, ends, or does not listen within the timeout.
     pub fn tcp(command: impl Fn() -> Command) -> Result<Self> {
         Self::tcp_on(Ipv4Addr::LOCALHOST, &[], command)
     }
 
-    /// As [`Server::tcp`], to be measured: on this address of the machine, with all its threads on
-    /// these processors (none named: on any), before whatever else the machine does, where it may.
+    /// Starts a server as [`Server::tcp`] does, at the address `ip` of this machine. If `cpus` is
+    /// not empty, the server is to be measured: all its threads run on these processors, with
+    /// priority over other processes where that is allowed.
     ///
     /// # Errors
-    /// As [`Server::tcp`], or no such address or processor.
+    /// Those of [`Server::tcp`], or there is no such address or processor.
     pub fn tcp_on(ip: Ipv4Addr, cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
-        let mut last = anyhow!("not tried");
+        let mut last_error = anyhow!("not tried");
         for _ in 0..ATTEMPTS {
             let port = free_port(ip)?;
             let mut command = command();
@@ -54,16 +55,16 @@ impl Server {
             let address = SocketAddr::from((ip, port));
             match Self::start(command, Address::Tcp(address), cpus) {
                 Ok(server) => return Ok(server),
-                Err(error) => last = error,
+                Err(error) => last_error = error,
             }
         }
-        Err(last)
+        Err(last_error)
     }
 
-    /// Starts `command`, which knows where to listen, and waits until it does.
+    /// Starts `command`, whose arguments contain `address`, and waits until it listens there.
     ///
     /// # Errors
-    /// As [`Server::tcp`].
+    /// Those of [`Server::tcp`].
     pub fn at(command: Command, address: Address) -> Result<Self> {
         Self::start(command, address, &[])
     }
@@ -82,52 +83,52 @@ impl Server {
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
         let mut server = Self { child, address };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            if server.address.connect(PATIENCE).is_ok() {
+            if server.address.connect(TIMEOUT).is_ok() {
                 return Ok(server);
             }
             if let Some(status) = server.child.try_wait()? {
                 bail!("{command:?} ended with {status} before it listened");
             }
             if Instant::now() > deadline {
-                bail!("{command:?} does not listen after {PATIENCE:?}");
+                bail!("{command:?} does not listen after {TIMEOUT:?}");
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Its process id.
+    /// The process id of the server.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends SIGTERM.
+    /// Sends SIGTERM to the server.
     ///
     /// # Errors
-    /// It is gone already.
+    /// The process has ended.
     pub fn terminate(&self) -> Result<()> {
         terminate(self.pid()).context("send SIGTERM")
     }
 
-    /// Waits for its end.
+    /// Waits until the server ends.
     ///
     /// # Errors
-    /// It does not end in time.
+    /// It does not end within the timeout.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         wait(&mut self.child)
     }
 
-    /// Processor time it has used so far, in clock ticks of a hundredth of a second.
+    /// The processor time that the server has used so far, in clock ticks of 10 ms.
     ///
     /// # Errors
-    /// It is gone.
+    /// The process has ended.
     pub fn processor_ticks(&self) -> Result<u64> {
         let path = format!("/proc/{}/stat", self.pid());
         let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        // Behind the name, which may hold anything, user and system time are the twelfth and
-        // thirteenth (proc_pid_stat(5)).
+        // The name of the program, in brackets, may contain any characters. User and system time
+        // are the twelfth and thirteenth field behind it (proc_pid_stat(5)).
         let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
         let times = rest.split_whitespace().skip(11).take(2);
         times
@@ -135,20 +136,20 @@ impl Server {
             .sum()
     }
 
-    /// What it pays in a while in which nobody asks it for anything.
+    /// The costs of the idle server during `time`: processor time, context switches and the like.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not report them.
     pub fn idle_cost(&self, time: Duration) -> Result<Cost> {
         let before = of_process(self.pid())?;
         thread::sleep(time);
         Ok(of_process(self.pid())?.since(&before))
     }
 
-    /// Bytes of memory resident now.
+    /// The resident memory of the server in bytes.
     ///
     /// # Errors
-    /// It is gone.
+    /// The process has ended.
     pub fn resident_bytes(&self) -> Result<u64> {
         let path = format!("/proc/{}/status", self.pid());
         let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
@@ -163,7 +164,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; then both fail, and that is fine.
+        // Both calls fail if the process has ended, which is not an error here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -172,24 +173,24 @@ impl Drop for Server {
 /// Waits for the end of a process that has been told to end.
 ///
 /// # Errors
-/// It does not end in time.
+/// It does not end within the timeout.
 pub fn wait(child: &mut Child) -> Result<ExitStatus> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         if Instant::now() > deadline {
-            bail!("process {} does not end after {PATIENCE:?}", child.id());
+            bail!("process {} does not end after {TIMEOUT:?}", child.id());
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// `curtail serve`, built from this source, without a place to listen yet.
+/// Returns the command `curtail serve` with the runtime under test, but without an address.
 ///
 /// # Panics
-/// It cannot be built.
+/// The program cannot be built.
 #[must_use]
 pub fn curtail() -> Command {
     let mut command = Command::new(curtail_path());
@@ -200,10 +201,10 @@ pub fn curtail() -> Command {
     command
 }
 
-/// [`curtail`] with these arguments, on a free port.
+/// Starts [`curtail`] with these arguments on a free port.
 ///
 /// # Panics
-/// It does not start.
+/// The server does not start.
 #[must_use]
 pub fn server(arguments: &[&str]) -> Server {
     Server::tcp(|| {
@@ -214,10 +215,10 @@ pub fn server(arguments: &[&str]) -> Server {
     .unwrap_or_else(|error| panic!("start curtail {arguments:?}: {error:#}"))
 }
 
-/// The same, and a client that has put `key` there.
+/// Starts a server as [`server`] does. Returns it with a client that has stored `key`.
 ///
 /// # Panics
-/// It does not start, or does not answer.
+/// The server does not start, or does not store the key.
 #[must_use]
 pub fn server_with_key(arguments: &[&str]) -> (Server, Client) {
     let server = server(arguments);
@@ -225,21 +226,22 @@ pub fn server_with_key(arguments: &[&str]) -> (Server, Client) {
         client.set("key", b"value")?;
         Ok(client)
     });
-    let client = client.unwrap_or_else(|error| panic!("ask curtail {arguments:?}: {error:#}"));
+    let client =
+        client.unwrap_or_else(|error| panic!("store a key in curtail {arguments:?}: {error:#}"));
     (server, client)
 }
 
-/// What the test program is called.
+/// The file name of the test program.
 fn program_name() -> String {
     let program = env::current_exe().unwrap_or_default();
     let name = program.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-/// On what the program under test is to run its conversations: `$CURTAIL_RUNTIME`, or what the
-/// name of the test program says (`on_rings`, `on_threads`,
-/// `on_fibres`).
-#[expect(clippy::print_stderr, reason = "what was skipped is said")]
+/// The runtime of the program under test. It is `$CURTAIL_RUNTIME`, or the runtime in the name of
+/// the test program (`on_rings`, `on_threads`, `on_fibres`), or else `events`. Without io_uring,
+/// `events` replaces `rings`.
+#[expect(clippy::print_stderr, reason = "a test must report what it skips")]
 pub fn runtime() -> &'static str {
     static RUNTIME: OnceLock<String> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -247,24 +249,25 @@ pub fn runtime() -> &'static str {
         let named = ["rings", "threads", "fibres"]
             .into_iter()
             .find(|kind| name.starts_with(&format!("on_{kind}")));
-        let asked = env::var("CURTAIL_RUNTIME").ok();
-        let wanted = asked.unwrap_or_else(|| named.unwrap_or("events").to_owned());
-        if wanted == "rings"
+        let from_environment = env::var("CURTAIL_RUNTIME").ok();
+        let runtime = from_environment.unwrap_or_else(|| named.unwrap_or("events").to_owned());
+        if runtime == "rings"
             && let Err(error) = sys::ring::Ring::probe()
         {
             eprintln!("skipped: --runtime rings: {error}; on events instead");
             return "events".to_owned();
         }
-        if wanted == "fibres"
+        if runtime == "fibres"
             && let Err(error) = runtime::rings_for_fibres()
         {
             eprintln!("skipped: fibres over io_uring: {error}; over epoll instead");
         }
-        wanted
+        runtime
     })
 }
 
-/// A memcached that is installed (`$MEMCACHED`, else on the PATH).
+/// The path of an installed memcached: `$MEMCACHED`, or the first on the PATH. `None` if there is
+/// none.
 #[must_use]
 pub fn memcached() -> Option<PathBuf> {
     if let Some(path) = env::var_os("MEMCACHED") {
@@ -276,7 +279,7 @@ pub fn memcached() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The command of a memcached, which asks for a user if root starts it.
+/// The command of a memcached. Started by root, memcached requires a user (`-u`).
 #[must_use]
 pub fn memcached_command(path: &Path) -> Command {
     let mut command = Command::new(path);
@@ -286,17 +289,17 @@ pub fn memcached_command(path: &Path) -> Command {
     command
 }
 
-/// A port nobody listens on just now.
+/// Returns a port on which no process listens at present.
 fn free_port(ip: Ipv4Addr) -> Result<u16> {
     let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
     Ok(listener.local_addr()?.port())
 }
 
-/// The program under test (`$CURTAIL`, else built here: a binary that happens to lie about may
-/// be older than the source).
+/// The path of the program under test: `$CURTAIL`, or else a program that is built here. An
+/// existing binary is not used, because it may be older than the source.
 ///
 /// # Panics
-/// It cannot be built.
+/// The program cannot be built.
 pub fn curtail_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("CURTAIL") {
@@ -305,26 +308,28 @@ pub fn curtail_path() -> &'static Path {
     })
 }
 
-/// Where cargo builds.
+/// The target folder of cargo, from which the test runs.
 ///
 /// # Errors
-/// The test does not run from there.
+/// The test does not run from a target folder.
 pub fn target_folder() -> Result<PathBuf> {
     let profile_folder = profile_folder()?;
     let target_folder = profile_folder.parent().context("no target folder")?;
     Ok(target_folder.to_owned())
 }
 
-/// `target/<profile>`, of `target/<profile>/deps/<this test>`.
+/// The folder `target/<profile>`. The test runs from `target/<profile>/deps`.
 fn profile_folder() -> Result<PathBuf> {
-    let this = env::current_exe()?;
-    this.ancestors()
+    let program = env::current_exe()?;
+    program
+        .ancestors()
         .find(|folder| folder.ends_with("deps"))
         .and_then(Path::parent)
         .map(Path::to_owned)
         .context("a test runs from target/<profile>/deps")
 }
 
+/// Builds `curtail` in the profile of the test and returns its path.
 fn build_curtail() -> Result<PathBuf> {
     let profile_folder = profile_folder()?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

@@ -1,5 +1,6 @@
-//! A toy service that waits for completions. A line is answered with itself once the test has
-//! completed it; several lines may be outstanding, and are answered in their order.
+//! A toy service whose requests wait for completions. A request is a line, and its reply is the
+//! same line, which is sent once the test has completed the request. A connection may have several
+//! unanswered lines. They are answered in the order of their arrival.
 
 mod source;
 
@@ -11,15 +12,16 @@ use service::{Abandoned, Next, NoPin, Output, Progress, Service, Session, Ticket
 
 pub use source::{Lease, Source};
 
-/// The service, and its state of a worker.
+/// The toy service. It is also the state of each of its workers.
 #[derive(Clone, Default)]
 pub struct Toy(pub Arc<Source>);
 
-/// The answers of a connection, in order; `None`: not completed yet.
+/// The state of a connection: its unanswered requests.
 #[derive(Default)]
 pub struct ToySession {
-    /// The number of the first answer.
+    /// The number of the oldest unanswered request.
     first: u32,
+    /// The replies to the unanswered requests, in order. `None` until the request is completed.
     answers: VecDeque<Option<Vec<u8>>>,
 }
 
@@ -77,7 +79,7 @@ impl Worker for Toy {
                 break;
             };
             session.answers.push_back(None);
-            self.0.ask(line, ticket);
+            self.0.add(line, ticket);
             consumed += line.len();
         }
         while let Some(Some(answer)) = session.answers.front() {
@@ -96,7 +98,7 @@ impl Worker for Toy {
 
     fn maintain(&mut self, _: u64, _: usize) -> bool {
         let fails = self.0.fails_maintenance.swap(false, Ordering::Relaxed);
-        assert!(!fails, "as the test demands, outside of any session");
+        assert!(!fails, "intended by the test, outside of any session");
         false
     }
 

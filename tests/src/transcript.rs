@@ -1,4 +1,4 @@
-//! Golden conversations, as files.
+//! The file format of transcripts: requests, and the expected replies.
 //!
 //! ```text
 //! # A comment. A case starts with an empty cache and one client, `a`.
@@ -10,24 +10,23 @@
 //! < 0
 //! ```
 //!
-//! | line | means |
+//! | line | meaning |
 //! |---|---|
 //! | `@case NAME` | a new case |
 //! | `> TEXT` | the client sends the text and `\r\n` |
 //! | `>> TEXT` | the client sends the text alone |
-//! | `< TEXT` | the peer answers the text and `\r\n` |
-//! | `<< TEXT` | the peer answers the text alone |
-//! | `@VERSION < TEXT` (or `<<`) | memcached of that version answers this in place of the `<` lines
-//! above |
-//! | `@VERSION silent` | … answers nothing |
-//! | `@VERSION skip` | … cannot hold this case at all |
-//! | `@client NAME` | the lines that follow are another client's |
+//! | `< TEXT` | the peer replies with the text and `\r\n` |
+//! | `<< TEXT` | the peer replies with the text alone |
+//! | `@VERSION < TEXT` (or `<<`) | the reply of memcached VERSION, instead of the `<` lines above |
+//! | `@VERSION silent` | memcached VERSION does not send the `<` lines above, and no other reply |
+//! | `@VERSION skip` | the case is not played to memcached VERSION |
+//! | `@client NAME` | the following lines belong to the client NAME, on a connection of its own |
 //! | `@closed` | the peer has closed the connection |
 //! | `@tick N` | N seconds pass |
 //!
-//! [`Pattern`] says what a text may hold. What is not expected must not come: at the end of a
-//! case every client still connected asks `mn` and must hear `MN` and nothing else. Answers
-//! are those of memcached 1.6.45.
+//! [`Pattern`] lists the escapes and placeholders of a text. A peer must not send more than the
+//! expected replies. To check this, every client that is connected at the end of a case sends `mn`
+//! and must receive `MN` and nothing else. The replies are those of memcached 1.6.45.
 
 use std::fs;
 use std::path::Path;
@@ -36,39 +35,39 @@ use anyhow::{Context, Result, bail};
 
 use crate::pattern::Pattern;
 
-/// One golden conversation.
+/// One case of a transcript: requests of one or several clients, and the expected replies.
 #[derive(Debug)]
 pub struct Case {
-    /// `file: name`.
+    /// The file and the name of the case, as `file: name`.
     pub name: String,
-    /// What is said, in order.
+    /// The steps in order, each with its line number.
     pub steps: Vec<(usize, Step)>,
-    /// Versions that cannot hold it.
+    /// The versions of memcached to which the case is not played.
     pub skipped_by: Vec<String>,
 }
 
-/// One line, or several that belong together.
+/// One line of a case, or several lines of one reply.
 #[derive(Debug)]
 pub enum Step {
-    /// From here on this client speaks.
+    /// The steps after this belong to the client of this name.
     Client(String),
-    /// It sends.
+    /// The client sends this text.
     Send(Pattern),
-    /// It is answered.
+    /// The client receives this reply.
     Expect {
-        /// As memcached 1.6.45 answers.
+        /// The reply of memcached 1.6.45.
         answer: Pattern,
-        /// What other versions answer.
+        /// The replies of other versions of memcached, by version.
         others: Vec<(String, Pattern)>,
     },
     /// The peer has closed the connection.
     Closed,
-    /// Seconds pass.
+    /// This number of seconds passes.
     Tick(u64),
 }
 
 impl Case {
-    /// Whether time passes in it.
+    /// Whether the case contains an `@tick`.
     #[must_use]
     pub fn needs_clock(&self) -> bool {
         self.steps
@@ -76,7 +75,7 @@ impl Case {
             .any(|(_, step)| matches!(step, Step::Tick(_)))
     }
 
-    /// Whether some version other than 1.6.45 is known to answer differently.
+    /// Whether the case names a version of memcached whose replies differ from those of 1.6.45.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.steps.iter().any(|(_, step)| match step {
@@ -89,7 +88,7 @@ impl Case {
 /// Reads every `*.txt` of a folder, in order of name.
 ///
 /// # Errors
-/// A file cannot be read or a line makes no sense; both are named.
+/// A file cannot be read or contains an invalid line. The error names the file and the line.
 pub fn read_folder(folder: &Path) -> Result<Vec<Case>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
@@ -111,7 +110,7 @@ pub fn read_folder(folder: &Path) -> Result<Vec<Case>> {
 /// Reads the text of one file.
 ///
 /// # Errors
-/// A line makes no sense; it is named.
+/// A line is invalid. The error names it.
 pub fn read(file: &str, text: &str) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -134,6 +133,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// Adds a line to its case.
 fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let step = match word {
@@ -153,7 +153,7 @@ fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
         }
         "@client" => Step::Client(rest.to_owned()),
         "@closed" => Step::Closed,
-        "@tick" => Step::Tick(rest.parse().context("@tick wants seconds")?),
+        "@tick" => Step::Tick(rest.parse().context("@tick requires a number of seconds")?),
         _ => {
             let version = word.strip_prefix('@').context("no such line")?;
             return read_difference(case, version, rest);
@@ -163,6 +163,7 @@ fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
     Ok(())
 }
 
+/// Adds a line `@VERSION …`. `rest` is the line behind the version.
 fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
     if !version.starts_with(|first: char| first.is_ascii_digit()) {
         bail!("no such line");
@@ -179,7 +180,7 @@ fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
     } else {
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         if word != "<" && word != "<<" {
-            bail!("a version wants '<', '<<', 'silent' or 'skip' behind it");
+            bail!("a version must be followed by '<', '<<', 'silent' or 'skip'");
         }
         text(word, rest)?
     };
@@ -190,10 +191,10 @@ fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// A text with the line end that its mark implies.
+/// Parses a text. Adds a line end if the mark before the text is `>` or `<`, not `>>` or `<<`.
 fn text(mark: &str, text: &str) -> Result<Pattern> {
     let mut pattern = Pattern::read(text)?;
-    // `{lines}` ends in a line end already.
+    // The bytes that match `{lines}` already end with a line end.
     if mark.len() == 1 && !text.ends_with("{lines}") {
         pattern.append(&Pattern::read(r"\r\n")?);
     }
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cases_are_read_line_by_line() {
+    fn case_is_read_with_its_line_numbers_and_differences() {
         let text = "# note\n@case one\n> get a\n< VALUE a 0 1\n< 1\n@1.6.18 < ERROR\n@tick 2\n";
         let cases = read("f.txt", text).unwrap();
         assert_eq!(cases.len(), 1);
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_makes_no_sense_is_named() {
+    fn error_for_an_invalid_line_names_file_and_line() {
         for (text, place) in [
             ("> a\n", "f.txt:1"),
             ("@case x\nnonsense\n", "f.txt:2"),

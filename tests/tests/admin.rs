@@ -18,12 +18,12 @@ use curtail_tests::process::curtail_path;
 use serde_json::Value;
 
 /// How long a figure may take to appear on a page, and a server to do what is due.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const MIB: u64 = 1 << 20;
 
 /// Repeats `check` until it returns something.
 fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = check() {
             return found;
@@ -100,9 +100,9 @@ fn every_request_is_in_the_histogram_of_its_class() {
     for _ in 0..20 {
         cache.get("key").unwrap();
     }
-    assert_eq!(cache.ask("incr key 1").unwrap(), "2");
-    assert_eq!(cache.ask("touch key 0").unwrap(), "TOUCHED");
-    assert_eq!(cache.ask("delete key").unwrap(), "DELETED");
+    assert_eq!(cache.request("incr key 1").unwrap(), "2");
+    assert_eq!(cache.request("touch key 0").unwrap(), "TOUCHED");
+    assert_eq!(cache.request("delete key").unwrap(), "DELETED");
     // A burst is recorded after its replies were sent.
     wait_for("recording", || {
         let page = admin.page("/metrics").unwrap();

@@ -18,7 +18,7 @@ use load::agents::frame;
 use load::{Config, Summary};
 
 /// How long anything may take that is no run.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A small load: 1000 requests a second over eight connections.
 const SMALL: [&str; 13] = [
@@ -168,7 +168,7 @@ fn bytes_of(by: &[&Agent]) -> BTreeMap<Vec<u8>, usize> {
     let (address, recorded) = recording_server();
     let run = run(load(&address.to_string(), by, &SMALL));
     assert_eq!(run.verdict(), (Some(0), String::new()), "{}", run.printed());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     // The ends of the connections are noticed one by one.
     while recorded.lock().unwrap().len() < 8 {
         assert!(Instant::now() < deadline, "connections stay open");
@@ -242,7 +242,7 @@ fn of_version(mut frame: Vec<u8>, version: u8) -> Vec<u8> {
 fn another_version_is_refused_with_both_named() {
     let agent = Agent::start(&[]).unwrap();
     let mut stream = TcpStream::connect(agent.address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
         .write_all(&of_version(framed("\"Stop\""), 9))
         .unwrap();
@@ -308,7 +308,7 @@ fn a_second_coordinator_is_told_that_the_agent_is_busy_until_the_first_is_gone()
     first.kill().unwrap();
     first.wait().unwrap();
     // The agent ends its part at once, not in a minute.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let (code, errors) = run(load(&address, &[&agent], &SMALL)).verdict();
         if code == Some(0) {
@@ -437,7 +437,7 @@ fn an_agent_survives_what_is_not_its_protocol() {
     ];
     for input in inputs {
         let mut stream = TcpStream::connect(agent.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         // It may have ended the connection before all is sent.
         let _ = stream.write_all(input);
         let mut answer = Vec::new();

@@ -13,7 +13,7 @@ use curtail_tests::namespace::{MIDDLE_IP, Namespace, Star};
 use curtail_tests::process::curtail_path;
 
 /// How long the server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A small load by five agents of eight connections each.
 const SMALL: [&str; 18] = [
@@ -122,7 +122,7 @@ fn start_server(host: &Namespace) -> (Guard, String) {
     command.stdin(Stdio::null()).stderr(Stdio::null());
     let guard = Guard(command.spawn().unwrap());
     // A closed loop of a moment succeeds once the server listens.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut probe = host.command(curtail_path());
         let words = ["-c", "1", "-w", "0", "-t", "1ms", "--rate", "max", "-q"];

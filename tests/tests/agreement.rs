@@ -1,7 +1,9 @@
-//! The session and the model, told the same, say the same; so does memcached where it is installed.
+//! The session and the model give the same replies to the same input. So does memcached, if it is
+//! installed.
 //!
-//! Random conversations of a few clients over a few keys, now and then with a byte gone wrong,
-//! in which time passes. The session hears them cut at random places and must not care.
+//! The input is random: a few clients send commands for a few keys, sometimes with a wrong byte,
+//! and time passes between them. The session receives the input split at random offsets, on which
+//! its replies must not depend.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::panic)]
 
@@ -10,26 +12,26 @@ use std::ops::Range;
 
 use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
-use curtail_tests::peer::{ClientId, Heard, ModelPeer, Peer, SessionPeer};
+use curtail_tests::peer::{ClientId, ModelPeer, Peer, Received, SessionPeer};
 use curtail_tests::play::REFERENCE_VERSION;
 use curtail_tests::process::{Server, memcached, memcached_command};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
-/// One thing that happens.
+/// One step of a random test.
 #[derive(Clone)]
 enum Event {
-    /// A client says this, cut at these places for the session.
-    Say(usize, Vec<u8>, Vec<Index>),
-    /// Seconds pass.
+    /// A client sends these bytes. The session receives them split at these offsets.
+    Send(usize, Vec<u8>, Vec<Index>),
+    /// This number of seconds passes.
     Tick(u64),
 }
 
 impl std::fmt::Debug for Event {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Say(who, said, _) => write!(formatter, "client {who}: {}", show(said)),
+            Self::Send(who, sent, _) => write!(formatter, "client {who}: {}", show(sent)),
             Self::Tick(seconds) => write!(formatter, "{seconds} s pass"),
         }
     }
@@ -269,7 +271,7 @@ fn meta() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// What a client says in one go: some commands, and at times a byte gone wrong.
-fn said() -> impl Strategy<Value = Vec<u8>> {
+fn input() -> impl Strategy<Value = Vec<u8>> {
     let commands = prop::collection::vec(prop_oneof![classic(), meta()], 1..6);
     let wrong = prop::option::weighted(0.05, (any::<Index>(), any::<u8>()));
     (commands, wrong).prop_map(|(commands, wrong)| {
@@ -287,33 +289,35 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
 fn event() -> impl Strategy<Value = Event> {
     let cuts = prop::collection::vec(any::<Index>(), 0..4);
     prop_oneof![
-        8 => (CLIENTS, said(), cuts).prop_map(|(who, said, cuts)| Event::Say(who, said, cuts)),
+        8 => (CLIENTS, input(), cuts).prop_map(|(who, sent, cuts)| Event::Send(who, sent, cuts)),
         1 => (1..4_u64).prop_map(Event::Tick),
     ]
 }
 
-fn heard(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
+/// Receives all replies of a peer. Returns them, and whether the connection has ended.
+fn receive_all(peer: &mut dyn Peer, client: ClientId) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {
-        match peer.hear(client).unwrap() {
-            Heard::Bytes(more) => bytes.extend(more),
-            Heard::End => return (bytes, true),
-            Heard::Nothing => return (bytes, false),
+        match peer.receive(client).unwrap() {
+            Received::Bytes(more) => bytes.extend(more),
+            Received::End => return (bytes, true),
+            Received::Nothing => return (bytes, false),
         }
     }
 }
 
-/// Whether numbers that are a cache's own affair may show.
-fn shows_numbers(said: &[u8]) -> bool {
-    said.windows(4)
+/// Whether the replies may contain a CAS or statistics, which differ between caches.
+fn has_incomparable_reply(sent: &[u8]) -> bool {
+    sent.windows(4)
         .any(|some| some == b"gets" || some == b"gats" || some == b"stat")
 }
 
-/// An answer without what is a cache's own affair: the CAS of items and their size. Of times to
-/// live the hundreds are kept: the clock of another process runs.
-fn comparable(said: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(said.len());
-    for line in said.split_inclusive(|&byte| byte == b'\n') {
+/// A reply without the numbers that differ between caches: CAS, size and last access of an item.
+/// A time to live is reduced to hundreds of seconds, because time passes in a server process while
+/// the test runs.
+fn comparable(reply: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(reply.len());
+    for line in reply.split_inclusive(|&byte| byte == b'\n') {
         for word in line.split_inclusive(|&byte| byte == b' ') {
             let equals = word.iter().position(|&byte| byte == b'=');
             let (name, number) = match (equals, word.first()) {
@@ -333,7 +337,7 @@ fn comparable(said: &[u8]) -> Vec<u8> {
             kept.extend_from_slice(name);
             match (name, value) {
                 (b"c" | b"cas=" | b"size=" | b"la=", Some(_)) => kept.push(b'?'),
-                // One that is over: memcached wraps at 2^32.
+                // The item has expired: memcached subtracts modulo 2^32.
                 (b"t", Some(4_000_000_000..)) => kept.push(b'0'),
                 (b"t" | b"exp=", Some(left_s)) => {
                     kept.extend(left_s.div_ceil(100).to_string().into_bytes());
@@ -346,41 +350,42 @@ fn comparable(said: &[u8]) -> Vec<u8> {
     kept
 }
 
+/// Executes the events in the model and in the session, and compares the replies.
 fn agree(events: &[Event], in_place: bool) {
     let mut model = ModelPeer::new();
     let mut session = SessionPeer::new(in_place).unwrap();
-    let mut told = String::new();
+    let mut log = String::new();
     for _ in CLIENTS {
         assert_eq!(model.connect().unwrap(), session.connect().unwrap());
     }
     for event in events {
         match event {
             Event::Tick(seconds) => {
-                told += &format!("{seconds} s pass\n");
+                log += &format!("{seconds} s pass\n");
                 model.tick(*seconds).unwrap();
                 session.tick(*seconds).unwrap();
             }
-            Event::Say(who, said, cuts) if !shows_numbers(said) => {
-                told += &format!("client {who}: {}\n", show(said));
+            Event::Send(who, sent, cuts) if !has_incomparable_reply(sent) => {
+                log += &format!("client {who}: {}\n", show(sent));
                 let client = ClientId(*who);
-                model.say(client, said).unwrap();
-                let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(said.len())).collect();
-                places.sort_unstable();
+                model.send(client, sent).unwrap();
+                let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(sent.len())).collect();
+                cuts.sort_unstable();
                 let mut from = 0;
-                for to in places.into_iter().chain([said.len()]) {
-                    session.say(client, &said[from..to]).unwrap();
+                for to in cuts.into_iter().chain([sent.len()]) {
+                    session.send(client, &sent[from..to]).unwrap();
                     from = to;
                 }
-                let (expected, expected_end) = heard(&mut model, client);
-                let (got, got_end) = heard(&mut session, client);
+                let (expected, expected_end) = receive_all(&mut model, client);
+                let (reply, reply_end) = receive_all(&mut session, client);
                 assert!(
-                    comparable(&expected) == comparable(&got) && expected_end == got_end,
-                    "{told}model:   {} {expected_end}\nsession: {} {got_end}",
+                    comparable(&expected) == comparable(&reply) && expected_end == reply_end,
+                    "{log}model:   {} {expected_end}\nsession: {} {reply_end}",
                     show(&expected),
-                    show(&got)
+                    show(&reply)
                 );
             }
-            Event::Say(..) => {}
+            Event::Send(..) => {}
         }
     }
 }
@@ -388,7 +393,7 @@ fn agree(events: &[Event], in_place: bool) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn session_and_model_agree(
+    fn session_and_model_give_the_same_replies(
         events in prop::collection::vec(event(), 1..20),
         in_place in any::<bool>(),
     ) {
@@ -396,9 +401,9 @@ proptest! {
     }
 }
 
-/// A conversation to be held with memcached too. Arithmetic comes last: where a number becomes
-/// longer, or where its LRU holds the item at that moment, memcached makes a new item and forgets
-/// some of what the old one was.
+/// Commands to be sent to memcached too. Arithmetic comes last, because memcached may create a new
+/// item for it, which loses some properties of the old item. It does so if the number becomes
+/// longer, or if its LRU thread holds the item at that moment.
 fn with_memcached() -> impl Strategy<Value = Vec<u8>> {
     let values = || {
         let values = select(&["0", "7", "99", "007", "12 ", " +5", "1x", ""][..]);
@@ -429,14 +434,14 @@ fn with_memcached() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn an_installed_memcached_agrees() {
+fn session_and_installed_memcached_give_the_same_replies() {
     let Some(path) = memcached() else {
         eprintln!("skipped: memcached not installed");
         return;
     };
     let server = Server::tcp(|| memcached_command(&path)).unwrap();
     let mut client = Client::connect(&server.address).unwrap();
-    let version = client.ask("version").unwrap();
+    let version = client.request("version").unwrap();
     if !version.ends_with(REFERENCE_VERSION) {
         eprintln!("skipped: not for {version}");
         return;
@@ -446,18 +451,18 @@ fn an_installed_memcached_agrees() {
         ..ProptestConfig::default()
     };
     let client = RefCell::new(client);
-    let outcome = TestRunner::new(config).run(&with_memcached(), |said| {
+    let outcome = TestRunner::new(config).run(&with_memcached(), |sent| {
         let mut session = SessionPeer::new(false).unwrap();
         let id = session.connect().unwrap();
-        session.say(id, &said).unwrap();
-        let (got, _) = heard(&mut session, id);
+        session.send(id, &sent).unwrap();
+        let (got, _) = receive_all(&mut session, id);
         let mut client = client.borrow_mut();
-        asked(&mut client, b"md a q\r\nmd foo q\r\nmd Zm9v q\r\n");
-        let expected = asked(&mut client, &said);
+        request_all(&mut client, b"md a q\r\nmd foo q\r\nmd Zm9v q\r\n");
+        let expected = request_all(&mut client, &sent);
         prop_assert!(
             comparable(&expected) == comparable(&got),
-            "said: {}\nmemcached: {}\nsession:   {}",
-            show(&said),
+            "sent: {}\nmemcached: {}\nsession:   {}",
+            show(&sent),
             show(&expected),
             show(&got)
         );
@@ -468,13 +473,13 @@ fn an_installed_memcached_agrees() {
     }
 }
 
-/// What memcached answers.
-fn asked(client: &mut Client, said: &[u8]) -> Vec<u8> {
-    client.send(&[said, b"mn\r\n"].concat()).unwrap();
-    let mut heard = Vec::new();
-    while !heard.ends_with(b"MN\r\n") {
-        heard.extend(client.take(1).unwrap());
+/// Sends `sent` and returns all replies to it. The reply to a further `mn` marks their end.
+fn request_all(client: &mut Client, sent: &[u8]) -> Vec<u8> {
+    client.send(&[sent, b"mn\r\n"].concat()).unwrap();
+    let mut received = Vec::new();
+    while !received.ends_with(b"MN\r\n") {
+        received.extend(client.take(1).unwrap());
     }
-    heard.truncate(heard.len() - 4);
-    heard
+    received.truncate(received.len() - 4);
+    received
 }

@@ -99,7 +99,7 @@ fn an_installed_memcached_has_the_same_counts() {
         return;
     };
     let server = Server::tcp(|| memcached_command(&path)).unwrap();
-    let version = Client::connect(&server.address).unwrap().ask("version");
+    let version = Client::connect(&server.address).unwrap().request("version");
     let version = version.unwrap();
     if !version.ends_with(REFERENCE_VERSION) {
         eprintln!("skipped: not for {version}");
@@ -114,7 +114,7 @@ fn check(server: &Server) {
     for (request, expected) in COUNTED {
         let before = counts(&mut client);
         client.send(format!("{request}\r\n").as_bytes()).unwrap();
-        let mut line = client.ask("mn").unwrap();
+        let mut line = client.request("mn").unwrap();
         while line != "MN" {
             line = client.line().unwrap();
         }

@@ -157,7 +157,7 @@ fn where_io_uring_is_forbidden_it_says_what_the_server_says() {
     command.stderr(File::create(&log).unwrap());
     let server = Server::at(command, Address::Unix(path)).unwrap();
     let mut client = Client::connect(&server.address).unwrap();
-    assert_eq!(client.ask("mn").unwrap(), "MN");
+    assert_eq!(client.request("mn").unwrap(), "MN");
     let said = fs::read_to_string(&log).unwrap();
     let words = said.lines().find(|line| line.contains("rings")).unwrap();
     let words = words.strip_prefix("curtail: ").unwrap();

@@ -32,7 +32,7 @@ fn a_connection_over_the_limit_is_refused_with_an_error() {
 
     let mut others: Vec<Client> = (2..MAX).map(|_| client(&server)).collect();
     for other in &mut others {
-        assert_eq!(other.ask("mn").unwrap(), "MN");
+        assert_eq!(other.request("mn").unwrap(), "MN");
     }
     for rejected in 1..=3 {
         let told = client(&server).rest().unwrap();
@@ -50,9 +50,9 @@ fn a_connection_over_the_limit_is_refused_with_an_error() {
     observer
         .stat_until("curr_connections", |count| count < MAX)
         .unwrap();
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
     for other in &mut others {
-        assert_eq!(other.ask("mn").unwrap(), "MN");
+        assert_eq!(other.request("mn").unwrap(), "MN");
     }
     background.stop().unwrap();
 }
@@ -126,7 +126,7 @@ fn a_late_reader_receives_every_byte() {
             "answer {number}"
         );
     }
-    assert_eq!(late.ask("mn").unwrap(), "MN");
+    assert_eq!(late.request("mn").unwrap(), "MN");
     background.stop().unwrap();
 }
 
@@ -258,7 +258,7 @@ fn a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded() {
     let before = server.resident_bytes().unwrap();
 
     let mut greedy = client(&server);
-    let answer = greedy.ask("set a 0 0 2147483645").unwrap();
+    let answer = greedy.request("set a 0 0 2147483645").unwrap();
     assert_eq!(answer, "SERVER_ERROR object too large for cache");
     let sent = greedy.send_some(&vec![b'x'; 64 << 20]).unwrap();
     assert_eq!(sent, 64 << 20, "the announced bytes are consumed");
@@ -269,7 +269,7 @@ fn a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded() {
     // Numbers out of range are no lengths.
     let mut liar = client(&server);
     for length in ["2147483646", "2147483648", "4294967296", "-1"] {
-        let answer = liar.ask(&format!("set a 0 0 {length}")).unwrap();
+        let answer = liar.request(&format!("set a 0 0 {length}")).unwrap();
         assert_eq!(answer, "CLIENT_ERROR bad command line format");
     }
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
@@ -373,7 +373,7 @@ fn opened_and_closed_connections_are_counted() {
     let mut observer = client(&server);
     let before = observer.stat("total_connections").unwrap();
     for _ in 0..200 {
-        assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+        assert_eq!(client(&server).request("mn").unwrap(), "MN");
     }
     let total = observer.stat("total_connections").unwrap();
     assert_eq!(total - before, 200);
@@ -507,7 +507,7 @@ fn an_endless_pipeline_does_not_starve_other_connections() {
             while !ends.load(Ordering::Relaxed) {
                 greedy.send(&quiet).unwrap();
             }
-            greedy.ask("mn").unwrap()
+            greedy.request("mn").unwrap()
         }
     });
     background.wait_rounds(50).unwrap();

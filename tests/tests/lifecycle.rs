@@ -74,14 +74,14 @@ fn a_stale_unix_socket_is_replaced() {
         thread::sleep(Duration::from_millis(5));
     }
     let server = unix_server(folder.path(), &[]);
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
 }
 
 #[test]
 fn port_zero_is_no_port() {
     let folder = tempfile::tempdir().unwrap();
     let server = unix_server(folder.path(), &["-p", "0"]);
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
     assert_eq!(listening_tcp_sockets(server.pid()), 0);
 }
 
@@ -96,7 +96,7 @@ fn a_port_in_use_is_an_error_that_names_it() {
     assert!(!output.status.success());
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains(&port), "{message}");
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn root_privileges_are_dropped_for_the_given_user() {
     let nobody = sys::privileges::find_user("nobody").unwrap().unwrap();
     let server = server(&["-u", "nobody"]);
     // It listens as root, and answers as the given user.
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     for (field, number) in [("Uid:", nobody.uid), ("Gid:", nobody.gid)] {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -190,7 +190,7 @@ fn root_privileges_are_dropped_without_a_given_user_and_a_line_says_so() {
         command
     })
     .unwrap();
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status
         .lines()
@@ -235,7 +235,7 @@ fn without_descriptors_new_connections_wait_and_open_ones_are_served() {
     let server = server(same_user);
     let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
-    assert_eq!(observer.ask("mn").unwrap(), "MN");
+    assert_eq!(observer.request("mn").unwrap(), "MN");
     let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
     limit_descriptors(&server, open.count() as u64 + 4);
 
@@ -245,12 +245,12 @@ fn without_descriptors_new_connections_wait_and_open_ones_are_served() {
         .unwrap();
     background.wait_rounds(100).unwrap();
     // Accepted connections are served while the others wait.
-    assert_eq!(newcomers[0].ask("mn").unwrap(), "MN");
+    assert_eq!(newcomers[0].request("mn").unwrap(), "MN");
 
     // When the first connections close, the waiting ones are accepted.
     newcomers.drain(..8);
     for newcomer in &mut newcomers {
-        assert_eq!(newcomer.ask("mn").unwrap(), "MN");
+        assert_eq!(newcomer.request("mn").unwrap(), "MN");
     }
     observer
         .stat_until("accepting_conns", |accepting| accepting == 1)
@@ -388,9 +388,9 @@ fn without_an_address_it_listens_on_ipv4_and_ipv6() {
         Server::at(command, Address::Tcp(address)).ok()
     });
     let mut server = started.unwrap();
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
     if let Address::Tcp(address) = &mut server.address {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
     }
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(client(&server).request("mn").unwrap(), "MN");
 }

@@ -103,11 +103,11 @@ fn the_memory_limit_moves_both_ways_while_the_server_runs() {
     };
     add(&mut client, "a", 40_000);
     assert!(client.stat("bytes").unwrap() < 16 * MIB);
-    assert_eq!(client.ask("cache_memlimit 48").unwrap(), "OK");
+    assert_eq!(client.request("cache_memlimit 48").unwrap(), "OK");
     add(&mut client, "b", 60_000);
     let most = server.resident_bytes().unwrap();
     assert!(client.stat("bytes").unwrap() > 40 * MIB);
-    assert_eq!(client.ask("cache_memlimit 10").unwrap(), "OK");
+    assert_eq!(client.request("cache_memlimit 10").unwrap(), "OK");
     assert_eq!(client.stat("limit_maxbytes").unwrap(), 10 * MIB);
     add(&mut client, "c", 30_000);
     client
@@ -119,12 +119,12 @@ fn the_memory_limit_moves_both_ways_while_the_server_runs() {
         "{resident} bytes resident of {most}"
     );
     // The limit can be raised to sixteen times its initial value.
-    let answer = client.ask("cache_memlimit 257").unwrap();
+    let answer = client.request("cache_memlimit 257").unwrap();
     assert_eq!(
         answer,
         "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"
     );
-    assert_eq!(client.ask("cache_memlimit 256").unwrap(), "OK");
+    assert_eq!(client.request("cache_memlimit 256").unwrap(), "OK");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn without_evictions_items_that_do_not_fit_are_refused() {
     assert_eq!(there.len(), stored);
     // Deleting items makes space.
     for key in &there[..stored / 2] {
-        assert_eq!(client.ask(&format!("delete {key}")).unwrap(), "DELETED");
+        assert_eq!(client.request(&format!("delete {key}")).unwrap(), "DELETED");
     }
     let again = fill(&mut client, stored / 3, |number| {
         (format!("new{number}"), 0, 1_000)

@@ -63,7 +63,7 @@ fn without_threads_new_connections_are_refused_and_open_ones_are_served() {
     // When a connection closes, another is accepted.
     drop(third);
     admitted(&server);
-    assert_eq!(observer.ask("mn").unwrap(), "MN");
+    assert_eq!(observer.request("mn").unwrap(), "MN");
     background.stop().unwrap();
 }
 
@@ -71,6 +71,6 @@ fn without_threads_new_connections_are_refused_and_open_ones_are_served() {
 fn admitted(server: &Server) -> Client {
     let mut tries = (0..1_000).map(|_| Client::connect(&server.address).unwrap());
     tries
-        .find_map(|mut client| (client.ask("mn").ok()? == "MN").then_some(client))
+        .find_map(|mut client| (client.request("mn").ok()? == "MN").then_some(client))
         .unwrap()
 }

@@ -18,7 +18,7 @@ use curtail_tests::play::REFERENCE_VERSION;
 use curtail_tests::process::{Server, curtail_path, memcached, memcached_command};
 use sys::privileges::{find_user, is_root};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A directory that every user may enter, with a link to the program named `memcached`.
 struct Installation {
@@ -76,7 +76,7 @@ impl Daemon {
         let _ = sys::child::terminate(self.0);
         let start = Instant::now();
         while !self.has_ended() {
-            assert!(start.elapsed() < PATIENCE, "the daemon does not end");
+            assert!(start.elapsed() < TIMEOUT, "the daemon does not end");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -99,7 +99,7 @@ fn client(port: u16) -> Client {
     loop {
         match Client::connect(&Address::Tcp(address)) {
             Ok(client) => return client,
-            Err(error) => assert!(start.elapsed() < PATIENCE, "{error:#}"),
+            Err(error) => assert!(start.elapsed() < TIMEOUT, "{error:#}"),
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -194,7 +194,7 @@ fn the_pid_file_is_removed_at_the_end() {
     let mut server = Server::at(installed.memcached(&line), Address::Tcp(address)).unwrap();
     let start = Instant::now();
     while fs::read_to_string(&pid_file).ok() != Some(format!("{}\n", server.pid())) {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         thread::sleep(Duration::from_millis(5));
     }
     server.terminate().unwrap();
@@ -216,14 +216,14 @@ fn port_minus_one_is_a_free_port_written_to_a_file() {
     let text = loop {
         match fs::read_to_string(&ports) {
             Ok(text) => break text,
-            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+            Err(error) => assert!(start.elapsed() < TIMEOUT, "{error}"),
         }
         thread::sleep(Duration::from_millis(5));
     };
     let port = text.strip_prefix("TCP INET: ").unwrap().trim().parse();
     let mut client = client(port.unwrap());
     assert_eq!(
-        client.ask("shutdown now").unwrap(),
+        client.request("shutdown now").unwrap(),
         "CLIENT_ERROR invalid shutdown mode"
     );
     client.send(b"shutdown\r\n").unwrap();
@@ -254,7 +254,7 @@ fn signals_act_as_in_memcached() {
         if ends {
             assert!(child.wait().unwrap().success(), "{signal}");
         } else {
-            assert_eq!(client.ask("mn").unwrap(), "MN");
+            assert_eq!(client.request("mn").unwrap(), "MN");
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -298,7 +298,10 @@ fn disabled_commands_answer_as_in_memcached() {
             });
             let server = server.unwrap();
             let mut client = Client::connect(&server.address).unwrap();
-            (client.ask("version").unwrap(), client.ask(command).unwrap())
+            (
+                client.request("version").unwrap(),
+                client.request(command).unwrap(),
+            )
         };
         let (_, answer) = answers(&|| installed.memcached(""));
         assert_eq!(answer, expected, "{line} {command}");
@@ -330,7 +333,7 @@ fn counts_by_prefix_are_memcacheds() {
             "delete a/2",
             "set /3 0 0 1\r\n1",
         ] {
-            client.ask(line).unwrap();
+            client.request(line).unwrap();
         }
         client.set("none", b"1").unwrap();
         client

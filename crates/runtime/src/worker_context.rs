@@ -267,7 +267,7 @@ impl<S: Worker> WorkerContext<S> {
 
     #[inline]
     fn end_burst(&mut self, began_ns: u64) {
-        let elapsed_ns = self.service.is_timed().then(|| {
+        let elapsed_ns = self.service.needs_elapsed_time().then(|| {
             let ended_ns = self.clock_ns.map_or(began_ns, |clock_ns| clock_ns());
             ended_ns.saturating_sub(began_ns)
         });

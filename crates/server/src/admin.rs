@@ -69,7 +69,9 @@ impl Source for Figures {
     }
 
     fn latencies(&self) -> Option<LatencySnapshot> {
-        self.cache.is_timed.then(|| self.cache.counters.latencies())
+        self.cache
+            .records_latency
+            .then(|| self.cache.counters.latencies())
     }
 
     fn is_ready(&self) -> bool {

@@ -108,7 +108,7 @@ impl Server {
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&counters),
             clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
-            is_timed: config.admin.is_some() && config.records_latency,
+            records_latency: config.admin.is_some() && config.records_latency,
         };
         if let Some(delimiter) = config.prefix_delimiter {
             counters.set_prefix_counting(true, delimiter);

@@ -1,7 +1,7 @@
-//! Completions: how a session waits for something that another thread finishes.
+//! Completions: how a session waits for a result that another thread produces.
 //!
 //! ```text
-//! answer ── Tickets::issue(number) ──▶ Ticket ──▶ a disk, a remote pool, …: its *source*
+//! answer ── Tickets::issue(number) ──▶ Ticket ──▶ its *source*: a disk, a remote pool, …
 //!                                                    │ Ticket::complete(result)
 //! complete(number, result) ◀── worker ◀── Mailbox ◀──┘ wakes the worker
 //! ```
@@ -9,15 +9,16 @@
 //! A ticket is *open* from its issue until its result is delivered.
 //!
 //! Invariants:
-//! - Every ticket is completed exactly once. A ticket that is dropped is completed with
-//!   [`Abandoned`], so no connection waits forever for a source that failed.
+//! - Every ticket is completed exactly once. Dropping a ticket completes it with [`Abandoned`],
+//!   so no connection waits forever for a source that failed.
 //! - A ticket names its connection by slot and generation. A result for a connection that has been
 //!   closed is dropped, never delivered to the next connection in its slot.
-//! - Results arrive in any order. A session numbers its tickets and answers in the order of its
-//!   requests.
-//! - When a connection closes, its tickets are cancelled. A cancellation is a hint: the memory that
-//!   a source is filling belongs to the source until it completes the ticket, and is released when
-//!   the result is dropped.
+//! - Results may arrive in any order. A session numbers its tickets, so that it can write the
+//!   replies in the order of its requests.
+//! - When a connection closes, its tickets are cancelled. A cancelled ticket must still be
+//!   completed or dropped, so a source may ignore the cancellation. Memory that a source fills
+//!   belongs to the source until it completes the ticket. From then on it belongs to the result,
+//!   and dropping the result releases it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,45 +27,47 @@ use std::task::Waker;
 
 use crate::limits::{TICKETS_MAX, TICKETS_PER_MAILBOX_MAX};
 
-/// Identifies a connection among all that its worker has had.
+/// Identifies a connection among all present and earlier connections of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
-    /// Index in the worker's table.
+    /// The index of the connection in its worker's table.
     pub slot: u32,
     /// Distinguishes the connection from earlier ones in the same slot.
     pub generation: u32,
 }
 
-/// The source dropped the ticket without completing it.
+/// The result of a ticket that its source dropped without completing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abandoned;
 
-/// The result of a ticket.
+/// The result of a ticket, with the ticket's connection and number.
 #[derive(Debug)]
 pub struct Completed<C> {
-    /// The connection of the ticket.
+    /// The connection whose session issued the ticket.
     pub connection: ConnectionId,
-    /// The session's number of the ticket.
+    /// The number that the session gave the ticket.
     pub number: u32,
     /// The result.
     pub result: Result<C, Abandoned>,
 }
 
-/// The results of a worker's tickets that have not been delivered, at most
-/// [`TICKETS_PER_MAILBOX_MAX`].
+/// The results of a worker's tickets that wait for their delivery. There are at most
+/// [`TICKETS_PER_MAILBOX_MAX`] tickets whose result has not been taken, so the mailbox is bounded.
 #[derive(Debug)]
 pub struct Mailbox<C> {
-    content: Mutex<Content<C>>,
-    /// Tickets that have been issued and whose results have not been taken.
-    issued: AtomicU32,
+    results: Mutex<Results<C>>,
+    /// The number of issued tickets whose result has not been taken, completed or not.
+    untaken: AtomicU32,
     /// Wakes the worker.
     waker: Waker,
 }
 
+/// The part of a mailbox behind its lock.
 #[derive(Debug)]
-struct Content<C> {
+struct Results<C> {
+    /// In the order of completion.
     completed: VecDeque<Completed<C>>,
-    /// No result is taken any more, so each is dropped at once.
+    /// The worker takes no more results, so each new result is dropped immediately.
     is_closed: bool,
 }
 
@@ -73,64 +76,68 @@ impl<C> Mailbox<C> {
     #[must_use]
     pub fn new(waker: Waker) -> Self {
         Self {
-            content: Mutex::new(Content {
+            results: Mutex::new(Results {
                 completed: VecDeque::new(),
                 is_closed: false,
             }),
-            issued: AtomicU32::new(0),
+            untaken: AtomicU32::new(0),
             waker,
         }
     }
 
-    /// Takes the oldest result.
+    /// Takes the oldest result. Called by the worker.
     #[must_use]
     pub fn take(&self) -> Option<Completed<C>> {
-        let taken = self.content().completed.pop_front()?;
-        self.issued.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.lock_results().completed.pop_front()?;
+        self.untaken.fetch_sub(1, Ordering::Relaxed);
         Some(taken)
     }
 
-    /// Drops all results, and those still to come.
+    /// Closes the mailbox: drops all results, and from now on each new result.
     pub fn close(&self) {
-        let mut content = self.content();
-        content.is_closed = true;
-        let dropped = std::mem::take(&mut content.completed);
-        // Results are dropped without the lock: they may return memory to their source.
-        drop(content);
+        let mut results = self.lock_results();
+        results.is_closed = true;
+        let dropped = std::mem::take(&mut results.completed);
+        // Release the lock first. Dropping a result may return memory to its source, which is code
+        // of the service and may take other locks.
+        drop(results);
         drop(dropped);
     }
 
-    /// Counts a new ticket, unless there are too many.
-    fn issue(&self) -> bool {
-        let issued = self.issued.fetch_add(1, Ordering::Relaxed);
-        if issued >= TICKETS_PER_MAILBOX_MAX {
-            self.issued.fetch_sub(1, Ordering::Relaxed);
+    /// Counts a new ticket. Returns false if there are too many tickets already.
+    fn try_add_ticket(&self) -> bool {
+        let untaken = self.untaken.fetch_add(1, Ordering::Relaxed);
+        if untaken >= TICKETS_PER_MAILBOX_MAX {
+            self.untaken.fetch_sub(1, Ordering::Relaxed);
         }
-        issued < TICKETS_PER_MAILBOX_MAX
+        untaken < TICKETS_PER_MAILBOX_MAX
     }
 
+    /// Adds a result and wakes the worker, on the thread of the source.
     fn put(&self, completed: Completed<C>) {
-        let mut content = self.content();
-        if content.is_closed {
-            drop(content);
+        let mut results = self.lock_results();
+        if results.is_closed {
+            drop(results);
             drop(completed);
             return;
         }
-        content.completed.push_back(completed);
-        let is_first = content.completed.len() == 1;
-        drop(content);
-        // The worker takes all that it finds, so one wake-up is enough for them.
+        results.completed.push_back(completed);
+        let is_first = results.completed.len() == 1;
+        drop(results);
+        // Only the first result wakes the worker. If the mailbox was not empty, an earlier result
+        // has woken the worker, which has not emptied the mailbox yet and will find this result.
         if is_first {
             self.waker.wake_by_ref();
         }
     }
 
-    fn content(&self) -> MutexGuard<'_, Content<C>> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_results(&self) -> MutexGuard<'_, Results<C>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The open tickets of one connection. Dropping this value cancels them.
+/// The open tickets of one connection: their number, and the flag that cancels them. Dropping this
+/// value cancels them.
 #[derive(Debug, Default)]
 pub struct OpenTickets {
     count: u32,
@@ -138,14 +145,14 @@ pub struct OpenTickets {
 }
 
 impl OpenTickets {
-    /// The number of open tickets.
+    /// The number of tickets that have been issued and whose result has not been delivered.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Records that a result is delivered.
-    pub fn deliver(&mut self) {
+    /// Records that the result of one ticket has been delivered.
+    pub fn record_delivery(&mut self) {
         self.count = self.count.saturating_sub(1);
     }
 }
@@ -161,27 +168,31 @@ impl Drop for OpenTickets {
 /// Issues tickets to the session of one connection.
 #[derive(Debug)]
 pub struct Tickets<'a, C> {
-    /// The mailbox of the worker, which is created with the first ticket.
+    /// The mailbox of the worker. `None` until the worker issues its first ticket.
     pub mailbox: &'a mut Option<Arc<Mailbox<C>>>,
     /// Wakes the worker.
     pub waker: &'a Waker,
-    /// The connection.
+    /// The connection whose session issues tickets.
     pub connection: ConnectionId,
-    /// The open tickets of the connection.
+    /// The open tickets of that connection.
     pub open: &'a mut OpenTickets,
 }
 
 impl<C> Tickets<'_, C> {
-    /// Issues a ticket, by the session's own `number` for it. `None`: the connection has
-    /// [`TICKETS_MAX`] already, and continues with the next completion; or, if it has none, its
-    /// worker has [`TICKETS_PER_MAILBOX_MAX`], and the request has to be refused.
+    /// Issues a ticket. `number` is the session's own number for it. Returns `None` in two cases:
+    ///
+    /// - The connection has [`TICKETS_MAX`] tickets, or its worker has [`TICKETS_PER_MAILBOX_MAX`].
+    ///   If the connection has open tickets, the session waits for the next completion and then
+    ///   tries again.
+    /// - The worker has too many tickets, and the connection has none, so no completion will come.
+    ///   The session has to refuse the request.
     pub fn issue(&mut self, number: u32) -> Option<Ticket<C>> {
         if self.open.count >= TICKETS_MAX {
             return None;
         }
-        let new = || Arc::new(Mailbox::new(self.waker.clone()));
-        let mailbox = self.mailbox.get_or_insert_with(new);
-        if !mailbox.issue() {
+        let new_mailbox = || Arc::new(Mailbox::new(self.waker.clone()));
+        let mailbox = self.mailbox.get_or_insert_with(new_mailbox);
+        if !mailbox.try_add_ticket() {
             return None;
         }
         self.open.count += 1;
@@ -195,7 +206,7 @@ impl<C> Tickets<'_, C> {
     }
 }
 
-/// A promise of one result to one connection. Any thread may complete it.
+/// The obligation to complete one request of one connection with a result. Any thread may do so.
 #[derive(Debug)]
 #[must_use = "a dropped ticket completes as abandoned"]
 pub struct Ticket<C> {
@@ -207,14 +218,14 @@ pub struct Ticket<C> {
 }
 
 impl<C> Ticket<C> {
-    /// Whether the connection has been closed. The source may then skip the work, and must still
+    /// Whether the connection has been closed. The source may then skip the work, but it must still
     /// complete or drop the ticket.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Puts the result into the mailbox, and wakes the worker of the connection.
+    /// Puts the result into the mailbox of the connection's worker, and wakes that worker.
     pub fn complete(mut self, result: C) {
         self.put(Ok(result));
     }
@@ -245,9 +256,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Wakes(AtomicU32);
+    struct WakeUpCount(AtomicU32);
 
-    impl Wake for Wakes {
+    impl Wake for WakeUpCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -259,19 +270,20 @@ mod tests {
     };
 
     #[test]
-    fn results_are_delivered_once_and_a_dropped_ticket_is_abandoned() {
-        let wakes = Arc::<Wakes>::default();
+    fn each_ticket_delivers_one_result_and_a_dropped_ticket_delivers_abandoned() {
+        let wake_ups = Arc::<WakeUpCount>::default();
         let (mut mailbox, mut open) = (None, OpenTickets::default());
         let mut tickets = Tickets {
             mailbox: &mut mailbox,
-            waker: &Waker::from(Arc::clone(&wakes)),
+            waker: &Waker::from(Arc::clone(&wake_ups)),
             connection: CONNECTION,
             open: &mut open,
         };
         let (first, second) = (tickets.issue(1).unwrap(), tickets.issue(2).unwrap());
         second.complete("two");
         drop(first);
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "one wake-up for both");
+        let wake_ups = wake_ups.0.load(Ordering::Relaxed);
+        assert_eq!(wake_ups, 1, "one wake-up for both results");
         let mailbox = mailbox.unwrap();
         let taken: Vec<_> = std::iter::from_fn(|| mailbox.take())
             .map(|it| (it.connection, it.number, it.result))
@@ -279,13 +291,13 @@ mod tests {
         let expected = [(CONNECTION, 2, Ok("two")), (CONNECTION, 1, Err(Abandoned))];
         assert_eq!(taken, expected);
         assert_eq!(open.count(), 2);
-        open.deliver();
-        open.deliver();
+        open.record_delivery();
+        open.record_delivery();
         assert_eq!(open.count(), 0);
     }
 
     #[test]
-    fn a_closed_mailbox_drops_results() {
+    fn closed_mailbox_drops_present_and_later_results() {
         let result = Arc::new(());
         let (mut mailbox, mut open) = (None, OpenTickets::default());
         let mut tickets = Tickets {
@@ -305,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_closed_cancels_its_tickets() {
+    fn number_of_tickets_is_limited_and_closing_the_connection_cancels_them() {
         let (mut mailbox, mut open) = (None, OpenTickets::default());
         let mut tickets = Tickets::<()> {
             mailbox: &mut mailbox,
@@ -316,7 +328,7 @@ mod tests {
         let held: Vec<_> = (0..TICKETS_MAX).map(|n| tickets.issue(n)).collect();
         assert!(
             tickets.issue(TICKETS_MAX).is_none(),
-            "more tickets than TICKETS_MAX"
+            "no more than TICKETS_MAX tickets"
         );
         let is_cancelled =
             |ticket: &Option<Ticket<()>>| ticket.as_ref().is_some_and(Ticket::is_cancelled);

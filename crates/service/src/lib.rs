@@ -1,20 +1,22 @@
 //! The interface between a runtime and a service.
 //!
-//! A *service* is what a listener offers: the cache, or the admin page. A *runtime* has the threads
-//! and the connections. Neither knows the other: a runtime is compiled for any [`Service`], and a
-//! service runs under any runtime.
+//! A *service* answers the requests on the connections of a listener: the cache, or the admin
+//! pages. A *runtime* has the threads and the connections. Neither depends on the other, because
+//! a runtime is generic over the [`Service`], and a service runs under any runtime.
 //!
 //! ```text
 //! runtime                                  service
-//!   a worker starts ──── worker() ───────▶ Worker: its handles, counters, buffers
-//!   a connection ─────── open() ─────────▶ Session: what it remembers of the connection
-//!   a burst:   input ─── prepare(…) ─────▶ requests, parsed; their memory is prefetched
-//!              output ── answer(…) ──────▶ replies; Progress says what the session needs next
-//!   a completion ─────── complete(…) ────▶ the result of something begun by an earlier answer
+//!   a worker starts ──── worker() ───────▶ Worker: the service's state of that worker
+//!   a connection ─────── open() ─────────▶ Session: the service's state of that connection
+//!   a burst:   input ─── prepare(…) ─────▶ parses requests and prefetches the memory they need
+//!              output ── answer(…) ──────▶ writes replies; Progress: what the session needs next
+//!   a completion ─────── complete(…) ────▶ takes the result for which an earlier request waits
 //! ```
 //!
-//! [`Next`] lists what a session may wait for: its peer, space in the output, a turn, memory, or
-//! the result of a [ticket](Ticket) such as a block read from a disk.
+//! A *burst* is the set of connections that one wait of a worker returned. In a burst each session
+//! has one *turn*: a call of `prepare` and then of `answer`. [`Next`] lists what a session may need
+//! before its next turn: bytes from its peer, space in the output, memory, or the result of a
+//! [ticket](Ticket), such as a block read from a disk.
 //!
 //! This crate has no sockets, threads or clocks. The runtime passes the time as an argument, in
 //! nanoseconds of a monotonic clock.

@@ -1,14 +1,14 @@
-//! Bytes to send, with pinned memory between them.
+//! The output of a session: bytes to send, with pinned memory between them.
 
 use crate::limits::{OUTPUT_SOFT_MAX, PINS_MAX};
 
-/// Maximum capacity that a cleared output keeps, in bytes.
+/// The maximum capacity of the buffer that a cleared output keeps, in bytes.
 const KEPT_CAPACITY: usize = 4 * OUTPUT_SOFT_MAX;
 
-/// Memory that is sent without a copy, such as a large value or a block of a file. Its owner may
-/// reuse the memory once the pin is dropped.
+/// A hold on memory that is sent without a copy, such as a large value or a block of a file. The
+/// owner of the memory must not reuse it before the pin is dropped.
 pub trait Pin: Send + 'static {
-    /// Bytes to send.
+    /// The number of bytes to send.
     fn len(&self) -> usize;
 
     /// Whether there is nothing to send.
@@ -16,17 +16,18 @@ pub trait Pin: Send + 'static {
         self.len() == 0
     }
 
-    /// The bytes to send, in order.
+    /// The bytes to send, as slices in order.
     fn slices(&self) -> impl Iterator<Item = &[u8]>;
 }
 
-/// The replies of a session that have not been sent.
+/// The replies of a session that have not been sent completely: copied bytes, and pins.
 #[derive(Debug)]
 pub struct Output<P> {
     bytes: Vec<u8>,
-    /// Pins, each with the offset in `bytes` that it precedes.
+    /// The pins, each with an offset in `bytes`. A pin is sent between the bytes before this offset
+    /// and the bytes after it.
     pins: Vec<(usize, P)>,
-    /// Length of all pins together, in bytes.
+    /// The sum of the lengths of all pins, in bytes.
     pinned_len: usize,
 }
 
@@ -41,7 +42,7 @@ impl<P> Default for Output<P> {
 }
 
 impl<P: Pin> Output<P> {
-    /// The buffer to append copied bytes to.
+    /// The buffer of the copied bytes. Callers may only append to it.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -58,19 +59,19 @@ impl<P: Pin> Output<P> {
         self.bytes.len() >= OUTPUT_SOFT_MAX || self.pins.len() >= PINS_MAX
     }
 
-    /// Length in bytes, pinned memory included.
+    /// The length in bytes, pinned memory included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pinned_len
     }
 
-    /// Allocated bytes. Pinned memory is not included: it belongs to the service.
+    /// The allocated bytes. Pinned memory is not included, because it belongs to the service.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Whether nothing is left to send.
+    /// Whether the output has no content.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -82,7 +83,7 @@ impl<P: Pin> Output<P> {
         !self.pins.is_empty()
     }
 
-    /// The content as slices, in order, without the first `sent` bytes.
+    /// The content as slices in order, without the first `sent` bytes, which have been sent.
     pub fn slices(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
         let mut skip = sent;
         self.all_slices().filter_map(move |slice| {
@@ -98,9 +99,9 @@ impl<P: Pin> Output<P> {
         self.pins.is_empty().then_some(&self.bytes)
     }
 
-    /// Takes the content out and leaves the output empty. Returns `None` if there is no content or
-    /// the output has a pin. Otherwise `buffer` provides the buffer that the output fills next; it
-    /// is cleared first.
+    /// Takes the content out and leaves the output empty. The output continues with the buffer that
+    /// `buffer` returns, after clearing it. Returns `None`, and does not call `buffer`, if there is
+    /// no content or the output has a pin.
     #[must_use]
     pub fn take_bytes(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
         if self.is_empty() || self.has_pins() {
@@ -111,15 +112,15 @@ impl<P: Pin> Output<P> {
         Some(std::mem::replace(&mut self.bytes, buffer))
     }
 
-    /// Makes `content`, which [`take_bytes`](Self::take_bytes) returned earlier, the content of
-    /// this empty output. Returns the output's own buffer.
+    /// Puts back `content`, which an earlier [`take_bytes`](Self::take_bytes) returned. The output
+    /// must be empty. Returns the buffer that the output had, for reuse.
     #[must_use]
     pub fn resume_with(&mut self, content: Vec<u8>) -> Vec<u8> {
         debug_assert!(self.is_empty());
         std::mem::replace(&mut self.bytes, content)
     }
 
-    /// Empties the output, and frees capacity beyond the length that an output keeps.
+    /// Removes the content, drops the pins, and frees capacity above `KEPT_CAPACITY`.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_CAPACITY);
@@ -127,6 +128,7 @@ impl<P: Pin> Output<P> {
         self.pinned_len = 0;
     }
 
+    /// The complete content as slices in order.
     fn all_slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         let copied_and_pinned = self.pins.iter().flat_map(move |(offset, pin)| {

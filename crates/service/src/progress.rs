@@ -1,32 +1,33 @@
-//! What a turn of a session achieved.
+//! The result of a turn of a session: the input that it consumed, and what it needs next.
 
 /// What a session needs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// More input. A session with tickets gets its next turn with a completion too; a runtime with
-    /// a task for each connection then reads no input before it.
+    /// More input. A session with open tickets also gets a turn after a completion. A runtime with
+    /// a task for each connection (`threads`, `fibres`) waits for that completion first, and reads
+    /// no input before it.
     Input,
-    /// Bytes of an upload: as input, or received directly into
-    /// [`Session::upload_buffer`](crate::Session::upload_buffer), which saves a copy.
+    /// Bytes of a value. The runtime passes them as input, or saves a copy by receiving them
+    /// directly into [`Session::upload_buffer`](crate::Session::upload_buffer).
     Upload,
-    /// Space in the output: send it, then continue with the same input.
+    /// Space in the output. The runtime sends the output, then continues with the same input.
     OutputSpace,
-    /// Another turn with the same input, after other connections have had theirs.
+    /// Another turn with the same input, after other connections have had a turn.
     Yield,
-    /// Memory that slower peers hold or that is about to be reclaimed: another turn with the same
-    /// input once some of it is free.
+    /// Memory that slower peers hold, or that is about to be reclaimed. The session gets another
+    /// turn with the same input once some memory is free.
     Memory,
-    /// The result of one of its open [tickets](crate::Ticket): another turn with the same input
-    /// once a result has been delivered.
+    /// The result of one of its open [tickets](crate::Ticket). The session gets another turn with
+    /// the same input once a result has been delivered.
     Completion,
-    /// Nothing: the connection is to be closed after the output has been sent.
+    /// To be closed. The runtime sends the output, then closes the connection.
     Close,
 }
 
 /// The result of [`Worker::answer`](crate::Worker::answer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of input that have been processed.
+    /// The number of bytes of input that have been processed. The runtime removes them.
     pub consumed: usize,
     /// What the session needs to continue.
     pub next: Next,

@@ -4,7 +4,7 @@ use crate::completion::{Abandoned, Tickets};
 use crate::output::{Output, Pin};
 use crate::progress::Progress;
 
-/// What a listener offers.
+/// A service, which answers the requests on the connections of a listener. All workers share it.
 pub trait Service: Send + Sync + 'static {
     /// The state of one worker.
     type Worker: Worker;
@@ -12,48 +12,50 @@ pub trait Service: Send + Sync + 'static {
     /// Creates the state of a new worker.
     fn worker(&self) -> Self::Worker;
 
-    /// The bytes sent to a connection above the limit, before it is closed.
+    /// Returns the bytes that are sent to a connection above the connection limit before it is
+    /// closed.
     fn rejection(&self) -> &'static [u8];
 
-    /// What wakes the thread that does the service's maintenance which makes system calls. It is
-    /// called without any lock, after [`Worker::needs_maintenance_thread`] was true.
+    /// Returns a function that wakes the service's maintenance thread, which does the maintenance
+    /// that makes system calls. The runtime calls it after [`Worker::needs_maintenance_thread`]
+    /// returned true, and holds no lock during the call.
     fn maintenance_waker(&self) -> Box<dyn Fn() + Send + Sync> {
         Box::new(|| {})
     }
 }
 
-/// A service's state of one worker of a runtime, and what the service does with the connections of
-/// that worker. Only one thread uses the state at a time. A method never calls back into the
-/// runtime.
+/// A service's state of one worker of a runtime. Its methods serve the connections of that worker.
+/// Only one thread uses the state at a time. A method never calls back into the runtime.
 pub trait Worker: Send + 'static {
     /// The state of a connection.
     type Session: Session;
     /// A request that is parsed but not answered. It borrows the input.
     type Request<'i>: Send;
-    /// The memory that an output may pin.
+    /// A pin of memory that is sent without a copy.
     type Pin: Pin;
-    /// What a [ticket](crate::Ticket) is completed with.
+    /// The result of a [ticket](crate::Ticket).
     type Completion: Send + 'static;
 
-    /// Creates the state of a new connection. It must be cheap, and may be called for a connection
-    /// that is about to be closed.
+    /// Creates the state of a new connection. This must be cheap, because a runtime also calls it
+    /// for a connection that it closes immediately.
     fn open(&self) -> Self::Session;
 
-    /// Prepares for use: the worker's thread runs again. Called before any other method after
-    /// [`offline`](Self::offline). May be called when the worker is online already.
+    /// Prepares the worker for use, because its thread runs again. After
+    /// [`offline`](Self::offline) this is called before any other method. It may also be called
+    /// when the worker is online.
     fn online(&mut self) {}
 
-    /// Releases all references to shared memory until [`online`](Self::online) is called: the
-    /// worker's thread is about to sleep.
+    /// Releases all references to shared memory, because the worker's thread is about to sleep.
+    /// The worker takes none until [`online`](Self::online) is called.
     fn offline(&mut self) {}
 
-    /// Begins a burst: every call until [`end_burst`](Self::end_burst) happens at `now_ns`.
+    /// Begins a burst. The time is `now_ns` for all calls until [`end_burst`](Self::end_burst).
     fn begin_burst(&mut self, now_ns: u64);
 
-    /// Parses requests at the front of `input`, at most `max`, appends them to `requests`, and
-    /// prefetches the first part of the memory they need. Returns how many it appended. Exactly
-    /// these are then passed to [`answer`](Self::answer), with the same input, or are discarded
-    /// ([`Session::discard_prepared`]).
+    /// Parses at most `max` requests at the front of `input`, appends them to `requests`, and
+    /// prefetches the memory that their execution reads first (in the cache, index buckets).
+    /// Returns the number of appended requests. The runtime then passes exactly these, with the
+    /// same input, to [`answer`](Self::answer), or discards them ([`Session::discard_prepared`]).
     fn prepare<'i>(
         &self,
         session: &mut Self::Session,
@@ -62,14 +64,15 @@ pub trait Worker: Send + 'static {
         requests: &mut Vec<Self::Request<'i>>,
     ) -> usize;
 
-    /// Prefetches the rest of the memory that requests need. Called after their first part had time
-    /// to arrive in the cache.
+    /// Prefetches the other memory that prepared requests need (in the cache, items). To find that
+    /// memory, it reads what [`prepare`](Self::prepare) has prefetched. A runtime therefore
+    /// prepares all sessions of a burst before it calls this.
     fn prefetch(&self, requests: &mut [Self::Request<'_>]) {
         let _ = requests;
     }
 
-    /// Executes prepared requests in order and appends the replies to `out`. Input that was not
-    /// consumed is prepared again.
+    /// Executes prepared requests in order and appends the replies to `out`. The runtime later
+    /// prepares again the input that was not consumed.
     fn answer(
         &mut self,
         session: &mut Self::Session,
@@ -79,7 +82,8 @@ pub trait Worker: Send + 'static {
         out: &mut Output<Self::Pin>,
     ) -> Progress;
 
-    /// Delivers the result of the ticket `number` of a session, which then gets a turn.
+    /// Delivers the result of the ticket that the session issued with `number`. The session
+    /// then gets a turn.
     fn complete(
         &mut self,
         session: &mut Self::Session,
@@ -89,54 +93,58 @@ pub trait Worker: Send + 'static {
         let _ = (session, number, result);
     }
 
-    /// Whether [`end_burst`](Self::end_burst) needs the time that the burst took, which costs one
-    /// reading of the clock per burst.
-    fn is_timed(&self) -> bool {
+    /// Whether [`end_burst`](Self::end_burst) needs the time that the burst took. If so, the
+    /// runtime reads the clock once more per burst.
+    fn needs_elapsed_time(&self) -> bool {
         false
     }
 
-    /// Ends a burst: no reference to shared memory is held between bursts. It may be called without
-    /// a burst. `elapsed_ns` is the time from the wake-up of the worker until the replies were
-    /// written; with `events` they have also been passed to the kernel.
+    /// Ends a burst. The worker must hold no reference to shared memory between bursts. May be
+    /// called although no burst was begun. `elapsed_ns` is the time from the wake-up of the worker
+    /// until the replies were written to the output. With `events` it also contains the time of the
+    /// system calls that send them.
     fn end_burst(&mut self, elapsed_ns: Option<u64>) {
         let _ = elapsed_ns;
     }
 
-    /// Does one step of background work of at most `items` items, without system calls. Returns
-    /// true if more work may remain.
+    /// Does one step of background work, which visits at most `items` items and makes no system
+    /// calls. Returns true if more work may remain.
     fn maintain(&mut self, now_ns: u64, items: usize) -> bool {
         let _ = (now_ns, items);
         false
     }
 
-    /// Whether maintenance that makes system calls is due, which another thread does
-    /// ([`Service::maintenance_waker`]).
+    /// Whether maintenance that makes system calls is due. The runtime then wakes the thread that
+    /// does it ([`Service::maintenance_waker`]).
     fn needs_maintenance_thread(&self) -> bool {
         false
     }
 
-    /// Prefetches memory for input that has arrived on a connection which is not answered yet. This
-    /// call is a hint, for runtimes that answer one connection at a time.
-    fn prefetch_arrived(&mut self, input: &[u8]) {
+    /// Prefetches the memory that the first request in `input` reads first, before the turn of its
+    /// connection. Runtimes that answer one connection at a time (`fibres`) call this for each
+    /// connection that has received input, because `prepare` would prefetch too late for them. The
+    /// call is only a hint.
+    fn begin_early_prefetch(&mut self, input: &[u8]) {
         let _ = input;
     }
 
-    /// Prefetches the remaining memory for all input passed to
-    /// [`prefetch_arrived`](Self::prefetch_arrived).
-    fn prefetch_rest(&mut self) {}
+    /// Prefetches the other memory that these requests need, for all input that was passed to
+    /// [`begin_early_prefetch`](Self::begin_early_prefetch) since the last call.
+    fn finish_early_prefetch(&mut self) {}
 
-    /// Replaces what a panic may have left inconsistent.
+    /// Replaces the parts of the state that a panic may have left inconsistent.
     fn reset(&mut self) {}
 }
 
 /// A service's state of one connection.
 pub trait Session: Send + 'static {
-    /// Discards prepared requests that will not be answered. The same input is prepared again
-    /// later, from its front.
+    /// Discards prepared requests that will not be answered. The runtime later prepares the same
+    /// input again, from its front.
     fn discard_prepared(&mut self) {}
 
-    /// The memory that the next bytes of input may be received into, after
-    /// [`Next::Upload`](crate::Next::Upload). Empty if they have to come as input.
+    /// Returns the memory into which the runtime may receive the next bytes of input directly,
+    /// after [`Next::Upload`](crate::Next::Upload). If the slice is empty, the runtime has to pass
+    /// these bytes as input.
     fn upload_buffer(&mut self) -> &mut [u8] {
         &mut []
     }
@@ -147,30 +155,31 @@ pub trait Session: Send + 'static {
         let _ = len;
     }
 
-    /// Whether the session holds memory that other connections may wait for.
+    /// Whether the session holds memory for which other connections may wait.
     fn holds_memory(&self) -> bool {
         false
     }
 }
 
-/// Empties a list of prepared requests and removes the lifetime of its last burst, so that the next
-/// burst reuses its allocation.
+/// Empties a list of prepared requests and returns it with another lifetime. The requests borrowed
+/// the input of one burst; the empty list, with the same allocation, can hold requests that borrow
+/// the input of the next burst.
 #[must_use]
 #[expect(
     clippy::unnecessary_filter_map,
-    reason = "a filter would keep the old lifetime"
+    reason = "a filter would not change the lifetime in the type of the list"
 )]
 pub fn recycle<'b, W: Worker>(mut requests: Vec<W::Request<'_>>) -> Vec<W::Request<'b>> {
     requests.clear();
-    // The types differ in the lifetime only, so the standard library collects in place.
+    // The two element types differ only in a lifetime, so `collect` reuses the allocation.
     requests.into_iter().filter_map(|_| None).collect()
 }
 
-/// The completion of a service that waits for none.
+/// The type of the results of a service that issues no tickets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCompletion {}
 
-/// The pin of a service that pins nothing.
+/// The type of the pins of a service that pins no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPin {}
 

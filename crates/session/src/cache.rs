@@ -1,4 +1,4 @@
-//! The cache as a service of a runtime: sessions over a store that all workers share.
+//! The cache as a [`Service`], which a runtime runs. All workers share one store.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,16 +11,16 @@ use store::{KeyHash, Store};
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::latency::LatencyRecorder;
-use crate::limits::ARRIVED_KEYS_MAX;
+use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
 
-/// The cache.
+/// The cache as a [`Service`]. Clones share the store and the counters.
 #[derive(Clone)]
 pub struct CacheService {
-    /// The items.
+    /// The store of the items.
     pub store: Arc<Store>,
     /// Process-wide statistics and settings.
     pub control: Arc<dyn ServerControl + Send + Sync>,
@@ -28,23 +28,25 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Record how long requests are in the server ([`CounterRegistry::latencies`]). Recording costs
-    /// a second reading of the clock and a dozen loads per burst.
-    pub is_timed: bool,
+    /// Whether workers record how long requests are in the server
+    /// ([`CounterRegistry::latencies`]). Recording costs a second reading of the clock and a dozen
+    /// loads per burst.
+    pub records_latency: bool,
 }
 
-/// A worker of the cache.
+/// The cache's state of one worker of a runtime.
 pub struct CacheWorker {
     service: CacheService,
     store: store::Worker,
     counters: Arc<Counters>,
     now: Now,
     latency: LatencyRecorder,
-    /// Hashes of keys in input that has arrived. Their buckets have been prefetched.
-    arrived_keys: Vec<KeyHash>,
+    /// Hashes of the first keys of connections that have received input and wait for their turn.
+    /// The index buckets of these keys have been prefetched, their items not yet.
+    early_hashes: Vec<KeyHash>,
 }
 
-/// A pinned value.
+/// A value that is sent from the store's memory without a copy. The pin keeps the memory in use.
 #[derive(Debug)]
 pub struct ValuePin(pub store::Pin);
 
@@ -68,7 +70,7 @@ impl Service for CacheService {
             counters: self.counters.register(),
             now: self.clock.at(0),
             latency: LatencyRecorder::default(),
-            arrived_keys: Vec::with_capacity(ARRIVED_KEYS_MAX),
+            early_hashes: Vec::with_capacity(EARLY_HASHES_MAX),
         }
     }
 
@@ -140,8 +142,8 @@ impl service::Worker for CacheWorker {
     }
 
     #[inline]
-    fn is_timed(&self) -> bool {
-        self.service.is_timed
+    fn needs_elapsed_time(&self) -> bool {
+        self.service.records_latency
     }
 
     #[inline]
@@ -161,24 +163,25 @@ impl service::Worker for CacheWorker {
         self.service.store.needs_page_maintenance()
     }
 
-    fn prefetch_arrived(&mut self, input: &[u8]) {
-        if self.arrived_keys.len() < ARRIVED_KEYS_MAX {
-            self.arrived_keys
+    fn begin_early_prefetch(&mut self, input: &[u8]) {
+        if self.early_hashes.len() < EARLY_HASHES_MAX {
+            self.early_hashes
                 .extend(prefetch_first_bucket(input, &self.store));
         }
     }
 
-    fn prefetch_rest(&mut self) {
-        for mut hash in self.arrived_keys.drain(..) {
+    fn finish_early_prefetch(&mut self) {
+        for mut hash in self.early_hashes.drain(..) {
             self.store.prefetch_item(&mut hash);
         }
     }
 
-    /// Takes a new handle on the store, so that the old one does not delay reclamation.
+    /// Replaces the handle on the store. A handle that stayed online after a panic would delay the
+    /// reclamation of memory forever.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
-        self.arrived_keys.clear();
-        // Dropping an inconsistent value may panic too.
+        self.early_hashes.clear();
+        // A panic may have left the old handle inconsistent, so that dropping it panics again.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 }

@@ -1,9 +1,10 @@
-//! Process-wide statistics and settings that a session can read and change.
+//! The interface through which a session reads and changes statistics and settings of the server
+//! process.
 
 use crate::now::Now;
 use crate::prefixes::PrefixSums;
 
-/// Writes statistics in the format of a protocol.
+/// Writes statistics in the format of one protocol.
 pub trait StatWriter {
     /// Writes a statistic that is a number.
     fn number(&mut self, name: &[u8], value: u64);
@@ -12,7 +13,7 @@ pub trait StatWriter {
     fn text(&mut self, name: &[u8], value: &[u8]);
 }
 
-/// Commands that the server's flags enable or disable.
+/// The commands that clients may use. Flags of the server enable or disable them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permissions {
     /// `shutdown` (`-A`).
@@ -35,8 +36,8 @@ impl Permissions {
     };
 }
 
-/// The server process, as seen by a session. Only rare commands use it (`stats`, `verbosity`,
-/// `shutdown` and others), so the cost of dynamic dispatch does not matter.
+/// The statistics and settings of the server process. Only rare commands use them (`stats`,
+/// `verbosity`, `shutdown` and others), so the cost of dynamic dispatch does not matter.
 pub trait ServerControl: Sync {
     /// Writes the statistics of `stats`.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
@@ -44,14 +45,14 @@ pub trait ServerControl: Sync {
     /// Writes the settings of `stats settings`.
     fn write_settings(&self, out: &mut dyn StatWriter);
 
-    /// Makes the counts of `stats` start again at zero.
+    /// Resets the counts of `stats` to zero.
     fn reset_stats(&self);
 
     /// Changes the memory limit of items and index, in bytes. Returns false if the store rejects
     /// the new limit.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
-    /// Wakes the main thread, because the store has maintenance that needs system calls.
+    /// Wakes the server's main thread, which does the store's maintenance that makes system calls.
     fn wake_maintenance(&self);
 
     /// Sets the level of detail on standard error.

@@ -1,9 +1,9 @@
-//! Per-worker counters. Only the owning worker writes them, so counting needs no atomic
-//! read-modify-write. Any thread may read.
+//! Counters of a worker. Only the owning worker writes them, so counting needs no atomic
+//! read-modify-write. Any thread may read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::latency::{Latencies, LatencySnapshot};
+use crate::latency::{LatencyHistograms, LatencySnapshot};
 use crate::prefixes::{Access, PrefixCounts, PrefixSums};
 
 /// A counted event, named as in memcached's `stats`.
@@ -92,56 +92,56 @@ impl Counter {
     }
 }
 
-/// One worker's counters.
+/// The counters of one worker: events, accesses by key prefix, and latency histograms.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
     prefixes: PrefixCounts,
-    latencies: Latencies,
+    latencies: LatencyHistograms,
 }
 
 impl Counters {
-    /// Adds one. Only the owning worker may call this.
+    /// Increments a counter. Only the owning worker may call this.
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Adds `by`. Only the owning worker may call this.
+    /// Adds `by` to a counter. Only the owning worker may call this.
     pub fn add(&self, counter: Counter, by: u64) {
         let cell = &self.cells[counter as usize];
-        // With a single writer, no other thread changes the cell between load and store.
+        // A load and a store suffice, because no other thread changes the cell between them.
         cell.store(
             cell.load(Ordering::Relaxed).wrapping_add(by),
             Ordering::Relaxed,
         );
     }
 
-    /// The present count of one counter.
+    /// The present value of one counter.
     pub(crate) fn of(&self, counter: Counter) -> u64 {
         self.cells[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// The worker's histograms.
-    pub(crate) fn latencies(&self) -> &Latencies {
+    /// The worker's latency histograms.
+    pub(crate) fn latencies(&self) -> &LatencyHistograms {
         &self.latencies
     }
 
-    /// The present histograms of the time that requests are in the server.
+    /// The present latency histograms: how long requests are in the server.
     #[must_use]
     pub fn latency_snapshot(&self) -> LatencySnapshot {
         self.latencies.snapshot()
     }
 
-    /// Whether accesses are counted by key prefix.
+    /// Whether accesses are counted by key prefix (`stats detail on`).
     #[inline]
-    pub(crate) fn counts_keys(&self) -> bool {
+    pub(crate) fn counts_prefixes(&self) -> bool {
         self.prefixes.is_on()
     }
 
-    /// Counts an access by key prefix. Only the owning worker may call this.
+    /// Counts an access under the prefix of `key`. Only the owning worker may call this.
     #[cold]
-    pub(crate) fn count_key(&self, key: &[u8], access: Access) {
+    pub(crate) fn count_prefix_of(&self, key: &[u8], access: Access) {
         self.prefixes.count(key, access);
     }
 
@@ -160,7 +160,7 @@ impl Counters {
         self.prefixes.clear();
     }
 
-    /// The present counts.
+    /// The present values of all counters.
     #[must_use]
     pub fn snapshot(&self) -> CounterSnapshot {
         CounterSnapshot {
@@ -169,7 +169,7 @@ impl Counters {
     }
 }
 
-/// Counts at one moment, of one worker or summed over several.
+/// The values of all counters at one moment, of one worker or summed over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSnapshot {
     counts: [u64; Counter::ALL.len()],
@@ -190,7 +190,7 @@ impl CounterSnapshot {
         }
     }
 
-    /// The difference from `earlier`.
+    /// The counts since `earlier`: the difference of each counter, or zero where it is negative.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         Self {

@@ -1,8 +1,9 @@
-//! Executing one operation: the dispatch, and one file for each family of operations. No code here
-//! knows a protocol: replies go through the encoder.
+//! Execution of one operation. This file branches on the operation; each file of the folder has the
+//! operations of one kind. No code here depends on a protocol, because the encoder writes all
+//! replies.
 //!
-//! A function that returns a bool returns false if the operation needs memory that is not available
-//! yet, and so had no effect.
+//! Several functions return whether the operation was executed. False means that it had no effect,
+//! because it has to wait for memory.
 
 mod change;
 mod read;
@@ -29,7 +30,7 @@ pub(crate) fn request(
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    request.echo.with(Execute {
+    request.encoder.dispatch(Execute {
         request,
         input,
         context,
@@ -37,6 +38,7 @@ pub(crate) fn request(
     })
 }
 
+/// The arguments of [`request`], for the code that is compiled for each encoder.
 struct Execute<'r, 'i, 'c> {
     request: &'r Prepared<'i>,
     input: &'r [u8],
@@ -82,7 +84,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::Server(command) => {
                 if !server::execute(encoder, *command, context, bytes) {
-                    return Step::Then {
+                    return Step::EnterState {
                         len,
                         state: State::Closed,
                     };
@@ -95,7 +97,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::Quit => {
                 encoder.outcome(b"", Outcome::Quit, bytes);
-                return Step::Then {
+                return Step::EnterState {
                     len,
                     state: State::Closed,
                 };
@@ -113,7 +115,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
     }
 }
 
-/// Counts a hit or a miss.
+/// Increments `hits` if `is_hit`, or else `misses`.
 fn count_outcome(context: &RequestContext<'_>, is_hit: bool, hits: Counter, misses: Counter) {
     context.counters.count(if is_hit { hits } else { misses });
 }

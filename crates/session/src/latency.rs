@@ -1,32 +1,34 @@
 //! How long requests are in the server, by class of command.
 //!
-//! The unit of measurement is the burst. Every request of a burst is given the burst's time: from
-//! the wake-up of the worker (or of the connection's thread or fibre) until the replies were
-//! written. With `events` that includes the system calls that send them; the other runtimes send
-//! them afterwards. For a request that was answered early in a large burst this is an upper bound.
-//! It does not contain the time that a request waited in the kernel before the wake-up.
+//! Time is measured per burst, and every request of a burst is recorded with the time of the burst.
+//! It begins with the wake-up of the worker (or of the connection's thread or fibre) and ends when
+//! all replies have been written to the output. With `events` it also contains the system calls
+//! that send the replies; the other runtimes send them afterwards. For a request that was answered
+//! early in a large burst, the recorded time is an upper bound. It does not contain the time during
+//! which the request waited in the kernel before the wake-up.
 //!
-//! The histograms need no count per request: after each burst, [`LatencyRecorder`] compares the
-//! worker's [`Counters`] with their values after the previous burst. So recording costs nothing per
-//! request, and per burst eleven loads, a second reading of the clock (by the runtime), and two
-//! additions for each class that occurred.
+//! Recording costs nothing per request. After each burst, [`LatencyRecorder`] subtracts the values
+//! that the worker's [`Counters`] had after the previous burst from their present values. The
+//! differences are the numbers of requests by class. The cost per burst is eleven loads, a second
+//! reading of the clock (by the runtime), and two additions for each class that occurred.
 //!
 //! Consequences:
-//! - A `get` of several keys counts once for each key, as in `cmd_get`.
-//! - A request that took several bursts (a large value on its way in) counts in the burst that
-//!   completes it, with the time of that burst.
-//! - Requests without a counter (`mn`, `version`, `stats`, rejected lines) are not in the
-//!   histograms.
+//! - A `get` of several keys is recorded once for each key, as in `cmd_get`.
+//! - A request that took several bursts, for example because its value arrived in parts, is
+//!   recorded in the burst that completes it, with the time of that burst only.
+//! - Requests that increment none of these counters are not recorded: `mn`, `version`, `stats`,
+//!   rejected lines, values that are too large or for which there is no memory, `md` that marks an
+//!   item stale, and arithmetic that creates its counter or fails although the key has an item.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::counters::{Counter, Counters};
 
-/// A class of commands. There are few, so that the histograms stay small.
+/// A class of commands. There are only a few classes, so that the histograms stay small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum CommandClass {
-    /// Reads: `get`, `gets`, `mg`; by key.
+    /// Keys read by `get` and `gets`, and `mg` except hits with `T`.
     Get,
     /// Stores: `set`, `add`, `replace`, `append`, `prepend`, `cas`, `ms`.
     Set,
@@ -34,13 +36,13 @@ pub enum CommandClass {
     Delete,
     /// `incr`, `decr` and `ma`.
     Arith,
-    /// `touch`, `gat`, `gats`, and `mg` with `T`.
+    /// `touch`, keys read by `gat` and `gats`, and hits of `mg` with `T`.
     Touch,
     /// `flush_all` and `me`.
     Other,
 }
 
-/// Number of classes.
+/// The number of classes.
 const CLASSES: usize = CommandClass::ALL.len();
 
 impl CommandClass {
@@ -85,7 +87,8 @@ impl CommandClass {
     }
 }
 
-/// Inclusive upper bounds of the buckets, in nanoseconds. One more bucket has no bound.
+/// Inclusive upper bounds of the histogram buckets, in nanoseconds. The list omits the last bucket,
+/// which has no bound.
 pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     1_000,
     2_000,
@@ -105,24 +108,26 @@ pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     100_000_000,
 ];
 
-/// Number of buckets of a class.
+/// The number of buckets in the histogram of a class, the unbounded one included.
 pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 
-/// One worker's histograms. Only that worker writes them, so adding needs no atomic
-/// read-modify-write. Any thread may read.
+/// The histograms of one worker, one for each class. Only that worker writes them, so an addition
+/// needs no atomic read-modify-write. Any thread may read them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Latencies {
-    classes: [ClassCells; CLASSES],
+pub(crate) struct LatencyHistograms {
+    classes: [ClassHistogram; CLASSES],
 }
 
+/// The histogram of one class: the number of requests by bucket, and the sum of their times.
 #[derive(Debug, Default)]
-struct ClassCells {
+struct ClassHistogram {
     buckets: [AtomicU64; LATENCY_BUCKETS],
     sum_ns: AtomicU64,
 }
 
-impl Latencies {
+impl LatencyHistograms {
+    /// Records `count` requests of `class` that took `elapsed_ns` each.
     fn add(&self, class: CommandClass, count: u64, elapsed_ns: u64) {
         let cells = &self.classes[class as usize];
         let bucket = LATENCY_BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns);
@@ -130,8 +135,9 @@ impl Latencies {
         add(&cells.sum_ns, count.wrapping_mul(elapsed_ns));
     }
 
+    /// Returns the present histograms.
     pub(crate) fn snapshot(&self) -> LatencySnapshot {
-        let class = |cells: &ClassCells| ClassLatency {
+        let class = |cells: &ClassHistogram| ClassLatency {
             buckets: std::array::from_fn(|at| cells.buckets[at].load(Ordering::Relaxed)),
             sum_ns: cells.sum_ns.load(Ordering::Relaxed),
         };
@@ -141,23 +147,23 @@ impl Latencies {
     }
 }
 
-/// Adds to a cell that only the calling thread writes, so that no other thread changes it between
-/// load and store.
+/// Adds to a cell that only the calling thread writes. A load and a store suffice, because no other
+/// thread changes the cell between them.
 fn add(cell: &AtomicU64, count: u64) {
     let sum = cell.load(Ordering::Relaxed).wrapping_add(count);
     cell.store(sum, Ordering::Relaxed);
 }
 
-/// Finds out, after each burst, how many requests of each class the burst answered.
+/// Determines after each burst how many requests of each class it answered, and records them.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyRecorder {
-    /// The number of requests by class after the last recorded burst.
+    /// The total number of requests of each class at the end of the last recorded burst.
     recorded: [u64; CLASSES],
 }
 
 impl LatencyRecorder {
-    /// Records the requests counted since the last call as having taken `elapsed_ns`. Only the
-    /// worker that owns `counters` may call it.
+    /// Records all requests that were counted since the last call, with the time `elapsed_ns`. Only
+    /// the worker that owns `counters` may call this.
     pub(crate) fn record(&mut self, counters: &Counters, elapsed_ns: u64) {
         for (class, recorded) in CommandClass::ALL.into_iter().zip(&mut self.recorded) {
             let counts = class.counters().iter().map(|&counter| counters.of(counter));
@@ -174,9 +180,9 @@ impl LatencyRecorder {
 /// The histogram of one class at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClassLatency {
-    /// Requests by bucket ([`LATENCY_BOUNDS_NS`]); not cumulative.
+    /// The number of requests in each bucket ([`LATENCY_BOUNDS_NS`]). Not cumulative.
     pub buckets: [u64; LATENCY_BUCKETS],
-    /// Sum of their times, in nanoseconds.
+    /// The sum of the requests' times, in nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -191,7 +197,7 @@ impl ClassLatency {
 /// The histograms at one moment, of one worker or summed over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencySnapshot {
-    /// By class, in the order of [`CommandClass::ALL`].
+    /// The histograms, in the order of [`CommandClass::ALL`].
     pub classes: [ClassLatency; CLASSES],
 }
 
@@ -220,7 +226,7 @@ mod tests {
     use super::*;
 
     fn bucket_of(elapsed_ns: u64) -> usize {
-        let latencies = Latencies::default();
+        let latencies = LatencyHistograms::default();
         latencies.add(CommandClass::Get, 1, elapsed_ns);
         let snapshot = latencies.snapshot();
         let buckets = &snapshot.of(CommandClass::Get).buckets;
@@ -228,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_buckets_are_inclusive() {
+    fn time_equal_to_a_bound_is_in_the_bucket_of_that_bound() {
         assert_eq!(bucket_of(0), 0);
         for (at, bound_ns) in LATENCY_BOUNDS_NS.into_iter().enumerate() {
             assert_eq!(bucket_of(bound_ns), at, "{bound_ns}");
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_ascend_by_one_two_five() {
+    fn bounds_follow_the_series_one_two_five_ten() {
         for pair in LATENCY_BOUNDS_NS.windows(2) {
             assert!(
                 pair[1] == 2 * pair[0] || 2 * pair[1] == 5 * pair[0],
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lists_the_classes_in_declaration_order_and_no_counter_twice() {
+    fn all_is_in_declaration_order_and_no_counter_is_in_two_classes() {
         let mut counters: Vec<Counter> = Vec::new();
         for (index, class) in CommandClass::ALL.into_iter().enumerate() {
             assert_eq!(class as usize, index);

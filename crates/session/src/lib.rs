@@ -1,43 +1,46 @@
-//! One client connection without I/O: decodes requests, executes them against the store, encodes
-//! replies.
+//! A *session* is the cache's side of one client connection, without I/O. It decodes requests,
+//! executes them against the store, and encodes the replies.
 //!
-//! A session owns no socket and reads no clock. Its caller (a runtime or a test) passes in the
-//! received bytes and sends the output:
+//! A session owns no socket and reads no clock. Its caller (a runtime or a test) receives the input
+//! and sends the output. One pass through the steps below is a *turn* of the session. A runtime
+//! gives all sessions of a burst their turns together:
 //!
 //! ```text
 //! runtime                                session                          store
 //!   input ──────────── prepare(input) ──▶ decode, hash ─ prefetch ─────▶  (buckets)
-//!   … for every session of the burst …
+//!   … then, when every session of the burst is prepared, for each of them …
 //!   now, output ────── answer(…) ───────▶ execute in order ── read ────▶  copy or pin
-//!   send(output) ◀──── Progress ───────── bytes consumed, next need
+//!   send(output) ◀──── Progress ───────── bytes consumed, what the session needs next
 //! ```
 //!
-//! [`Progress::next`] says what the session needs to continue: more input, bytes of an upload
-//! (which may be received directly into the store's memory, [`upload_buffer`]), space in the
-//! output, another turn, memory that slower peers hold, or to be closed.
+//! [`Progress::next`] says what the session needs to continue. It may be more input, bytes of a
+//! value (which may be received directly into the store's memory, [`upload_buffer`]), space in the
+//! output, another turn, or memory that slower peers hold. It may also say that the connection is
+//! to be closed.
 //!
 //! [`Progress::next`]: service::Progress::next
 //! [`upload_buffer`]: service::Session::upload_buffer
 //!
-//! A request passes a decoder, execution and an encoder, of which only decoder and encoder know its
-//! protocol:
+//! A request passes through a decoder, execution and an encoder. Execution does not know the
+//! protocol of the request:
 //!
 //! ```text
 //! text/decode.rs ─┐ Operation  ┌────────────┐ item, Outcome ┌─ text/encode.rs
 //! meta/decode.rs ─┴─▶ Prepared │ execute/   │──────────────▶┴─ meta/encode.rs
 //!       │                      └────────────┘                        ▲
-//!       └─────────── Echo: what only the reply needs ────────────────┘
+//!       └───── Encoder: the parts that only the reply needs ─────────┘
 //! ```
 //!
-//! `protocols.rs` is the one place that names all protocols, and says what a new one needs.
+//! `protocols.rs` lists all protocols, and says how to add one.
 //!
 //! Invariants:
-//! - Splitting the input differently never changes the output.
+//! - The output does not depend on how the input is split into pieces.
 //! - No input makes a session panic.
-//! - No request is decoded twice, unless a turn ended before it.
-//! - Between two calls a session keeps no reference to the input, and holds store memory only for
-//!   an unfinished upload.
-//! - One call adds a bounded amount to the output ([`limits`]).
+//! - A request is decoded again only if the turn for which it was prepared ended before its
+//!   execution.
+//! - Between two calls a session keeps no reference to the input. It holds memory of the store only
+//!   during an upload.
+//! - One call adds at most a bounded number of bytes to the output ([`limits`]).
 
 #![forbid(unsafe_code)]
 

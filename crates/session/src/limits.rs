@@ -1,19 +1,22 @@
-//! All bounds of a session.
+//! All bounds of this crate.
 
-/// Longest value that is copied into the output, in bytes. A longer value is pinned.
+/// Maximum length of a value that is copied into the output, in bytes. A longer value is pinned and
+/// sent from the store's memory.
 pub const COPY_MAX: usize = 16 * 1024;
-/// Keys of one `get` that are answered in one turn.
+/// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
-/// Keys of one `get` whose memory is prefetched together.
+/// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not
-/// counted. A dump reads them under a lock for which the worker may wait, about 50 µs at this
-/// bound.
+/// counted. `stats detail dump` reads the counts under a lock, for about 50 µs at this bound, and
+/// the worker may wait for this lock.
 pub const PREFIXES_MAX: usize = 1024;
-/// Upper bound of the requests that a session answers in one turn.
+/// Maximum number of requests that a session answers in one turn. The server's `-R` is limited to
+/// this number.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
-/// Connections of one worker whose first requests are prefetched together, before the first of them
-/// is answered, in runtimes that answer one connection at a time.
-pub const ARRIVED_KEYS_MAX: usize = 256;
-/// Bytes of received input that are parsed early, to prefetch the bucket of the first request.
+/// Maximum number of connections of one worker whose first key is prefetched before their turn, in
+/// runtimes that answer one connection at a time.
+pub const EARLY_HASHES_MAX: usize = 256;
+/// Maximum number of bytes of received input that are parsed before the connection's turn, to
+/// prefetch the index bucket of its first request.
 pub const PREFETCH_INPUT_MAX: usize = 512;

@@ -1,4 +1,5 @@
-//! The grammar of command lines, which text and meta share: one connection may use both.
+//! Decoding of command lines: the grammar that the text and the meta protocol share. One connection
+//! may mix text and meta commands.
 
 use protocol::{ArithMode, Parsed, Request, SetMode, parse};
 use store::{Direction, Mode};
@@ -7,55 +8,58 @@ use crate::prepare::Prepared;
 use crate::protocols::Decoded;
 use crate::{meta, text};
 
-/// The line end after a value.
+/// The line end that a client sends after a value.
 pub(crate) const VALUE_END: &[u8] = b"\r\n";
 
-/// Decodes the command line at the front of `input` into `into`.
-pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, into: &mut Prepared<'a>) -> Decoded {
+/// Decodes the command line at the front of `input` into `prepared`. An earlier call found that the
+/// first `scanned` bytes do not contain a line end.
+pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepared<'a>) -> Decoded {
     match parse(input, scanned) {
         Parsed::Request { request, len } => match &request {
-            Request::Get(get) => text::decode::get(get, len, into),
-            Request::Set(set) => text::decode::set(set, len, into),
-            Request::MetaGet(get) => meta::decode::get(get, len, into),
-            Request::MetaSet(set) => meta::decode::set(set, len, into),
-            Request::Delete(delete) => text::decode::delete(delete, len, into),
-            Request::Arith(arith) => text::decode::arith(arith, len, into),
-            Request::Touch(touch) => text::decode::touch(touch, len, into),
-            Request::MetaDelete(delete) => meta::decode::delete(delete, len, into),
-            Request::MetaArith(arith) => meta::decode::arith(arith, len, into),
-            Request::MetaDebug(key) => meta::decode::debug(key, len, into),
-            Request::MetaNoop => meta::decode::noop(len, into),
-            Request::FlushAll(flush) => text::decode::flush_all(flush, len, into),
-            Request::Version => text::decode::version(len, into),
+            Request::Get(get) => text::decode::get(get, len, prepared),
+            Request::Set(set) => text::decode::set(set, len, prepared),
+            Request::MetaGet(get) => meta::decode::get(get, len, prepared),
+            Request::MetaSet(set) => meta::decode::set(set, len, prepared),
+            Request::Delete(delete) => text::decode::delete(delete, len, prepared),
+            Request::Arith(arith) => text::decode::arith(arith, len, prepared),
+            Request::Touch(touch) => text::decode::touch(touch, len, prepared),
+            Request::MetaDelete(delete) => meta::decode::delete(delete, len, prepared),
+            Request::MetaArith(arith) => meta::decode::arith(arith, len, prepared),
+            Request::MetaDebug(key) => meta::decode::debug(key, len, prepared),
+            Request::MetaNoop => meta::decode::noop(len, prepared),
+            Request::FlushAll(flush) => text::decode::flush_all(flush, len, prepared),
+            Request::Version => text::decode::version(len, prepared),
             Request::Verbosity { level, noreply } => {
-                text::decode::verbosity(*level, *noreply, len, into)
+                text::decode::verbosity(*level, *noreply, len, prepared)
             }
             Request::CacheMemlimit { megabytes, noreply } => {
-                text::decode::cache_memlimit(*megabytes, *noreply, len, into)
+                text::decode::cache_memlimit(*megabytes, *noreply, len, prepared)
             }
-            Request::Stats(stats) => text::decode::stats(*stats, len, into),
+            Request::Stats(stats) => text::decode::stats(*stats, len, prepared),
             Request::Shutdown { mode, noreply } => {
-                text::decode::shutdown(*mode, *noreply, len, into)
+                text::decode::shutdown(*mode, *noreply, len, prepared)
             }
-            Request::Watch => text::decode::watch(len, into),
-            Request::Quit => text::decode::quit(len, into),
+            Request::Watch => text::decode::watch(len, prepared),
+            Request::Quit => text::decode::quit(len, prepared),
         },
         Parsed::Incomplete { scanned } => Decoded::Incomplete { scanned },
         Parsed::Rejected {
             rejection,
             len,
             swallow,
-        } => text::decode::rejected(rejection, swallow, len, into),
-        Parsed::Fatal => text::decode::quit(0, into),
+        } => text::decode::rejected(rejection, swallow, len, prepared),
+        Parsed::Fatal => text::decode::quit(0, prepared),
     }
 }
 
-/// The bytes between the line of a store and the next line.
+/// Returns the number of bytes between the command line of a storage command (`set`, `ms`, …) and
+/// the next command line: the value and its line end.
 #[inline]
 pub(crate) fn data_len(value_len: u32) -> u64 {
     u64::from(value_len) + VALUE_END.len() as u64
 }
 
+/// Converts the mode of a storage command to the store's type.
 pub(crate) fn mode(mode: SetMode) -> Mode {
     match mode {
         SetMode::Set => Mode::Set,
@@ -66,6 +70,7 @@ pub(crate) fn mode(mode: SetMode) -> Mode {
     }
 }
 
+/// Converts the mode of an arithmetic command to the store's type.
 pub(crate) fn direction(mode: ArithMode) -> Direction {
     match mode {
         ArithMode::Increment => Direction::Up,

@@ -5,45 +5,47 @@ mod encode;
 
 use protocol::MetaFlags;
 
-/// What a meta reply repeats or depends on.
+/// The encoder of the meta protocol: the parts of a meta request that its replies repeat or depend
+/// on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Meta<'a> {
-    /// All flags in order.
+pub(crate) struct MetaEncoder<'a> {
+    /// All flags of the request, in order. Some of them are repeated in the reply.
     flags: MetaFlags<'a>,
     traits: Traits,
 }
 
-/// As [`Meta`], but owned, so that it is kept between two calls.
+/// A [`MetaEncoder`] that does not borrow the input, so that a session can keep it between calls.
 #[derive(Debug)]
-pub(crate) struct OwnedMeta {
+pub(crate) struct OwnedMetaEncoder {
     flags: Box<[u8]>,
     traits: Traits,
 }
 
+/// The properties of the request that the encoder needs besides its flags.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traits {
-    /// `b`: the request has its key in base64.
+    /// `b`: the key of the request is in base64.
     base64: bool,
-    /// `q`: no reply in the common case.
+    /// `q`: no reply in the common case, for example to a stored value or a missed read.
     quiet: bool,
-    /// `v` of `ma`: reply with the number.
+    /// `v` of `ma`: the reply contains the number.
     with_number: bool,
-    /// `me`: show an item's metadata.
+    /// The command is `me`, whose reply shows the item's metadata.
     is_debug: bool,
 }
 
-impl Meta<'_> {
-    pub(crate) fn to_owned(self) -> OwnedMeta {
-        OwnedMeta {
+impl MetaEncoder<'_> {
+    pub(crate) fn to_owned(self) -> OwnedMetaEncoder {
+        OwnedMetaEncoder {
             flags: self.flags.as_bytes().into(),
             traits: self.traits,
         }
     }
 }
 
-impl OwnedMeta {
-    pub(crate) fn borrow(&self) -> Meta<'_> {
-        Meta {
+impl OwnedMetaEncoder {
+    pub(crate) fn borrow(&self) -> MetaEncoder<'_> {
+        MetaEncoder {
             flags: MetaFlags::new(&self.flags),
             traits: self.traits,
         }

@@ -1,8 +1,9 @@
-//! The time of a burst, and the clock that converts a runtime's time to it.
+//! The time of a burst, and the clock that computes it from a runtime's monotonic time.
 
 use store::Expiry;
 
-/// Longest relative time in seconds. A larger number is a Unix time (memcached `protocol.txt`).
+/// Maximum relative time that a client may send, in seconds: thirty days. A larger number is a Unix
+/// time (memcached's `protocol.txt`).
 const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -15,7 +16,7 @@ pub struct Now {
     pub epoch_unix_s: u64,
 }
 
-/// The server's clock: whole seconds since its start, from the nanoseconds of a monotonic clock.
+/// The server's clock, which converts nanoseconds of a monotonic clock to whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     started_ns: u64,
@@ -23,8 +24,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows second 1 at `monotonic_ns`, when the Unix time is `unix_s`. Second 0
-    /// means "before any item was stored".
+    /// A clock that shows second 1 at `monotonic_ns`, when the Unix time is `unix_s`. It never
+    /// shows second 0, because 0 stands for every time before the start.
     #[must_use]
     pub fn new(monotonic_ns: u64, unix_s: u64) -> Self {
         Self {
@@ -45,8 +46,9 @@ impl Clock {
 }
 
 impl Now {
-    /// When an item with the client's `exptime` expires. 0 means never, a negative number means
-    /// immediately, up to thirty days is relative to now, and a larger number is a Unix second.
+    /// Returns the expiry of an item whose client sent `exptime`. Zero means never, and a negative
+    /// number means immediately. A number up to thirty days is relative to now, in seconds. A
+    /// larger number is a Unix time in seconds.
     #[must_use]
     pub fn expiry(&self, exptime: i32) -> Expiry {
         match exptime {
@@ -57,8 +59,9 @@ impl Now {
         }
     }
 
-    /// The second at which a `flush_all` with this time takes effect: now, without a time or with
-    /// one at or below zero. `None` for a Unix time before the server's start: no item is that old.
+    /// Returns the second at which a `flush_all` with the time `exptime` takes effect. Without a
+    /// time, or if it is at most zero, that is now. Returns `None` for a Unix time before the
+    /// server's start, because no item is that old.
     #[must_use]
     pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {
@@ -70,7 +73,7 @@ impl Now {
         }
     }
 
-    /// Seconds from second 0 of the server to a Unix time.
+    /// Converts a Unix time to a second of the server's clock. An earlier time becomes 0.
     fn since_epoch(&self, unix_s: i32) -> u32 {
         let since = u64::from(unix_s.unsigned_abs()).saturating_sub(self.epoch_unix_s);
         u32::try_from(since).unwrap_or(u32::MAX)
@@ -87,7 +90,7 @@ mod tests {
     };
 
     #[test]
-    fn the_clock_starts_at_second_one() {
+    fn clock_shows_second_one_at_the_start_of_the_server() {
         let clock = Clock::new(5 * NS_PER_S, 1_700_000_001);
         let now = Now {
             elapsed_s: 1,
@@ -95,11 +98,15 @@ mod tests {
         };
         assert_eq!(clock.at(5 * NS_PER_S), now);
         assert_eq!(clock.at(8 * NS_PER_S - 1).elapsed_s, 3);
-        assert_eq!(Clock::new(0, 0).at(0).elapsed_s, 1, "a virtual clock");
+        assert_eq!(
+            Clock::new(0, 0).at(0).elapsed_s,
+            1,
+            "a clock that starts at zero"
+        );
     }
 
     #[test]
-    fn times_are_relative_up_to_thirty_days() {
+    fn exptime_is_relative_up_to_thirty_days_and_then_a_unix_time() {
         assert_eq!(NOW.expiry(0), Expiry::NEVER);
         assert!(NOW.expiry(-1).is_past(1));
         assert_eq!(NOW.expiry(5), Expiry::at(105));
@@ -109,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_immediate_unless_it_is_delayed() {
+    fn flush_without_a_positive_time_takes_effect_now() {
         assert_eq!(NOW.flush_second(None), Some(100));
         assert_eq!(NOW.flush_second(Some(-1)), Some(100));
         assert_eq!(NOW.flush_second(Some(2)), Some(102));
@@ -117,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_time_before_the_server_start_flushes_nothing() {
+    fn flush_at_a_time_before_the_server_start_flushes_nothing() {
         assert_eq!(NOW.flush_second(Some(1_700_000_001)), Some(1));
         assert_eq!(NOW.flush_second(Some(1_700_000_000)), None);
         assert_eq!(NOW.flush_second(Some(1_600_000_000)), None);

@@ -1,11 +1,12 @@
 //! What a client requests, independent of its protocol.
 //!
-//! A decoder makes an [`Operation`] of a command, `execute` runs it, and an encoder writes its
-//! [`Outcome`](crate::outcome::Outcome). An operation does not contain what only the reply needs
-//! (an opaque, the order of flags, whether success is silent): the protocol keeps that in its
-//! [`Echo`](crate::protocols::Echo).
+//! A decoder turns a command into an [`Operation`], `execute` runs it, and an encoder writes its
+//! [`Outcome`](crate::outcome::Outcome). The parts of a command that only the reply needs (the
+//! opaque of a meta command, the order of its flags, `noreply`) are not in the operation but in the
+//! [`Encoder`](crate::protocols::Encoder).
 //!
-//! Times are as the client sent them, see [`Now::expiry`](crate::Now::expiry).
+//! Fields named `exptime` or `touch` are times to live as the client sent them.
+//! [`Now::expiry`](crate::Now::expiry) defines their meaning.
 
 use protocol::limits::KEY_MAX;
 use protocol::{Keys, MetaKey, Rejection, ShutdownMode, Stats};
@@ -16,21 +17,22 @@ use store::{Direction, Mode};
 pub(crate) enum Operation<'a> {
     /// Returns the item.
     Read(ReadOptions),
-    /// Returns the items of at least two keys, as far as the output has space.
+    /// Returns the items of at least two keys. If the output has no space for all of them, the
+    /// session returns the rest in later turns.
     ReadMany {
-        /// The keys, up to the end of the command.
+        /// The keys.
         keys: Keys<'a>,
         /// The new time to live.
         touch: Option<i32>,
     },
-    /// Stores a value, which follows the command.
+    /// Stores the value that follows the command line.
     Store(StoreOptions),
     /// Deletes the item.
     Delete {
         /// Delete the item only if it has this CAS.
         compare: Option<u64>,
     },
-    /// Marks the item stale, empties its value, or both, instead of deleting it.
+    /// Marks the item stale, or empties its value, or both (`md` with `I` or `x`).
     Mark(MarkOptions),
     /// Adds to a counter, or subtracts from it.
     Arith(ArithOptions),
@@ -41,12 +43,13 @@ pub(crate) enum Operation<'a> {
     },
     /// Flushes all items.
     Flush {
-        /// The time of the flush. `None`, zero and negative numbers mean now.
+        /// The time of the flush. `None`, zero and negative numbers mean now
+        /// ([`Now::flush_second`](crate::Now::flush_second)).
         exptime: Option<i32>,
     },
     /// A command to the server.
     Server(ServerCommand<'a>),
-    /// Only replies.
+    /// Replies, without any other effect (`mn`).
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
@@ -54,12 +57,13 @@ pub(crate) enum Operation<'a> {
     Reject {
         /// The error.
         rejection: Rejection,
-        /// Bytes to skip after the command.
+        /// The number of bytes to skip after the command line: the data block of an invalid storage
+        /// command.
         swallow: u64,
     },
 }
 
-/// A command to the server, instead of the items in it.
+/// A command to the server, which concerns no item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServerCommand<'a> {
     /// Returns the version.
@@ -71,46 +75,49 @@ pub(crate) enum ServerCommand<'a> {
         /// The new limit.
         megabytes: u32,
     },
-    /// Returns statistics, or changes how they are kept.
+    /// Returns or resets statistics, or turns counting by key prefix on or off.
     Stats(Stats<'a>),
     /// Stops the server.
     Shutdown(ShutdownMode),
-    /// Begins a log stream, which this server does not have.
+    /// Requests a stream of log messages. This server does not support it.
     Watch,
 }
 
-/// The key of an operation, as sent.
+/// The key of an operation, as the client sent it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'a> {
-    /// 1 to 250 bytes, or empty if the operation has no key.
+    /// The key, 1 to 250 bytes, possibly encoded. Empty if the operation has no key.
     pub(crate) bytes: &'a [u8],
-    /// `bytes` are the key in base64. The parser has checked that they can be decoded.
+    /// Whether `bytes` are the key in base64. The parser has checked that they can be decoded.
     pub(crate) base64: bool,
 }
 
-/// Space for a decoded key. `None` until a key in base64 is decoded into it.
+/// Space for a decoded key. Stays `None` if the key is not in base64, so that it is not zeroed.
 pub(crate) type DecodeBuffer = Option<[u8; KEY_MAX]>;
 
-/// The effects of a read.
+/// The options of a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
     /// The new time to live.
     pub(crate) touch: Option<i32>,
-    /// The rarer options, apart so that other reads need one test for all of them.
+    /// The rarely used options. They share one `Option`, so that a read without them needs a single
+    /// test.
     pub(crate) rare: Option<RareReadOptions>,
-    /// Return the value.
+    /// Whether to return the value.
     pub(crate) with_value: bool,
-    /// Claim the item if it is stale.
+    /// Whether to claim the item if it is stale. One client wins the claim, and should recompute
+    /// the value.
     pub(crate) claim: bool,
-    /// Do not record the access.
+    /// Whether to leave out the record of the access, which the eviction policy and the item's
+    /// last access time are based on.
     pub(crate) untracked: bool,
-    /// What the read counts as.
+    /// How the statistics count the read.
     pub(crate) count: ReadCount,
 }
 
 impl ReadOptions {
-    /// A read that returns the value and has no other effect than `touch`.
-    pub(crate) const fn value(touch: Option<i32>) -> Self {
+    /// The options of a read that returns the value and sets the time to live `touch`, if given.
+    pub(crate) const fn plain(touch: Option<i32>) -> Self {
         Self {
             touch,
             rare: None,
@@ -121,72 +128,74 @@ impl ReadOptions {
         }
     }
 
-    /// The times of the item, if this request has created it.
+    /// The times of the item if this request has created it, or else `None`.
     pub(crate) fn created(&self) -> Option<Vivify> {
         match self.rare?.vivify {
-            ReadVivify::Created(vivify) => Some(vivify),
-            ReadVivify::Never | ReadVivify::Missing(_) => None,
+            ReadVivify::AlreadyCreated(vivify) => Some(vivify),
+            ReadVivify::Never | ReadVivify::IfMissing(_) => None,
         }
     }
 }
 
-/// The rarer options of a read.
+/// The rarely used options of a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RareReadOptions {
-    /// Claim the item if it expires soon.
+    /// Claim an item that expires soon (memcached's recache, flag `R`).
     pub(crate) recache: Option<Recache>,
-    /// Create a missing item.
+    /// Create a missing item (memcached's vivify, flag `N`).
     pub(crate) vivify: ReadVivify,
-    /// The CAS of the created item. `None`: the next one.
+    /// The CAS of the item that `vivify` creates. `None`: the store assigns its next number.
     pub(crate) explicit_cas: Option<u64>,
-    /// Omit the value if the item has this CAS.
+    /// Omit the value if the item has this CAS, because the client has that value already.
     pub(crate) known_cas: Option<u64>,
 }
 
-/// What a read counts as in the statistics.
+/// How the statistics count a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadCount {
-    /// A touch if it changes the time to live, else a get.
+    /// As a touch if it sets the time to live, or else as a get.
     Access,
-    /// As `Access`, except that every miss counts as a get.
+    /// Like `Access`, except that every miss counts as a get.
     MissAsGet,
-    /// A request for metadata: neither a touch nor a get.
+    /// As a request for metadata (`me`), and neither as a touch nor as a get.
     Metadata,
 }
 
 /// When a read claims an item that is not stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recache {
-    /// Claim the item if it expires before this time. Zero: never.
+    /// Claim the item if it expires before this time. Zero means never.
     pub(crate) exptime: i32,
-    /// Compare with the expiry that the read sets, not with the one before it.
+    /// Whether to compare the expiry that this read sets. If false, the expiry that the item has
+    /// before the read is compared.
     pub(crate) after_touch: bool,
 }
 
-/// Whether a read creates an empty item if there is none.
+/// Whether a read creates an empty item if the key has no item (memcached calls this vivify).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadVivify {
     /// The read creates no item.
     Never,
-    /// The read creates a missing item.
-    Missing(Vivify),
-    /// The read has created the item. Execution sets this for the second attempt of a read; no
-    /// decoder does.
-    Created(Vivify),
+    /// The read creates an item if the key has none.
+    IfMissing(Vivify),
+    /// The read has already created the item, and now reads it. Only execution sets this value,
+    /// after a read with `IfMissing` has missed.
+    AlreadyCreated(Vivify),
 }
 
-/// Times of an item that is created if there is none.
+/// The times to live of an item that is created because the key has none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vivify {
-    /// The time to live that the reply shows.
+    /// The time to live that the reply shows, from the flag `N`.
     pub(crate) shown_exptime: i32,
-    /// The time to live of the item.
+    /// The time to live that the item gets, from a flag `T` after `N`, or else from `N`.
     pub(crate) exptime: i32,
 }
 
-/// The CAS that a write requires of the present item, and the CAS that it gives the new one. Two
-/// options would take a third more memory than these four fields, and so enlarge the largest
-/// operation, and with it every prepared request.
+/// The CAS that a write requires of the present item, and the CAS that it gives the new item.
+///
+/// The type does not consist of two `Option<u64>`, because these would take 32 bytes instead of 24.
+/// It is part of the largest operation, so its size adds to that of every prepared request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteCas {
     compare: u64,
@@ -195,60 +204,62 @@ pub(crate) struct WriteCas {
     is_explicit: bool,
 }
 
-/// Condition and effect of a store.
+/// The options of a storage command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoreOptions {
-    /// Condition and effect on the CAS.
+    /// The CAS that the present item must have, and the CAS of the new item.
     pub(crate) cas: WriteCas,
-    /// The client's own 32 bits.
+    /// The client flags: 32 bits that are stored with the item.
     pub(crate) flags: u32,
     /// The time to live.
     pub(crate) exptime: i32,
-    /// Bytes of the value.
+    /// Length of the value in bytes.
     pub(crate) value_len: u32,
-    /// How to treat a present item.
+    /// The mode: for example, `Add` requires that the key has no item, and `Replace` that it has
+    /// one.
     pub(crate) mode: Mode,
-    /// If the CAS to compare is below the present one, store the value and mark it stale.
+    /// Whether to store the value all the same, and mark it stale, if the CAS to compare is below
+    /// the CAS of the present item.
     pub(crate) invalidate: bool,
-    /// `Append` and `Prepend` store the value if there is no item.
+    /// Whether `Append` and `Prepend` create the item if the key has none.
     pub(crate) vivify: bool,
-    /// If there is no memory for the value, delete the present item: the client failed to replace
-    /// it, so it must not read it any more.
-    pub(crate) deletes_unreplaced: bool,
+    /// Whether to delete the present item if the value is too large or there is no memory for it.
+    /// The client meant to replace that item, so it must not read the old value any more.
+    pub(crate) delete_old_if_rejected: bool,
 }
 
-/// Condition and effect of a mark.
+/// The options of `md` with `I` or `x`, which changes the item instead of deleting it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MarkOptions {
-    /// Condition and effect on the CAS.
+    /// The CAS that the item must have, and its CAS afterwards.
     pub(crate) cas: WriteCas,
-    /// The item becomes stale.
+    /// Whether the item becomes stale.
     pub(crate) invalidate: bool,
-    /// The value becomes empty, and the item gets these flags.
-    pub(crate) empty: Option<u32>,
+    /// If given, the value becomes empty, and the item gets these client flags.
+    pub(crate) empty_with_flags: Option<u32>,
     /// The new time to live.
     pub(crate) exptime: Option<i32>,
 }
 
-/// Condition and effect of arithmetic.
+/// The options of arithmetic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArithOptions {
     /// The number to add or subtract.
     pub(crate) delta: u64,
-    /// Condition and effect on the CAS.
+    /// The CAS that the counter must have, and its CAS afterwards.
     pub(crate) cas: WriteCas,
     /// The value of a counter that `vivify` creates.
     pub(crate) initial: u64,
     /// The new time to live.
     pub(crate) touch: Option<i32>,
-    /// Create a missing counter.
+    /// If given, create a missing counter.
     pub(crate) vivify: Option<Vivify>,
     /// Whether to add or subtract.
     pub(crate) direction: Direction,
 }
 
 impl WriteCas {
-    /// No condition on the present item's CAS; the new item gets the next CAS.
+    /// The present item may have any CAS. The store assigns its next number to the new item.
     pub(crate) const NEXT: Self = Self {
         compare: 0,
         explicit: 0,
@@ -257,7 +268,7 @@ impl WriteCas {
     };
 
     /// The present item must have the CAS `compare`, if given. The new item gets the CAS
-    /// `explicit`, or the next one.
+    /// `explicit`, if given, or else the store's next number.
     #[inline]
     pub(crate) fn new(compare: Option<u64>, explicit: Option<u64>) -> Self {
         Self {
@@ -268,13 +279,13 @@ impl WriteCas {
         }
     }
 
-    /// The CAS that the present item must have.
+    /// The CAS that the present item must have. `None`: any.
     #[inline]
     pub(crate) fn compare(self) -> Option<u64> {
         self.compares.then_some(self.compare)
     }
 
-    /// The new CAS. `None`: the next one.
+    /// The CAS that the new item gets. `None`: the store assigns its next number.
     #[inline]
     pub(crate) fn explicit(self) -> Option<u64> {
         self.is_explicit.then_some(self.explicit)
@@ -282,13 +293,13 @@ impl WriteCas {
 }
 
 impl<'a> Key<'a> {
-    /// The key of an operation without one.
+    /// The key of an operation that has no key.
     pub(crate) const NONE: Self = Self {
         bytes: b"",
         base64: false,
     };
 
-    /// A key that is not encoded.
+    /// A key that is not in base64.
     #[inline]
     pub(crate) fn plain(bytes: &'a [u8]) -> Self {
         Self {
@@ -297,7 +308,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The decoded key.
+    /// Returns the key without its encoding. `buffer` holds a key that was decoded from base64.
     #[inline]
     pub(crate) fn decode<'b>(&self, buffer: &'b mut DecodeBuffer) -> &'b [u8]
     where

@@ -6,18 +6,19 @@ use store::{Expiry, Item};
 use crate::now::Now;
 use crate::operation::ReadOptions;
 
-/// The outcome of an operation. It does not contain items: they are borrowed from the store, and
-/// the encoder writes them during the read ([`Encode::item`](crate::encode::Encode::item)).
+/// The outcome of an operation, without the items that a read found. Items are borrowed from the
+/// store only during the read, so the encoder writes them there
+/// ([`Encode::item`](crate::encode::Encode::item)).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
-    /// A read of one key is complete. If found, the item has been written.
+    /// A read of one key is complete. If the key has an item, it has been written.
     Read {
-        /// The key has an item.
+        /// Whether the key has an item.
         found: bool,
     },
-    /// A read of several keys is complete, and the items found have been written.
+    /// A read of several keys is complete. The items that it found have been written.
     ReadMany,
-    /// The outcome of a store.
+    /// The outcome of a storage command.
     Store(StoreOutcome),
     /// The outcome of a deletion or a mark.
     Delete(DeleteOutcome),
@@ -25,12 +26,12 @@ pub(crate) enum Outcome {
     Arith(ArithOutcome),
     /// A touch is complete.
     Touch {
-        /// The key has an item.
+        /// Whether the key has an item.
         found: bool,
     },
     /// The outcome of a command to the server, or of a flush.
     Server(ServerOutcome),
-    /// An operation that does nothing is complete.
+    /// A command without effect (`mn`) is complete.
     Noop,
     /// The connection closes at the client's request.
     Quit,
@@ -38,32 +39,34 @@ pub(crate) enum Outcome {
     Rejected(Rejection),
 }
 
-/// The outcome of a store.
+/// The outcome of a storage command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StoreOutcome {
     /// The value was stored.
     Stored {
         /// The item's CAS.
         cas: u64,
-        /// Bytes of the item's whole value.
+        /// Length of the item's complete value in bytes. After an append it is longer than the
+        /// value that the client sent.
         value_len: u32,
     },
-    /// The condition of the mode did not hold, or there is no space for the joined value.
+    /// The mode of the command did not allow to store the value, for example an `add` whose key has
+    /// an item. Or an appended value and the old one together are too long or find no memory.
     NotStored {
-        /// Bytes of the value sent.
+        /// Length of the value that the client sent, in bytes.
         value_len: u32,
     },
     /// The item has another CAS.
     Exists {
-        /// Bytes of the value sent.
+        /// Length of the value that the client sent, in bytes.
         value_len: u32,
     },
-    /// There is no item to compare with.
+    /// The command compares the CAS, but the key has no item.
     NotFound {
-        /// Bytes of the value sent.
+        /// Length of the value that the client sent, in bytes.
         value_len: u32,
     },
-    /// The value does not end as announced.
+    /// The expected line end does not follow after as many bytes of value as the client announced.
     BadDataChunk,
     /// The value is longer than the store accepts.
     TooLarge,
@@ -113,7 +116,7 @@ pub(crate) enum ServerOutcome {
     Done,
     /// The version.
     Version(&'static [u8]),
-    /// All statistics have been written.
+    /// All statistics have been written. The end of the list is to be written.
     StatsEnd,
     /// The statistics were reset.
     StatsReset,
@@ -123,7 +126,7 @@ pub(crate) enum ServerOutcome {
     BadShutdownMode,
     /// The memory limit is too small.
     MemoryLimitTooSmall,
-    /// The memory limit is so large that it must have been meant in bytes.
+    /// The memory limit is so large that the client probably gave it in bytes, not in megabytes.
     MemoryLimitInBytes,
     /// The store rejects the memory limit.
     MemoryLimitRejected,
@@ -133,7 +136,7 @@ pub(crate) enum ServerOutcome {
     Unsupported,
 }
 
-/// The commands that the server's flags disable or have to enable.
+/// A command that can be enabled or disabled by a flag of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restricted {
     Flush,
@@ -143,20 +146,20 @@ pub(crate) enum Restricted {
     Shutdown,
 }
 
-/// An item that was found, while the store passes it to a closure.
-pub(crate) struct Found<'a> {
+/// An item that a read found. It exists only while the store passes the item to a closure.
+pub(crate) struct FoundItem<'a> {
     /// The decoded key.
     pub(crate) key: &'a [u8],
     pub(crate) item: &'a Item<'a>,
-    /// The value is to be sent.
+    /// Whether the reply contains the value.
     pub(crate) with_value: bool,
     /// The options of the read.
     pub(crate) options: &'a ReadOptions,
     pub(crate) now: &'a Now,
 }
 
-impl Found<'_> {
-    /// The times of the item. Computed on demand: most reads show none.
+impl FoundItem<'_> {
+    /// Computes the times of the item. They are not stored, because most replies show none.
     #[inline]
     pub(crate) fn times(&self) -> Times {
         let expiry = |exptime| self.now.expiry(exptime);
@@ -172,15 +175,16 @@ impl Found<'_> {
     }
 }
 
-/// The times of an item, as a reply may show them.
+/// The times of an item that a reply may show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// The time of the request, in seconds.
+    /// The time of the request, in seconds of the server's clock.
     pub(crate) now_s: u32,
-    /// The expiry before this request.
+    /// The expiry of the item before this request.
     pub(crate) before: Expiry,
-    /// The expiry that the request set.
+    /// The expiry that this request set. `None` if it set none.
     pub(crate) touched: Option<Expiry>,
-    /// If the request created the item: the expiry to show for that.
+    /// The expiry that the reply shows for an item created by this request. `None` if the request
+    /// did not create it.
     pub(crate) vivified: Option<Expiry>,
 }

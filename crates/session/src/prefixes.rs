@@ -1,8 +1,9 @@
 //! Counts by key prefix, for `stats detail`.
 //!
 //! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
-//! delimiter is not counted. Each worker has a table of its own, behind a lock that it shares only
-//! with `stats detail dump`. Counting is off by default; a request then reads one flag.
+//! delimiter is not counted. Each worker has its own table with its own lock. Apart from the
+//! worker, only `stats detail` commands take this lock. Counting is off by default, and then costs
+//! each request the test of one flag.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -24,28 +25,29 @@ pub(crate) enum Access {
 }
 
 impl Access {
+    /// The access by a read that hit or missed.
     pub(crate) fn of_read(is_hit: bool) -> Self {
         if is_hit { Self::Hit } else { Self::Miss }
     }
 }
 
-/// The counts of one prefix.
+/// The accesses to the keys of one prefix.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrefixCount {
-    /// Reads.
+    /// The number of reads.
     pub gets: u64,
-    /// Reads that hit.
+    /// The number of reads that hit.
     pub hits: u64,
-    /// Storage commands.
+    /// The number of storage commands.
     pub sets: u64,
-    /// Deletes.
+    /// The number of deletes.
     pub deletes: u64,
 }
 
-/// Counts by prefix, ordered by the bytes of the prefix.
+/// Counts by prefix, summed over workers, in the order of the prefixes' bytes.
 pub type PrefixSums = BTreeMap<Box<[u8]>, PrefixCount>;
 
-/// One worker's counts by prefix.
+/// The counts by prefix of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCounts {
     is_on: AtomicBool,
@@ -54,16 +56,20 @@ pub(crate) struct PrefixCounts {
 }
 
 impl PrefixCounts {
+    /// Turns counting on or off. `delimiter` ends a prefix.
     pub(crate) fn set(&self, is_on: bool, delimiter: u8) {
         self.delimiter.store(delimiter, Ordering::Relaxed);
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
+    /// Whether counting is on.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
+    /// Counts an access under the prefix of `key`. Does nothing if the key has no delimiter, or if
+    /// the prefix is new and the table is full.
     pub(crate) fn count(&self, key: &[u8], access: Access) {
         let delimiter = self.delimiter.load(Ordering::Relaxed);
         let Some(end) = key.iter().position(|&byte| byte == delimiter) else {
@@ -91,6 +97,7 @@ impl PrefixCounts {
         }
     }
 
+    /// Adds the counts to `sums`.
     pub(crate) fn add_to(&self, sums: &mut PrefixSums) {
         for (prefix, count) in &*self.table() {
             let sum = sums.entry(prefix.clone()).or_default();
@@ -101,8 +108,9 @@ impl PrefixCounts {
         }
     }
 
+    /// Removes all prefixes.
     pub(crate) fn clear(&self) {
-        // `take` leaves an empty table, so that the old one is freed after the lock is released.
+        // Unlike `HashMap::clear`, this also frees the memory of the table.
         drop(std::mem::take(&mut *self.table()));
     }
 
@@ -125,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_counted_by_their_prefix() {
+    fn accesses_are_counted_by_the_prefix_of_their_key() {
         let counts = PrefixCounts::default();
         assert!(!counts.is_on());
         counts.set(true, b':');
@@ -151,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn further_prefixes_than_the_maximum_are_not_counted() {
+    fn prefixes_beyond_the_maximum_are_not_counted() {
         let counts = PrefixCounts::default();
         counts.set(true, b'/');
         for number in 0..PREFIXES_MAX + 10 {

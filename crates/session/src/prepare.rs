@@ -1,53 +1,64 @@
-//! The first half of a burst: decode the requests, hash their keys, prefetch the memory they visit.
+//! Preparing requests, which is the first half of a turn. Decodes them, hashes their keys, and
+//! prefetches the memory that their execution will visit.
 
 use store::{KeyHash, Worker};
 
 use crate::limits::PREFETCH_INPUT_MAX;
 use crate::operation::{Key, Operation};
-use crate::protocols::{Decoded, Echo, Protocol};
+use crate::protocols::{Decoded, Encoder, Protocol};
 use crate::session::{Session, State};
-use crate::text::Text;
+use crate::text::TextEncoder;
 
 /// A request of a burst, decoded and hashed but not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
     pub(crate) operation: Operation<'a>,
-    pub(crate) echo: Echo<'a>,
-    /// Hash of the key, or of the first of several; zero without a key.
+    pub(crate) encoder: Encoder<'a>,
+    /// Hash of the key. If there are several keys, of the first. Zero if there is none.
     pub(crate) hash: KeyHash,
-    // The fields of the key stand here, not in a `Key`, whose padding would make requests larger.
+    // These are the fields of `Key`. A field of type `Key` would make the struct larger by padding.
     key_bytes: &'a [u8],
     key_base64: bool,
-    /// Bytes of the command line, without the value that follows it.
+    /// Length of the command line in bytes, without the value that follows it.
     len: u32,
 }
 
-// A burst has thousands of requests, which should stay in the processor's cache from one pass to
-// the next.
+// A burst may have thousands of requests. `prepare`, `prefetch` and `answer` each pass over all of
+// them, so the requests should stay in the processor's cache between these passes.
 const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 
 impl<'a> Prepared<'a> {
-    /// A request that has not been decoded.
+    /// A placeholder, which a decoder overwrites.
     #[inline]
-    fn blank() -> Self {
-        Self::new(Operation::Noop, Key::NONE, Echo::Text(Text::default()), 0)
+    fn undecoded() -> Self {
+        Self::new(
+            Operation::Noop,
+            Key::NONE,
+            Encoder::Text(TextEncoder::default()),
+            0,
+        )
     }
 
-    /// A request without a hash. `len` is the length of its command line.
+    /// A request whose key has not been hashed. `len` is the length of its command line in bytes.
     #[inline]
-    pub(crate) fn new(operation: Operation<'a>, key: Key<'a>, echo: Echo<'a>, len: usize) -> Self {
+    pub(crate) fn new(
+        operation: Operation<'a>,
+        key: Key<'a>,
+        encoder: Encoder<'a>,
+        len: usize,
+    ) -> Self {
         Self {
             operation,
-            echo,
+            encoder,
             hash: KeyHash::default(),
             key_bytes: key.bytes,
             key_base64: key.base64,
-            // Bounded by the protocol, to about a million.
+            // The protocol limits a command line to about a million bytes.
             len: len as u32,
         }
     }
 
-    /// The key, or the first of several.
+    /// The key, or the first key if there are several.
     #[inline]
     pub(crate) fn key(&self) -> Key<'a> {
         Key {
@@ -56,22 +67,24 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Bytes of the command line, without the value that follows it.
+    /// Length of the command line in bytes, without the value that follows it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 }
 
-/// Prefetches the index bucket of the first request in the input of a connection, and returns the
-/// hash of its key for [`prefetch_item`](Worker::prefetch_item). Does not know the session, so the
-/// input may be the remainder of a value. Such input is decoded as a request all the same; the
-/// prefetch is useless but harmless.
+/// Prefetches the index bucket of the first request in the input of a connection. Returns the hash
+/// of the request's key, for [`prefetch_item`](Worker::prefetch_item), or `None` if no complete
+/// command line with a key was found.
+///
+/// This function does not know the state of the session, so `input` may begin within a value. It
+/// then decodes part of the value as a request, and the prefetch is useless but harmless.
 #[must_use]
 pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
     let protocol = Protocol::detect(*input.first()?);
-    let mut request = Prepared::blank();
+    let mut request = Prepared::undecoded();
     if let Decoded::Incomplete { .. } = protocol.decode(input, 0, &mut request) {
         return None;
     }
@@ -79,8 +92,8 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     (hash != KeyHash::default()).then_some(hash)
 }
 
-/// Prefetches the items of all requests of a burst. Call this after their buckets had time to
-/// arrive in the cache.
+/// Prefetches the items of prepared requests. It reads their index buckets, so the caller waits
+/// until these have had time to arrive in the processor's cache.
 pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     for request in prepared {
         if request.hash != KeyHash::default() {
@@ -90,10 +103,10 @@ pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
 }
 
 impl Session {
-    /// Decodes requests at the front of `input`, at most `max`, appends them to `prepared` and
-    /// prefetches their buckets. The command line of each request is complete; the value of the
-    /// last one may be still to come. Returns the number of appended requests. Pass exactly these,
-    /// with the same input, to [`Session::answer`].
+    /// Decodes at most `max` requests at the front of `input`, appends them to `prepared`, and
+    /// prefetches their index buckets. The command line of each request is complete; the value of
+    /// the last request may be incomplete. Returns the number of appended requests. The caller must
+    /// pass exactly these, with the same input, to [`Session::answer`].
     pub fn prepare<'a>(
         &mut self,
         input: &'a [u8],
@@ -108,14 +121,14 @@ impl Session {
         let detect = || Protocol::detect(first_byte);
         let protocol = *self.protocol.get_or_insert_with(detect);
         while prepared.len() - first < max && at < input.len() {
-            prepared.push(Prepared::blank());
+            prepared.push(Prepared::undecoded());
             let Some(request) = prepared.last_mut() else {
                 break;
             };
             let decoded = protocol.decode(&input[at..], self.scanned as usize, request);
             if let Decoded::Incomplete { scanned } = decoded {
                 prepared.pop();
-                // Bounded by the protocol, to about a million.
+                // The protocol limits a command line to about a million bytes.
                 self.scanned = scanned as u32;
                 break;
             }
@@ -126,16 +139,16 @@ impl Session {
                 Decoded::Command { data_len } if data_len <= (input.len() - at) as u64 => {
                     at += data_len as usize;
                 }
-                // The value of this request is incomplete, or no request may follow.
+                // The value of this request is incomplete, or the connection closes after it.
                 _ => break,
             }
         }
         prepared.len() - first
     }
 
-    /// The offset in `input` of the next command line. `None` if the line lies beyond the input, if
-    /// the input begins with remaining keys of a request that was interrupted, or if the connection
-    /// closes.
+    /// Returns the offset in `input` of the next command line. Returns `None` if that offset is not
+    /// in the input yet, if the input begins with unanswered keys of a read of several keys, or if
+    /// the connection closes.
     fn next_command_at(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
@@ -143,14 +156,14 @@ impl Session {
                 .ok()
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
-            // The remaining keys of the interrupted request are answered first. The requests behind
-            // it are prepared in a later turn.
+            // The unanswered keys may take the complete turn. Requests behind them are prepared in
+            // a later turn.
             State::Keys(_) | State::Closed => None,
         }
     }
 }
 
-/// Hashes the key of a request and prefetches its bucket. The hash is zero if there is no key.
+/// Hashes the key of a request and prefetches its index bucket. Returns zero if the key is empty.
 #[inline]
 fn hash_and_prefetch(key: Key<'_>, worker: &Worker) -> KeyHash {
     if key.bytes.is_empty() {
@@ -169,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bucket_of_the_first_request_is_prefetched() {
+    fn early_prefetch_hashes_the_key_of_the_first_complete_command_line() {
         let store = Store::new(Config {
             memory_bytes: 8 << 20,
             ..Config::DEFAULT

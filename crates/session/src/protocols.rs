@@ -1,30 +1,30 @@
-//! The protocols of a session: the one place that names them all.
+//! The list of the protocols that a session understands. No other file names them all.
 //!
-//! A protocol is a folder of one shape: `decode.rs` makes a request of the bytes at the front
-//! of the input, `encode.rs` writes replies, and the module's root holds the echo, borrowed and
-//! owned. A new protocol is such a folder, and its lines here:
+//! Each protocol has a folder with the same files. `decode.rs` decodes the request at the front of
+//! the input, and `encode.rs` writes the replies. The module's root file defines the encoder type:
+//! once borrowing the input, and once owned. To add a protocol, add such a folder, and add here:
 //!
-//! - a variant of [`Protocol`], which says how it is recognised, if it has a grammar of its own;
-//! - a variant of [`Echo`] and of [`OwnedEcho`], with a line in each of their methods.
+//! - a variant of [`Protocol`] and its first byte, if the protocol has a grammar of its own;
+//! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
 
 use crate::encode::Encode;
 use crate::lines;
-use crate::meta::{Meta, OwnedMeta};
+use crate::meta::{MetaEncoder, OwnedMetaEncoder};
 use crate::prepare::Prepared;
-use crate::text::Text;
+use crate::text::TextEncoder;
 #[cfg(test)]
 use crate::toy;
 
-/// The grammar of a connection.
+/// The grammar of the requests on a connection. A connection never changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// Command lines, text and meta.
+    /// Command lines of the text and the meta protocol, which one connection may mix.
     Lines,
     #[cfg(test)]
     Toy,
 }
 
-/// The protocols that are recognised by the first byte of a connection.
+/// The first bytes that select a protocol other than [`Protocol::Lines`].
 const FIRST_BYTES: &[(u8, Protocol)] = &[
     #[cfg(test)]
     (toy::FIRST_BYTE, Protocol::Toy),
@@ -38,11 +38,11 @@ impl Protocol {
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
-    /// Decodes the command at the front of `input` into `request`, without a hash. The first
-    /// `scanned` bytes are known to contain no end of a command.
+    /// Decodes the command at the front of `input` into `request`. Does not hash the key. An
+    /// earlier call found that the first `scanned` bytes do not contain the end of a command.
     ///
-    /// A request is so large that a copy costs a few per cent of a `get`. Each decoder therefore
-    /// writes it directly into the list of prepared requests.
+    /// The decoder writes `request` in place, in the list of prepared requests. Returning it by
+    /// value would copy it. A request is so large that the copy costs a few per cent of a `get`.
     #[inline]
     pub(crate) fn decode<'a>(
         self,
@@ -62,49 +62,52 @@ impl Protocol {
 pub(crate) enum Decoded {
     /// The command is incomplete.
     Incomplete {
-        /// Bytes at the front that contain no end of a command and need not be searched again. Zero
-        /// only without input.
+        /// The number of bytes at the front that do not contain the end of a command, so that the
+        /// next call need not search them again. Zero only if the input is empty.
         scanned: usize,
     },
-    /// A command, with `data_len` bytes between it and the next one.
+    /// A command. `data_len` bytes are between its command line and the next command.
     Command {
-        /// Bytes of its value, or bytes to skip.
+        /// The length of the value and its line end, or of the data block to skip.
         data_len: u64,
     },
     /// A command after which the connection closes.
-    Last,
+    LastCommand,
 }
 
-/// The parts of a request that its replies repeat or depend on. Borrows the input.
+/// The encoder of one request's replies: its protocol, and the parts of the request that the
+/// replies repeat or depend on. Borrows the input.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Echo<'a> {
-    Text(Text),
-    Meta(Meta<'a>),
+pub(crate) enum Encoder<'a> {
+    Text(TextEncoder),
+    Meta(MetaEncoder<'a>),
     #[cfg(test)]
-    Toy(toy::Toy),
+    Toy(toy::ToyEncoder),
 }
 
-/// An echo that is kept between two calls.
+/// An [`Encoder`] that does not borrow the input, so that a session can keep it between two calls.
 #[derive(Debug)]
-pub(crate) enum OwnedEcho {
-    Text(Text),
-    Meta(Box<OwnedMeta>),
+pub(crate) enum OwnedEncoder {
+    Text(TextEncoder),
+    Meta(Box<OwnedMetaEncoder>),
     #[cfg(test)]
-    Toy(toy::Toy),
+    Toy(toy::ToyEncoder),
 }
 
-/// A step of execution that needs an encoder.
+/// A step of execution that is compiled for each encoder type. It would be a closure, but a Rust
+/// closure cannot be generic. A step is therefore a struct, whose fields stand for the captured
+/// variables, and `run` is the body of the closure.
 pub(crate) trait WithEncoder {
     type Result;
 
     fn run(self, encoder: &impl Encode) -> Self::Result;
 }
 
-impl Echo<'_> {
-    /// Runs `step` with the encoder of the protocol. This is the only place where the protocol of a
-    /// request is dispatched on.
+impl Encoder<'_> {
+    /// Runs `step` with the encoder of the request's protocol. Execution branches on the protocol
+    /// of a request only here.
     #[inline]
-    pub(crate) fn with<S: WithEncoder>(&self, step: S) -> S::Result {
+    pub(crate) fn dispatch<S: WithEncoder>(&self, step: S) -> S::Result {
         match self {
             Self::Text(text) => step.run(text),
             Self::Meta(meta) => step.run(meta),
@@ -113,23 +116,23 @@ impl Echo<'_> {
         }
     }
 
-    pub(crate) fn to_owned(self) -> OwnedEcho {
+    pub(crate) fn to_owned(self) -> OwnedEncoder {
         match self {
-            Self::Text(text) => OwnedEcho::Text(text),
-            Self::Meta(meta) => OwnedEcho::Meta(Box::new(meta.to_owned())),
+            Self::Text(text) => OwnedEncoder::Text(text),
+            Self::Meta(meta) => OwnedEncoder::Meta(Box::new(meta.to_owned())),
             #[cfg(test)]
-            Self::Toy(toy) => OwnedEcho::Toy(toy),
+            Self::Toy(toy) => OwnedEncoder::Toy(toy),
         }
     }
 }
 
-impl OwnedEcho {
-    pub(crate) fn borrow(&self) -> Echo<'_> {
+impl OwnedEncoder {
+    pub(crate) fn borrow(&self) -> Encoder<'_> {
         match self {
-            Self::Text(text) => Echo::Text(*text),
-            Self::Meta(meta) => Echo::Meta(meta.borrow()),
+            Self::Text(text) => Encoder::Text(*text),
+            Self::Meta(meta) => Encoder::Meta(meta.borrow()),
             #[cfg(test)]
-            Self::Toy(toy) => Echo::Toy(*toy),
+            Self::Toy(toy) => Encoder::Toy(*toy),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The counters of all workers.
+//! The registry of all workers' counters, which sums them.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::prefixes::PrefixSums;
 /// The counters of all workers of a cache, for the statistics of the whole process.
 #[derive(Debug, Default)]
 pub struct CounterRegistry {
-    /// Two bytes: whether counting by key prefix is on, and the delimiter.
+    /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
     prefix_counting: AtomicU16,
     workers: Mutex<Vec<Arc<Counters>>>,
 }
@@ -33,8 +33,8 @@ impl CounterRegistry {
         self.workers().iter().fold(CounterSnapshot::default(), sum)
     }
 
-    /// The sum of all workers' histograms of the time that requests are in the server. It is empty
-    /// unless the service is [timed](crate::CacheService::is_timed).
+    /// The sum of all workers' latency histograms: how long requests are in the server. They are
+    /// empty unless the service [records latency](crate::CacheService::records_latency).
     #[must_use]
     pub fn latencies(&self) -> LatencySnapshot {
         let sum =
@@ -59,7 +59,7 @@ impl CounterRegistry {
         (is_on != 0, delimiter)
     }
 
-    /// The counts by key prefix of all workers.
+    /// The counts by key prefix, summed over all workers.
     #[must_use]
     pub fn prefixes(&self) -> PrefixSums {
         let mut sums = PrefixSums::new();
@@ -69,7 +69,7 @@ impl CounterRegistry {
         sums
     }
 
-    /// Clears the counts by key prefix.
+    /// Clears the counts by key prefix of all workers.
     pub fn clear_prefixes(&self) {
         for counters in &*self.workers() {
             counters.clear_prefixes();

@@ -1,4 +1,5 @@
-//! The state of one client connection, and the second half of a burst: executing its requests.
+//! The state of one client connection, and `answer`, which executes its prepared requests. The
+//! other half of a turn, `prepare`, is in `prepare.rs`.
 
 use service::{Next, Progress};
 use store::{Rejected, Worker};
@@ -9,48 +10,50 @@ use crate::counters::Counters;
 use crate::execute;
 use crate::now::Now;
 use crate::prepare::Prepared;
-use crate::protocols::{OwnedEcho, Protocol};
+use crate::protocols::{OwnedEncoder, Protocol};
 use crate::upload::PendingUpload;
 
 /// The state of one client connection.
 #[derive(Debug, Default)]
 pub struct Session {
     pub(crate) state: State,
-    /// Bytes at the front of the input that are known to contain no end of a command.
+    /// The number of bytes, from the start of the next command in the input, that do not contain
+    /// the end of that command. `prepare` sets it when the command is incomplete, so that they are
+    /// not searched again. Otherwise it is zero.
     pub(crate) scanned: u32,
-    /// `None` until input has arrived.
+    /// The protocol that the first byte of the connection selected. `None` before that byte.
     pub(crate) protocol: Option<Protocol>,
 }
 
-/// How the bytes at the front of the input are interpreted.
+/// The interpretation of the bytes at the front of the input.
 #[derive(Debug, Default)]
 pub(crate) enum State {
-    /// A command.
+    /// The start of a command.
     #[default]
     Command,
-    /// The remaining keys of a read whose command has been decoded.
+    /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
-    /// The remainder of a value that is being stored.
+    /// The missing part of a value that is being stored.
     Upload(Box<PendingUpload>),
     /// The data block of a rejected command, which is skipped (memcached's `conn_swallow`).
     Swallow {
-        /// Bytes left to skip.
+        /// The number of bytes that are still to be skipped.
         missing: u64,
     },
-    /// Input is not interpreted any more: the connection closes.
+    /// Nothing. The rest of the input is ignored, because the connection closes.
     Closed,
 }
 
 /// The unanswered part of a read of several keys.
 #[derive(Debug)]
 pub(crate) struct RemainingKeys {
-    /// Bytes of keys at the front of the input.
+    /// Length of the unanswered keys at the front of the input, in bytes, spaces included.
     pub(crate) keys_len: u32,
-    /// Bytes of the line end after them.
+    /// Length of the line end after the keys: 1 or 2 bytes.
     pub(crate) line_end_len: u8,
-    /// The new time to live of the items.
+    /// The new time to live of the items (`gat`).
     pub(crate) touch: Option<i32>,
-    pub(crate) echo: OwnedEcho,
+    pub(crate) encoder: OwnedEncoder,
 }
 
 /// The output of a session.
@@ -70,9 +73,10 @@ pub struct RequestContext<'a> {
 }
 
 impl Session {
-    /// Executes in order the requests that [`Session::prepare`] prepared from `input`, and appends
-    /// the replies to `out`. Stops early when the output is full or when other connections hold
-    /// the memory that a request needs. Input that was not consumed must be prepared again.
+    /// Executes, in order, the requests that [`Session::prepare`] prepared from `input`. Appends
+    /// the replies to `out`. Stops early when the output is full, or when other connections hold
+    /// the memory that a request needs. The caller must prepare again the input that was not
+    /// consumed.
     pub fn answer(
         &mut self,
         prepared: &[Prepared<'_>],
@@ -91,7 +95,7 @@ impl Session {
             let step = execute::request(request, &input[consumed..], context, out);
             match step {
                 Step::Done { len } => consumed += len,
-                Step::Then { len, state } => {
+                Step::EnterState { len, state } => {
                     consumed += len;
                     self.state = state;
                     if let Some(next) = self.resume(input, &mut consumed, context, out) {
@@ -101,9 +105,10 @@ impl Session {
                 Step::NeedsMemory => return self.stop(consumed, Next::Memory),
             }
         }
-        // `prepare` sets `scanned` if it finds an incomplete command line. If `scanned` is zero and
-        // input is left, that input was not decoded because this turn had its share of requests:
-        // the session needs another turn.
+        // All prepared requests are answered. The remaining input is either an incomplete command
+        // line, in which case `prepare` has set `scanned`, or it was not decoded. The second case
+        // occurs if `prepare` reached its maximum number of requests, or if the input began with
+        // unanswered keys. The session then needs another turn, because new input may never arrive.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -115,8 +120,8 @@ impl Session {
         }
     }
 
-    /// Continues a request that an earlier turn began. Returns what the session needs next if this
-    /// input does not complete the request.
+    /// Calls [`resume`](Self::resume) if a request is unfinished. Most turns begin with a new
+    /// command, so this test is a function of its own that can be inlined.
     #[inline]
     fn resume_pending(
         &mut self,
@@ -131,6 +136,9 @@ impl Session {
         self.resume(input, consumed, context, out)
     }
 
+    /// Continues an unfinished request with the input from offset `consumed`, and advances
+    /// `consumed`. Returns `None` if the request is complete. Otherwise returns what the session
+    /// needs next.
     fn resume(
         &mut self,
         input: &[u8],
@@ -155,9 +163,10 @@ impl Session {
                 let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
                 let missing_before = pending.missing();
                 let received = pending.receive(&input[*consumed..], worker, now_s);
-                // Bytes that fitted before memory ran out count as consumed. Otherwise they would
-                // be received twice, or, after a rejection, part of the value be parsed as
-                // commands.
+                // `receive` may have copied some bytes before memory ran out. These count as
+                // consumed. Otherwise a deferred upload would receive them twice, and after a
+                // rejection the number of bytes to skip would be too small, so that the end of the
+                // value would be parsed as commands.
                 *consumed += missing_before - pending.missing();
                 match received {
                     Ok(()) => {}
@@ -192,8 +201,9 @@ impl Session {
         }
     }
 
-    /// Ends a call of [`answer`](Self::answer) early. The requests after this point are decoded
-    /// again, so what `scanned` says about the end of the input is discarded.
+    /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
+    /// prepared requests. The next turn decodes again from the first unanswered request, where
+    /// `scanned` would be wrong, so it is reset.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;
         Progress { consumed, next }
@@ -205,7 +215,8 @@ impl service::Session for Session {
         self.scanned = 0;
     }
 
-    /// Empty when only the line end is missing, or when the store must allocate more first.
+    /// Returns an empty slice if only the line end of the value is missing, or if the store has to
+    /// allocate memory before it can receive more.
     fn upload_buffer(&mut self) -> &mut [u8] {
         match &mut self.state {
             State::Upload(pending) => pending.unfilled(),
@@ -226,28 +237,29 @@ impl service::Session for Session {
 
 /// The effect of one request on its session.
 pub(crate) enum Step {
-    /// The request is answered, and a command follows.
+    /// The request is answered. The next command follows it.
     Done {
-        /// Bytes of input that the request consumed.
+        /// The number of bytes of input that the request consumed.
         len: usize,
     },
-    /// The request was executed as far as the input allows.
-    Then {
-        /// Bytes of input that the request consumed.
+    /// The request is not finished, or nothing is to be executed after it. The session enters
+    /// another state.
+    EnterState {
+        /// The number of bytes of input that the request consumed.
         len: usize,
-        /// How the input after them is interpreted.
+        /// The interpretation of the input after these bytes.
         state: State,
     },
-    /// The request needs memory ([`Next::Memory`]) and had no effect.
+    /// The request had no effect, because it has to wait for memory ([`Next::Memory`]).
     NeedsMemory,
 }
 
 impl Step {
-    /// Consumes a command line and skips the `missing` bytes after it.
+    /// Consumes a command line of `len` bytes, and skips the `missing` bytes after it.
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
         match missing {
             0 => Self::Done { len },
-            _ => Self::Then {
+            _ => Self::EnterState {
                 len,
                 state: State::Swallow { missing },
             },

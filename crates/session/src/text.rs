@@ -5,11 +5,11 @@ mod encode;
 
 pub use encode::TextStats;
 
-/// What a text reply repeats or depends on.
+/// The encoder of the text protocol: the parts of a text request that its replies depend on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Text {
-    /// `noreply`: no reply.
+pub(crate) struct TextEncoder {
+    /// The request has `noreply`, so no reply is written.
     noreply: bool,
-    /// `gets`, `gats`: reply with each item's CAS.
+    /// The command is `gets` or `gats`, whose replies show each item's CAS.
     with_cas: bool,
 }

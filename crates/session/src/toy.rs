@@ -1,7 +1,8 @@
-//! A protocol of three commands, which shows what a new protocol needs: this folder, and its lines
-//! in `protocols.rs`. It is compiled for tests only.
+//! An example protocol with three commands, compiled for tests only. It shows what a new protocol
+//! needs: a folder like this one, and its lines in `protocols.rs`.
 //!
-//! A command begins with [`FIRST_BYTE`]; a NUL ends each of its fields, and nothing ends a value.
+//! A command begins with [`FIRST_BYTE`], which the table omits. Each field ends with a NUL. A value
+//! has no terminator, because its length is sent before it.
 //!
 //! ```text
 //! G key NUL               get:     V length NUL value, or N NUL
@@ -12,12 +13,12 @@
 pub(crate) mod decode;
 mod encode;
 
-/// The first byte of a command, and so of a connection.
+/// The first byte of every command. As the first byte of a connection it selects this protocol.
 pub(crate) const FIRST_BYTE: u8 = 0x81;
 
-/// The echo of a toy request. Empty: the replies depend on the outcome only.
+/// The encoder of the toy protocol. It has no fields, because replies depend on the outcome only.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Toy;
+pub(crate) struct ToyEncoder;
 
 #[cfg(test)]
 mod tests;

@@ -1,37 +1,38 @@
-//! Receiving a value that did not arrive together with its command.
+//! The reception of a value that did not arrive completely with its command.
 
 use store::{Rejected, Upload, Worker};
 
 use crate::operation::StoreOptions;
-use crate::protocols::OwnedEcho;
+use crate::protocols::OwnedEncoder;
 
-/// A partly received value, with the request that the value belongs to. `upload` holds the key.
+/// A partly received value, and the storage command that it belongs to. The key is in `upload`.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
     pub(crate) request: StoreRequest,
-    pub(crate) echo: OwnedEcho,
+    pub(crate) encoder: OwnedEncoder,
 }
 
-/// The parts of a store request that are needed to publish its value.
+/// The parts of a storage command that are needed to publish its value.
 #[derive(Debug)]
 pub(crate) struct StoreRequest {
     pub(crate) options: StoreOptions,
-    /// The key was sent in base64.
+    /// Whether the key was sent in base64.
     pub(crate) base64: bool,
     pub(crate) value_end: ValueEnd,
 }
 
-/// The bytes that follow a value, as far as received.
+/// The line end after a value, which may arrive in parts and may be wrong.
 #[derive(Debug)]
 pub(crate) struct ValueEnd {
-    /// The bytes that the protocol requires and that have not been received.
+    /// The part of the expected line end that has not been received.
     missing: &'static [u8],
-    /// All bytes received are those that the protocol requires.
+    /// Whether all bytes received so far equal the expected ones.
     is_valid: bool,
 }
 
 impl ValueEnd {
+    /// The line end `expected`, of which nothing has been received.
     pub(crate) fn new(expected: &'static [u8]) -> Self {
         Self {
             missing: expected,
@@ -39,11 +40,12 @@ impl ValueEnd {
         }
     }
 
-    /// Whether all bytes received are those that the protocol requires.
+    /// Whether all bytes received so far equal the expected ones.
     pub(crate) fn is_valid(&self) -> bool {
         self.is_valid
     }
 
+    /// Compares the front of `bytes` with the missing part.
     fn receive(&mut self, bytes: &[u8]) {
         let len = self.missing.len().min(bytes.len());
         let (expected, missing) = self.missing.split_at(len);
@@ -53,12 +55,13 @@ impl ValueEnd {
 }
 
 impl PendingUpload {
-    /// Bytes still to receive, including those that follow the value.
+    /// The number of bytes still to receive, the line end included.
     pub(crate) fn missing(&self) -> usize {
         self.upload.missing() + self.request.value_end.missing.len()
     }
 
-    /// Copies missing bytes from the front of `bytes`, as many as there are.
+    /// Copies missing bytes from the front of `bytes`, as many as there are. After an error some
+    /// bytes may have been copied; [`missing`](Self::missing) counts the others.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -77,6 +80,7 @@ impl PendingUpload {
         self.upload.unfilled()
     }
 
+    /// Records that `len` bytes have been received into [`unfilled`](Self::unfilled).
     pub(crate) fn advance(&mut self, len: usize) {
         self.upload.advance(len);
     }

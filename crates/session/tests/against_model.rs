@@ -1,5 +1,5 @@
-//! Random command sequences: the session's replies equal the model's, however the input is split,
-//! and no input makes it panic.
+//! Random sequences of commands. The replies of the session must equal those of the model, however
+//! the input is split, and no input may make the session panic.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -17,6 +17,7 @@ const NOW: Now = Now {
     epoch_unix_s: 1_700_000_000,
 };
 
+/// A control that changes nothing.
 struct NoControl;
 
 impl ServerControl for NoControl {
@@ -44,21 +45,21 @@ impl ServerControl for NoControl {
     }
 }
 
-/// A session with a store of its own.
+/// A session with its own store, its unconsumed input and all its replies.
 struct TestSession {
     worker: Worker,
     counters: Counters,
     session: Session,
     input: Vec<u8>,
     replies: Vec<u8>,
-    closed: bool,
-    turn_max: usize,
+    is_closed: bool,
+    requests_per_turn: usize,
 }
 
 impl TestSession {
-    fn new(turn_max: usize) -> Self {
-        Self::over(
-            turn_max,
+    fn new(requests_per_turn: usize) -> Self {
+        Self::with_config(
+            requests_per_turn,
             Config {
                 memory_bytes: 16 << 20,
                 hash_seed: 3,
@@ -67,27 +68,32 @@ impl TestSession {
         )
     }
 
-    fn over(turn_max: usize, config: Config) -> Self {
+    fn with_config(requests_per_turn: usize, config: Config) -> Self {
         Self {
             worker: Store::new(config).unwrap().worker(),
             counters: Counters::default(),
             session: Session::default(),
             input: Vec::new(),
             replies: Vec::new(),
-            closed: false,
-            turn_max,
+            is_closed: false,
+            requests_per_turn,
         }
     }
 
+    /// Receives `bytes` as further input, and gives the session turns until it needs more.
     fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         let mut prepared = Vec::new();
         let mut out = Output::default();
         let mut turns = 0;
-        while !self.closed {
+        while !self.is_closed {
             prepared = recycle::<CacheWorker>(prepared);
-            self.session
-                .prepare(&self.input, self.turn_max, &self.worker, &mut prepared);
+            self.session.prepare(
+                &self.input,
+                self.requests_per_turn,
+                &self.worker,
+                &mut prepared,
+            );
             prefetch_items(&mut prepared, &self.worker);
             let mut context = RequestContext {
                 now: NOW,
@@ -103,7 +109,7 @@ impl TestSession {
             out.clear();
             self.input.drain(..progress.consumed);
             match progress.next {
-                Next::Close => self.closed = true,
+                Next::Close => self.is_closed = true,
                 Next::Input | Next::Upload => break,
                 Next::OutputSpace | Next::Yield => {}
                 Next::Memory => panic!("no other session holds memory"),
@@ -186,7 +192,8 @@ fn short_command() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Commands whose replies contain no CAS: session and model number their items differently.
+/// Returns commands whose replies contain no CAS, because the session and the model assign
+/// different numbers.
 fn command() -> impl Strategy<Value = Vec<u8>> {
     let gets =
         prop::collection::vec(key(), 1..5).prop_map(|keys| format!("get {}\r\n", keys.join(" ")));
@@ -194,7 +201,8 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(String::into_bytes)
 }
 
-fn chunks<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+/// Splits `bytes` at the offsets `cuts`, modulo the length.
+fn split_at_cuts<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
     at.sort_unstable();
@@ -203,14 +211,14 @@ fn chunks<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 
 proptest! {
     #[test]
-    fn replies_equal_the_models_however_the_input_is_split(
+    fn replies_equal_those_of_the_model_however_the_input_is_split(
         commands in prop::collection::vec(command(), 1..40),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
-        turn_max in 1..8_usize,
+        requests_per_turn in 1..8_usize,
     ) {
         let bytes = commands.concat();
-        let mut session = TestSession::new(turn_max);
-        for chunk in chunks(&bytes, &cuts) {
+        let mut session = TestSession::new(requests_per_turn);
+        for chunk in split_at_cuts(&bytes, &cuts) {
             session.receive(chunk);
         }
         let mut cache = Cache::new(1 << 20);
@@ -223,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_does_not_panic_and_its_split_does_not_matter(
+    fn corrupted_commands_do_not_panic_and_replies_do_not_depend_on_the_split(
         commands in prop::collection::vec(command(), 1..10),
         garbage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..20),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
@@ -236,24 +244,24 @@ proptest! {
         let mut whole = TestSession::new(20);
         whole.receive(&bytes);
         let mut split = TestSession::new(3);
-        for chunk in chunks(&bytes, &cuts) {
+        for chunk in split_at_cuts(&bytes, &cuts) {
             split.receive(chunk);
         }
         prop_assert_eq!(whole.replies, split.replies);
-        prop_assert_eq!(whole.closed, split.closed);
+        prop_assert_eq!(whole.is_closed, split.is_closed);
     }
 }
 
-/// A regression test: bytes that still fitted before memory ran out were not counted as consumed,
-/// and as many bytes at the end of the value were parsed as commands.
+/// A regression test. Bytes that were copied before memory ran out did not count as consumed. The
+/// session therefore skipped too few bytes of the value, and parsed its end as commands.
 #[test]
-fn no_byte_of_a_value_that_did_not_fit_is_parsed_as_a_command() {
+fn rejected_value_is_skipped_and_not_parsed_as_commands() {
     let config = Config {
         memory_bytes: 8 << 20,
         evicts: false,
         ..Config::DEFAULT
     };
-    let mut session = TestSession::over(16, config);
+    let mut session = TestSession::with_config(16, config);
     let filler = "v".repeat(10_000);
     for number in 0..765 {
         session.receive(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());
@@ -262,7 +270,7 @@ fn no_byte_of_a_value_that_did_not_fit_is_parsed_as_a_command() {
     let command = "set evil 0 0 5\r\nowned\r\n";
     for len in [900_000, 500_000, 100_000, 60_000, 30_000, 15_000] {
         let value = &command.repeat(len / command.len() + 1)[..len];
-        // The line comes alone, so that an upload is in progress when memory runs out.
+        // The command line arrives first and alone, so that memory runs out during an upload.
         session.receive(format!("set big 0 0 {len}\r\n").as_bytes());
         for piece in value.as_bytes().chunks(16_000) {
             session.receive(piece);

@@ -37,7 +37,7 @@ const SETS: u64 = 25;
 /// Records written with one call when a server is filled.
 const BATCH: u64 = 1000;
 /// How long a server may take to answer while it is filled; under valgrind it is slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,8 +129,8 @@ impl Requests {
 /// Gives a server all records.
 pub(crate) fn fill(address: SocketAddr, records: u64) -> Result<()> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut bytes = Vec::new();
     for first in (0..records).step_by(BATCH as usize) {
         bytes.clear();
@@ -141,12 +141,12 @@ pub(crate) fn fill(address: SocketAddr, records: u64) -> Result<()> {
     }
     // It is answered when all before it has been done.
     stream.write_all(b"version\r\n")?;
-    let mut heard = String::new();
+    let mut received = String::new();
     BufReader::new(stream)
-        .read_line(&mut heard)
+        .read_line(&mut received)
         .context("fill the server")?;
-    if !heard.starts_with("VERSION ") {
-        bail!("a server that was filled says {heard:?}");
+    if !received.starts_with("VERSION ") {
+        bail!("a server that was filled says {received:?}");
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use sys::socket::Stream;
 use crate::asks::Requests;
 
 /// How long nothing may come while something is due.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const TIMEOUT_NS: u64 = 5_000_000_000;
 const INPUT_LEN: usize = 64 << 10;
 
 /// Connections to one server.
@@ -88,28 +88,28 @@ impl Client {
         let (mut asked, mut waiting) = (0, 0);
         for connection in &mut self.connections {
             if !until.is_over(asked, 0) {
-                connection.ask(&mut self.requests, self.depth)?;
+                connection.send_requests(&mut self.requests, self.depth)?;
                 asked += self.depth as u64;
                 waiting += 1;
             }
         }
-        let mut heard_ns = start_ns;
+        let mut received_ns = start_ns;
         while waiting > 0 {
-            self.poll.wait(&mut self.events, Some(PATIENCE_NS))?;
+            self.poll.wait(&mut self.events, Some(TIMEOUT_NS))?;
             let now_ns = monotonic_ns();
-            if self.events.is_empty() && now_ns - heard_ns >= PATIENCE_NS {
+            if self.events.is_empty() && now_ns - received_ns >= TIMEOUT_NS {
                 bail!("{}", self.stalled());
             }
-            heard_ns = now_ns;
+            received_ns = now_ns;
             for ready in self.events.iter() {
                 let connection = &mut self.connections[ready.token as usize];
-                if !connection.hear(&mut self.input)? {
+                if !connection.receive(&mut self.input)? {
                     continue;
                 }
                 if until.is_over(asked, now_ns - start_ns) {
                     waiting -= 1;
                 } else {
-                    connection.ask(&mut self.requests, self.depth)?;
+                    connection.send_requests(&mut self.requests, self.depth)?;
                     asked += self.depth as u64;
                 }
             }
@@ -128,7 +128,7 @@ impl Client {
         format!(
             "answers on {count} connections are short, one by {most} bytes, and nothing has come \
              for {} s: a miss, or a server that hangs",
-            PATIENCE_NS / 1_000_000_000
+            TIMEOUT_NS / 1_000_000_000
         )
     }
 }
@@ -143,7 +143,7 @@ impl Until {
 }
 
 impl Connection {
-    fn ask(&mut self, requests: &mut Requests, depth: usize) -> Result<()> {
+    fn send_requests(&mut self, requests: &mut Requests, depth: usize) -> Result<()> {
         let (bytes, due_len) = requests.draw(depth);
         let sent_len = self.stream.send(bytes).context("send requests")?;
         // All before has been taken, so even the smallest buffer of a socket has room.
@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// Takes what has come; true when that was all.
-    fn hear(&mut self, input: &mut [u8]) -> Result<bool> {
+    fn receive(&mut self, input: &mut [u8]) -> Result<bool> {
         let len = match self.stream.recv(input).context("receive answers")? {
             0 => bail!("the server has closed a connection"),
             len => len,

@@ -1,24 +1,27 @@
-//! By readiness: level-triggered epoll, one `recv` and one `send` for each connection a turn.
+//! The server over level-triggered epoll. In each turn a connection makes one `recv` and one
+//! `send`.
 
 use std::io;
 
 use sys::poll::{Events, Interest, Poll, Waker};
 use sys::socket::{Listener, Stream};
 
-use super::{Debt, Exchange, FILLER, SEND_LEN_MAX, Slots};
+use super::{Exchange, FILLER, PendingReplies, SEND_LEN_MAX, Slots};
 
+/// The tokens of the listener and of the waker that ends the server. Connections use their index.
 const LISTENER: u64 = u64::MAX;
 const END: u64 = u64::MAX - 1;
-/// Connections served between two looks at which are ready.
+/// The maximum index of events that one wait returns.
 const EVENTS_MAX: usize = 1024;
-/// Bytes received at once, at most: more than the deepest pipeline that is measured.
+/// The maximum index of bytes in one receive. It exceeds the longest pipeline that is measured.
 const RECEIVE_LEN_MAX: usize = 16 << 10;
 
 struct Connection {
     stream: Stream,
-    debt: Debt,
-    /// It waits for room, and is not read meanwhile.
-    waits_for_room: bool,
+    pending: PendingReplies,
+    /// Whether the socket's send buffer is full. The connection then waits until it is writable,
+    /// and receives nothing until all answers are sent.
+    waits_for_space: bool,
 }
 
 pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io::Result<()> {
@@ -36,15 +39,15 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
                 LISTENER => accept(listener, &poll, &mut connections)?,
                 END => return Ok(()),
                 token => {
-                    let number = token as u32;
-                    let Some(connection) = connections.find(number) else {
+                    let index = token as u32;
+                    let Some(connection) = connections.find(index) else {
                         continue;
                     };
                     let turn = connection.turn(&poll, token, exchange, &mut input, &answers);
                     match turn {
                         Ok(true) => {}
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Ok(false) | Err(_) => connections.remove(number),
+                        Ok(false) | Err(_) => connections.remove(index),
                     }
                 }
             }
@@ -52,6 +55,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
     }
 }
 
+/// Accepts all waiting connections.
 fn accept(listener: &Listener, poll: &Poll, connections: &mut Slots<Connection>) -> io::Result<()> {
     loop {
         let stream = match listener.accept() {
@@ -60,19 +64,20 @@ fn accept(listener: &Listener, poll: &Poll, connections: &mut Slots<Connection>)
             Err(error) => return Err(error),
         };
         stream.set_nodelay();
-        let number = connections.add(Connection {
+        let index = connections.add(Connection {
             stream,
-            debt: Debt::default(),
-            waits_for_room: false,
+            pending: PendingReplies::default(),
+            waits_for_space: false,
         });
-        if let Some(connection) = connections.find(number) {
-            poll.add(&connection.stream, u64::from(number), Interest::Read)?;
+        if let Some(connection) = connections.find(index) {
+            poll.add(&connection.stream, u64::from(index), Interest::Read)?;
         }
     }
 }
 
 impl Connection {
-    /// Receives, and sends what is due. False: the peer has ended.
+    /// Receives once, and sends pending answers once. Returns false if the peer has closed the
+    /// connection.
     fn turn(
         &mut self,
         poll: &Poll,
@@ -81,25 +86,25 @@ impl Connection {
         input: &mut [u8],
         answers: &[u8],
     ) -> io::Result<bool> {
-        if !self.waits_for_room {
+        if !self.waits_for_space {
             let len = self.stream.recv(input)?;
             if len == 0 {
                 return Ok(false);
             }
-            self.debt.add(len, exchange);
+            self.pending.add(len, exchange);
         }
-        if self.debt.owed_len > 0 {
-            let len = self.debt.owed_len.min(answers.len());
+        if self.pending.unsent_len > 0 {
+            let len = self.pending.unsent_len.min(answers.len());
             match self.stream.send(&answers[..len]) {
-                Ok(len) => self.debt.owed_len -= len,
+                Ok(len) => self.pending.unsent_len -= len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
-        let waits_for_room = self.debt.owed_len > 0;
-        if waits_for_room != self.waits_for_room {
-            self.waits_for_room = waits_for_room;
-            let interest = match waits_for_room {
+        let waits_for_space = self.pending.unsent_len > 0;
+        if waits_for_space != self.waits_for_space {
+            self.waits_for_space = waits_for_space;
+            let interest = match waits_for_space {
                 true => Interest::Write,
                 false => Interest::Read,
             };

@@ -1,5 +1,5 @@
-//! By completion: one io_uring that goes on receiving by itself and is entered once a burst, with
-//! all that the burst has to send.
+//! The server over one io_uring. Receives are multishot, so the kernel repeats them without a new
+//! request. The server enters the ring once per burst, which also submits all sends of the burst.
 
 use std::io;
 
@@ -7,25 +7,27 @@ use sys::poll::Waker;
 use sys::ring::{Ended, Event, Inputs, Ring, RingConfig};
 use sys::socket::{Listener, Stream};
 
-use super::{Debt, Exchange, FILLER, SEND_LEN_MAX, Slots};
+use super::{Exchange, FILLER, PendingReplies, SEND_LEN_MAX, Slots};
 
 const CONFIG: RingConfig = RingConfig {
     entries: 1024,
     buffers: 1024,
-    // An odd number of cache lines: the beginnings of buffers, all that small requests touch, then
-    // lie in all sets of the caches instead of in a few. More than the deepest pipeline measured.
+    // The length exceeds the longest pipeline that is measured. It is an odd number of cache lines,
+    // so that the beginnings of the buffers lie in all sets of the processor's caches. Small
+    // requests touch only these beginnings, which would otherwise share a few sets.
     buffer_len: 4096 + 64,
 };
+/// The tokens of the listener and of the waker that ends the server, among watched descriptors.
 const LISTENER: u32 = 0;
 const END: u32 = 1;
 
 struct Connection {
     stream: Stream,
-    debt: Debt,
+    pending: PendingReplies,
     is_sending: bool,
-    /// It is among those that have something to send at the end of the burst.
+    /// Whether the connection is in [`Server::marked`].
     is_marked: bool,
-    /// Nothing is received any more; it goes once all that is due has been sent.
+    /// Whether receiving has ended. The connection is removed once all answers have been sent.
     has_ended: bool,
 }
 
@@ -57,7 +59,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
                     }
                 }
                 Event::Ready { .. } | Event::HungUp { .. } => return Ok(()),
-                of_connection => server.of_connection(of_connection),
+                event => server.handle_event(event),
             }
         }
         server.send_all();
@@ -69,28 +71,29 @@ struct Server {
     inputs: Inputs,
     exchange: Exchange,
     connections: Slots<Connection>,
-    /// Connections with something to send.
+    /// Connections to look at when the burst ends: they have something to send, or have ended.
     marked: Vec<u32>,
-    /// Memory that answers were sent from.
+    /// Buffers from which answers were sent, for reuse.
     spare: Vec<Vec<u8>>,
 }
 
 impl Server {
     fn accepted(&mut self, stream: Stream) {
         stream.set_nodelay();
-        let number = self.connections.add(Connection {
+        let index = self.connections.add(Connection {
             stream,
-            debt: Debt::default(),
+            pending: PendingReplies::default(),
             is_sending: false,
             is_marked: false,
             has_ended: false,
         });
-        if let Some(connection) = self.connections.find(number) {
-            self.ring.receive(&connection.stream, number);
+        if let Some(connection) = self.connections.find(index) {
+            self.ring.receive(&connection.stream, index);
         }
     }
 
-    fn of_connection(&mut self, event: Event) {
+    /// Handles the event of a connection.
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Received {
                 token,
@@ -102,7 +105,7 @@ impl Server {
                 let Some(connection) = self.connections.find(token) else {
                     return;
                 };
-                connection.debt.add(len, self.exchange);
+                connection.pending.add(len, self.exchange);
                 if !stays_active {
                     self.ring.receive(&connection.stream, token);
                 }
@@ -112,14 +115,15 @@ impl Server {
                 let Some(connection) = self.connections.find(token) else {
                     return;
                 };
-                // All buffers have been given back already.
+                // The kernel had no buffer left. The buffers of all handled events have been given
+                // back, so receiving can start again.
                 if matches!(how, Ended::NoBuffer) {
                     self.ring.receive(&connection.stream, token);
                     return;
                 }
                 connection.has_ended = true;
                 if matches!(how, Ended::Lost(_)) {
-                    connection.debt = Debt::default();
+                    connection.pending = PendingReplies::default();
                 }
                 self.mark(token);
             }
@@ -134,11 +138,11 @@ impl Server {
                 };
                 connection.is_sending = false;
                 if result.is_err() {
-                    // That receiving has ended follows.
-                    connection.debt = Debt::default();
+                    // After the shutdown the ring reports that receiving has ended.
+                    connection.pending = PendingReplies::default();
                     connection.stream.shut();
                 }
-                if connection.debt.owed_len > 0 || connection.has_ended {
+                if connection.pending.unsent_len > 0 || connection.has_ended {
                     self.mark(token);
                 }
             }
@@ -146,16 +150,17 @@ impl Server {
         }
     }
 
-    fn mark(&mut self, number: u32) {
-        if let Some(connection) = self.connections.find(number)
+    /// Adds a connection to those to look at when the burst ends.
+    fn mark(&mut self, index: u32) {
+        if let Some(connection) = self.connections.find(index)
             && !connection.is_marked
         {
             connection.is_marked = true;
-            self.marked.push(number);
+            self.marked.push(index);
         }
     }
 
-    /// Hands over what the burst's connections have to send, and lets go of those that have ended.
+    /// Starts the sends of all marked connections, and removes those that have ended.
     fn send_all(&mut self) {
         let Self {
             ring,
@@ -164,27 +169,27 @@ impl Server {
             spare,
             ..
         } = self;
-        for number in marked.drain(..) {
-            let Some(connection) = connections.find(number) else {
+        for index in marked.drain(..) {
+            let Some(connection) = connections.find(index) else {
                 continue;
             };
             connection.is_marked = false;
             if connection.is_sending {
                 continue;
             }
-            let len = connection.debt.owed_len.min(SEND_LEN_MAX);
+            let len = connection.pending.unsent_len.min(SEND_LEN_MAX);
             if len == 0 {
                 if connection.has_ended {
-                    connections.remove(number);
+                    connections.remove(index);
                 }
                 continue;
             }
-            // Where answers are all of one length, this writes nothing once all memory has it.
+            // A reused buffer contains filler already, so this writes only beyond its old length.
             let mut bytes = spare.pop().unwrap_or_default();
             bytes.resize(len, FILLER);
-            connection.debt.owed_len -= len;
+            connection.pending.unsent_len -= len;
             connection.is_sending = true;
-            ring.send(&connection.stream, number, bytes);
+            ring.send(&connection.stream, index, bytes);
         }
     }
 }

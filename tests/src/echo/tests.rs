@@ -11,11 +11,11 @@ const EXCHANGE: Exchange = Exchange {
     answer_len: 190,
 };
 
-/// Talks to a server of each kind, which is told to end afterwards and has to.
-fn with_each(talk: impl Fn(SocketAddr)) {
+/// Runs `test` against a server of each kind. Afterwards the server must end when it is told to.
+fn with_each(test: impl Fn(SocketAddr)) {
     for kind in Kind::ALL {
         if let Err(error) = kind.probe() {
-            println!("skipped: no server by {}: {error}", kind.name());
+            println!("skipped: no server over {}: {error}", kind.name());
             continue;
         }
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -23,7 +23,7 @@ fn with_each(talk: impl Fn(SocketAddr)) {
         let end = Arc::new(Waker::new().unwrap());
         let seen = Arc::clone(&end);
         let server = thread::spawn(move || serve(kind, &listener, EXCHANGE, &seen));
-        talk(address);
+        test(address);
         end.wake();
         server.join().unwrap().unwrap();
     }
@@ -32,22 +32,24 @@ fn with_each(talk: impl Fn(SocketAddr)) {
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    let patience = Some(Duration::from_secs(20));
-    stream.set_read_timeout(patience).unwrap();
-    stream.set_write_timeout(patience).unwrap();
+    let timeout = Some(Duration::from_secs(20));
+    stream.set_read_timeout(timeout).unwrap();
+    stream.set_write_timeout(timeout).unwrap();
     stream
 }
 
-fn hear(mut stream: &TcpStream, answers: usize) {
-    let mut heard = vec![0; answers * EXCHANGE.answer_len];
-    stream.read_exact(&mut heard).unwrap();
+/// Receives this number of answers.
+fn receive(mut stream: &TcpStream, answers: usize) {
+    let mut received = vec![0; answers * EXCHANGE.answer_len];
+    stream.read_exact(&mut received).unwrap();
 }
 
 #[test]
-fn an_answer_for_each_request_however_they_are_split() {
+fn each_request_gets_one_answer_however_the_input_is_split() {
     with_each(|address| {
         let mut stream = connect(address);
-        // Whole, in pieces, two in one, and the beginning of a third with the end of a second.
+        // The lengths of the pieces: one request at once, one in two pieces, two in one piece, and
+        // pieces that end within a request.
         for pieces in [
             &[36][..],
             &[1, 35],
@@ -59,16 +61,16 @@ fn an_answer_for_each_request_however_they_are_split() {
             for piece in pieces {
                 stream.write_all(&vec![b'q'; *piece]).unwrap();
             }
-            hear(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
+            receive(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
         }
-        // Nothing was answered that was not asked for: the end comes next.
+        // The end comes next, so there was no other answer.
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     });
 }
 
 #[test]
-fn several_connections_are_counted_apart() {
+fn bytes_of_each_connection_are_counted_separately() {
     with_each(|address| {
         let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(address)).collect();
         for stream in &mut streams {
@@ -78,33 +80,33 @@ fn several_connections_are_counted_apart() {
             stream.write_all(&[b'q'; 16 + 36 * 15]).unwrap();
         }
         for stream in &streams {
-            hear(stream, 16);
+            receive(stream, 16);
         }
     });
 }
 
 #[test]
-fn a_late_reader_receives_every_byte() {
+fn client_that_reads_late_receives_every_byte() {
     with_each(|address| {
         let requests = 50_000;
         let mut stream = connect(address);
         let reader = stream.try_clone().unwrap();
-        let (sender, said) = std::sync::mpsc::channel();
+        let (sender, may_read) = std::sync::mpsc::channel();
         let reading = thread::spawn(move || {
-            // As many as sockets hold have gone out before the first is read.
-            said.recv().unwrap();
-            hear(&reader, requests);
+            // The client reads nothing until the buffers of both sockets are full.
+            may_read.recv().unwrap();
+            receive(&reader, requests);
         });
         stream.set_nonblocking(true).unwrap();
-        let asked = vec![b'q'; requests * EXCHANGE.request_len];
+        let input = vec![b'q'; requests * EXCHANGE.request_len];
         let mut sent = 0;
-        while let Ok(len @ 1..) = stream.write(&asked[sent..]) {
+        while let Ok(len @ 1..) = stream.write(&input[sent..]) {
             sent += len;
         }
-        // The reader's handle is of the same socket.
+        // This also applies to the reader, whose handle refers to the same socket.
         stream.set_nonblocking(false).unwrap();
         sender.send(()).unwrap();
-        stream.write_all(&asked[sent..]).unwrap();
+        stream.write_all(&input[sent..]).unwrap();
         reading.join().unwrap();
     });
 }

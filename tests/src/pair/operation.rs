@@ -1,13 +1,14 @@
-//! What an input spells.
+//! Decoding of an input to operations.
 
 use protocol::SetMode;
 
-use super::TIGHT_MIB;
+use super::SCARCE_MEMORY_MIB;
 
-/// What is left of an input. Where it ends, zeroes follow.
+/// The rest of an input. After its end, zeros are read.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Bytes<'_> {
+    /// Takes the next byte. `None` at the end.
     pub(super) fn next(&mut self) -> Option<u8> {
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -18,7 +19,7 @@ impl Bytes<'_> {
         self.next().unwrap_or(0)
     }
 
-    fn coin(&mut self) -> bool {
+    fn bool(&mut self) -> bool {
         self.byte() % 2 == 1
     }
 
@@ -27,7 +28,8 @@ impl Bytes<'_> {
     }
 }
 
-/// CAS numbers differ between the two; operations name them by the write that made them.
+/// The CAS that an operation compares. The store and the model assign different numbers, so this
+/// names the item's present CAS, another number, or zero.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Compare {
     None,
@@ -52,7 +54,7 @@ pub(super) enum Operation {
         compare: Compare,
         invalidate: bool,
     },
-    /// Many of one length.
+    /// Stores the same value under many keys.
     Fill {
         from: u16,
         value: Vec<u8>,
@@ -85,14 +87,14 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// The next operation, on one of so many keys; none: the input is at its end.
+    /// Decodes the next operation, on one of `keys` keys. Returns `None` at the end of the input.
     pub(super) fn read(bytes: &mut Bytes<'_>, keys: u16) -> Option<Self> {
         let kind = bytes.next()?;
         Some(match kind % 24 {
             0..5 => Self::Get {
                 key: bytes.below(keys),
-                touch: bytes.coin().then(|| exptime(bytes)),
-                claim: bytes.coin(),
+                touch: bytes.bool().then(|| exptime(bytes)),
+                claim: bytes.bool(),
             },
             5..11 => Self::Set {
                 key: bytes.below(keys),
@@ -101,7 +103,7 @@ impl Operation {
                 flags: u32::from(bytes.byte() % 3),
                 exptime: exptime(bytes),
                 compare: compare(bytes),
-                invalidate: bytes.coin(),
+                invalidate: bytes.bool(),
             },
             11..13 => Self::Delete {
                 key: bytes.below(keys),
@@ -109,12 +111,12 @@ impl Operation {
             },
             13..16 => Self::Arith {
                 key: bytes.below(keys),
-                up: bytes.coin(),
+                up: bytes.bool(),
                 delta: match bytes.byte() {
                     0 => u64::MAX,
                     delta => u64::from(delta) * 8,
                 },
-                vivify: bytes.coin().then(|| (bytes.byte().into(), exptime(bytes))),
+                vivify: bytes.bool().then(|| (bytes.byte().into(), exptime(bytes))),
                 compare: compare(bytes),
             },
             16 => Self::Touch {
@@ -133,7 +135,7 @@ impl Operation {
                 value: value(bytes),
             },
             _ => Self::Limit {
-                mib: TIGHT_MIB.start() + u64::from(bytes.byte()) % TIGHT_MIB.end(),
+                mib: SCARCE_MEMORY_MIB.start() + u64::from(bytes.byte()) % SCARCE_MEMORY_MIB.end(),
             },
         })
     }
@@ -172,7 +174,7 @@ fn value(bytes: &mut Bytes<'_>) -> Vec<u8> {
         1 => u64::MAX.to_string().into_bytes(),
         2 => Vec::new(),
         3 => b"9 lives".to_vec(),
-        // Around the longest there may be.
+        // Lengths around the longest that the store accepts.
         4 => vec![b'v'; 1990 + usize::from(bytes.byte() % 20)],
         _ => vec![bytes.byte(); usize::from(bytes.below(2_000))],
     }

@@ -1,4 +1,5 @@
-//! The runtime in memory as a peer: the loop that serves sockets, over pipes and a virtual clock.
+//! The memory runtime as a peer. It runs the loop that otherwise serves sockets, over pipes in
+//! memory and with a virtual clock.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,16 +10,16 @@ use runtime::{ConnectionCounts, Scheduler, Setup, WaitPolicy};
 use session::{CacheService, Clock};
 use store::Store;
 
-use super::session::{Blank, CONFIG};
-use super::{ClientId, Heard, Peer};
+use super::session::{CONFIG, NoControl};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// The Unix time at which the virtual clock starts, as in the model.
 const START_S: u64 = 1_700_000_000;
-/// Requests answered in one turn: few, so that turns end within pipelines.
+/// The number of requests answered in one turn. It is small, so that turns end within pipelines.
 const REQUESTS_PER_TURN: usize = 3;
-/// Steps without progress after which a conversation is said to be stuck.
+/// The number of steps after which the server is considered stuck.
 const STEPS_MAX: usize = 100_000;
 
 /// A server in memory, and its clients.
@@ -26,10 +27,11 @@ pub struct MemoryPeer {
     server: Memory<CacheService>,
     now_ns: u64,
     clients: Vec<Connected>,
-    /// Bytes that a pipe holds in each direction.
+    /// The capacity of a connection's pipe in each direction, in bytes.
     capacity: usize,
 }
 
+/// A client, with the replies that it has received and the test has not.
 struct Connected {
     client: Client,
     answers: Vec<u8>,
@@ -37,17 +39,18 @@ struct Connected {
 }
 
 impl MemoryPeer {
-    /// An empty server, whose connections hold at most `capacity` bytes in each direction.
+    /// Creates an empty server. The pipes of a connection hold at most `capacity` bytes in each
+    /// direction.
     ///
     /// # Errors
-    /// The store refuses its configuration.
+    /// The store rejects its configuration.
     pub fn new(capacity: usize) -> Result<Self> {
         let service = CacheService {
             store: Store::new(CONFIG)?,
-            control: Arc::new(Blank),
+            control: Arc::new(NoControl),
             counters: Arc::default(),
             clock: Clock::new(0, START_S),
-            is_timed: true,
+            records_latency: true,
         };
         let setup = Setup {
             workers: 1,
@@ -64,7 +67,7 @@ impl MemoryPeer {
         })
     }
 
-    /// Serves, and takes the answers of all clients until none are left.
+    /// Runs the server and receives the replies of all clients, until there are no more replies.
     fn run(&mut self) -> Result<()> {
         let mut buffer = [0; 4096];
         for _ in 0..STEPS_MAX {
@@ -85,7 +88,7 @@ impl MemoryPeer {
                 return Ok(());
             }
         }
-        bail!("the server answers without end")
+        bail!("the server does not stop sending replies")
     }
 }
 
@@ -109,13 +112,13 @@ impl Peer for MemoryPeer {
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, mut bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, mut bytes: &[u8]) -> Result<()> {
         for _ in 0..STEPS_MAX {
             let connected = self.clients.get(client.0).context("no such client")?;
             match connected.client.send(bytes) {
                 Ok(len) => bytes = &bytes[len..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The server has closed the connection, which is no error here.
+                // The server has closed the connection, which is not an error here.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return self.run(),
                 Err(error) => return Err(error.into()),
             }
@@ -124,18 +127,18 @@ impl Peer for MemoryPeer {
                 return Ok(());
             }
         }
-        bail!("the server takes no more")
+        bail!("the server does not receive all bytes")
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
         self.run()?;
         let connected = self.clients.get_mut(client.0).context("no such client")?;
         Ok(if !connected.answers.is_empty() {
-            Heard::Bytes(std::mem::take(&mut connected.answers))
+            Received::Bytes(std::mem::take(&mut connected.answers))
         } else if connected.has_ended {
-            Heard::End
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 

@@ -3,13 +3,14 @@
 use anyhow::{Context, Result};
 use model::{Cache, ModelSession};
 
-use super::{ClientId, Heard, Peer};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
 /// memcached's default `-I`.
 const ITEM_SIZE_MAX: usize = 1024 * 1024;
 
-/// Some second long after 1970, so that thirty days before it are unix time too.
+/// The Unix time at the start. It is long after 1970, so that a time thirty days earlier is still
+/// larger than the thirty days up to which a client's time is relative.
 const START_S: u64 = 1_700_000_000;
 
 /// The model: a cache and its sessions.
@@ -53,7 +54,7 @@ impl Peer for ModelPeer {
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
         if !session.is_closed() {
             answers.extend(session.receive(&mut self.cache, self.now_s, bytes));
@@ -61,14 +62,14 @@ impl Peer for ModelPeer {
         Ok(())
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
         let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
         Ok(if !answers.is_empty() {
-            Heard::Bytes(std::mem::take(answers))
+            Received::Bytes(std::mem::take(answers))
         } else if session.is_closed() {
-            Heard::End
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 

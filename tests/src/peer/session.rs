@@ -8,10 +8,10 @@ use session::{
 };
 use store::{Config, Store, Worker};
 
-use super::{ClientId, Heard, Peer};
+use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
-/// memcached's default `-m`, and what its default `-I` leaves for a value.
+/// The memory limit (`-m`) and the maximum item size (`-I`) that are memcached's defaults.
 pub(super) const CONFIG: Config = Config {
     memory_bytes: 64 << 20,
     item_max: 1 << 20,
@@ -19,10 +19,10 @@ pub(super) const CONFIG: Config = Config {
     ..Config::DEFAULT
 };
 
-/// Requests a session may answer in one turn, few, so that turns end within pipelines.
+/// The number of requests answered in one turn. It is small, so that turns end within pipelines.
 const REQUESTS_PER_TURN: usize = 3;
 
-/// Turns without progress after which a session is said to be stuck.
+/// The number of turns without progress after which a session is considered stuck.
 const IDLE_TURNS_MAX: usize = 10;
 
 /// A store and the sessions of its clients.
@@ -31,13 +31,14 @@ pub struct SessionPeer {
     worker: Worker,
     counters: Counters,
     now: Now,
-    clients: Vec<Talk>,
+    clients: Vec<Connection>,
+    /// Whether values are received directly into the store's memory.
     in_place: bool,
 }
 
-/// One session and what stands on either side of it.
+/// A session, with its unconsumed input and the replies that the test has not received.
 #[derive(Debug, Default)]
-struct Talk {
+struct Connection {
     session: Session,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -45,18 +46,18 @@ struct Talk {
 }
 
 impl SessionPeer {
-    /// An empty store. `in_place`: values are received straight into their memory where the
-    /// session offers it.
+    /// Creates an empty store. If `in_place`, values are received directly into the store's memory,
+    /// where the session offers it ([`upload_buffer`](service::Session::upload_buffer)).
     ///
     /// # Errors
-    /// The store does not like its configuration.
+    /// The store rejects its configuration.
     pub fn new(in_place: bool) -> Result<Self> {
         Ok(Self {
             worker: Store::new(CONFIG)?.worker(),
             counters: Counters::default(),
             now: Now {
                 elapsed_s: 1,
-                // The same second as the model starts in.
+                // The present time is then the start time of the model.
                 epoch_unix_s: 1_699_999_999,
             },
             clients: Vec::new(),
@@ -76,38 +77,38 @@ impl Peer for SessionPeer {
     }
 
     fn connect(&mut self) -> Result<ClientId> {
-        self.clients.push(Talk::default());
+        self.clients.push(Connection::default());
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
-        let talk = self.clients.get_mut(client.0).context("no such client")?;
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+        let connection = self.clients.get_mut(client.0).context("no such client")?;
         let mut rest = bytes;
-        if self.in_place && talk.input.is_empty() {
-            let place = talk.session.upload_buffer();
-            let len = place.len().min(rest.len());
-            place[..len].copy_from_slice(&rest[..len]);
-            talk.session.advance_upload(len);
+        if self.in_place && connection.input.is_empty() {
+            let buffer = connection.session.upload_buffer();
+            let len = buffer.len().min(rest.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
+            connection.session.advance_upload(len);
             rest = &rest[len..];
         }
-        talk.input.extend_from_slice(rest);
+        connection.input.extend_from_slice(rest);
         let mut context = RequestContext {
             now: self.now,
             worker: &mut self.worker,
             counters: &self.counters,
-            control: &Blank,
+            control: &NoControl,
         };
-        talk.run(&mut context)
+        connection.run(&mut context)
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
-        let talk = self.clients.get_mut(client.0).context("no such client")?;
-        Ok(if !talk.output.is_empty() {
-            Heard::Bytes(std::mem::take(&mut talk.output))
-        } else if talk.is_closed {
-            Heard::End
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
+        let connection = self.clients.get_mut(client.0).context("no such client")?;
+        Ok(if !connection.output.is_empty() {
+            Received::Bytes(std::mem::take(&mut connection.output))
+        } else if connection.is_closed {
+            Received::End
         } else {
-            Heard::Nothing
+            Received::Nothing
         })
     }
 
@@ -121,7 +122,7 @@ impl Peer for SessionPeer {
     }
 }
 
-impl Talk {
+impl Connection {
     /// Gives the session turns until it needs more input.
     fn run(&mut self, context: &mut RequestContext<'_>) -> Result<()> {
         let mut prepared = Vec::new();
@@ -154,10 +155,13 @@ impl Talk {
                 Next::Input => break,
                 Next::Upload if self.input.is_empty() => break,
                 Next::Close => self.is_closed = true,
-                Next::Memory => bail!("the session waits for memory nobody holds"),
+                Next::Memory => bail!("the session waits for memory that no connection holds"),
                 Next::Completion => bail!("the session waits for a ticket that was not issued"),
                 Next::Upload | Next::OutputSpace | Next::Yield if idle > IDLE_TURNS_MAX => {
-                    bail!("the session gets nowhere, it wants {:?}", progress.next);
+                    bail!(
+                        "the session makes no progress, it needs {:?}",
+                        progress.next
+                    );
                 }
                 Next::Upload | Next::OutputSpace | Next::Yield => {}
             }
@@ -166,11 +170,11 @@ impl Talk {
     }
 }
 
-/// A process about which there is little to say.
+/// A control with fixed statistics, which changes nothing.
 #[derive(Debug)]
-pub(super) struct Blank;
+pub(super) struct NoControl;
 
-impl ServerControl for Blank {
+impl ServerControl for NoControl {
     fn write_stats(&self, _: Now, out: &mut dyn StatWriter) {
         out.text(b"version", b"1");
         out.number(b"curr_items", 0);

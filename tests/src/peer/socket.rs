@@ -1,4 +1,4 @@
-//! A server behind a socket as a peer.
+//! A running server, connected by sockets, as a peer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{ClientId, Heard, Peer};
+use super::{ClientId, Peer, Received};
 use crate::client::Client;
 
-/// How long an answer may take. Waited in full only where a case fails.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time that a reply may take. Only a case that fails waits for all of it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,23 +34,23 @@ pub enum Socket {
 }
 
 impl Address {
-    /// Connects, ready to wait `patience` for every read and write.
+    /// Connects. Every later read and write of the socket waits for at most `timeout`.
     ///
     /// # Errors
-    /// Nobody listens.
-    pub fn connect(&self, patience: Duration) -> io::Result<Socket> {
+    /// No server listens at the address.
+    pub fn connect(&self, timeout: Duration) -> io::Result<Socket> {
         match self {
             Self::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, patience)?;
+                let stream = TcpStream::connect_timeout(address, timeout)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Socket::Tcp(stream))
             }
             Self::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Socket::Unix(stream))
             }
         }
@@ -58,10 +58,10 @@ impl Address {
 }
 
 impl Socket {
-    /// Tells the server that nothing more will come.
+    /// Shuts down the sending direction, so that the server receives the end of the input.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is closed.
     pub fn shutdown_send(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -69,19 +69,19 @@ impl Socket {
         }
     }
 
-    /// Sets how long reads and writes wait.
+    /// Sets the longest time that reads and writes wait.
     ///
     /// # Errors
-    /// `patience` is zero.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+    /// `timeout` is zero.
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))
             }
             Self::Unix(stream) => {
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))
             }
         }
     }
@@ -115,18 +115,19 @@ pub struct SocketPeer {
     address: Address,
     version: String,
     clients: Vec<Socket>,
+    /// Whether `tick` sleeps. If false, the peer cannot advance the time.
     sleeps: bool,
 }
 
 impl SocketPeer {
-    /// The server at `address`, which must be there.
+    /// Uses the server that listens at `address`.
     ///
     /// # Errors
-    /// Nobody listens, or what does is no memcached.
+    /// No server listens there, or it does not reply as memcached does.
     pub fn new(address: Address) -> Result<Self> {
-        let answer = Client::connect(&address)?.ask("version")?;
+        let answer = Client::connect(&address)?.request("version")?;
         let version = answer.strip_prefix("VERSION ");
-        let version = version.with_context(|| format!("'{answer}' is no version"))?;
+        let version = version.with_context(|| format!("'{answer}' is not a version"))?;
         Ok(Self {
             address,
             version: version.to_owned(),
@@ -135,7 +136,8 @@ impl SocketPeer {
         })
     }
 
-    /// Lets it sleep through `@tick`: slow, for checking the transcripts themselves.
+    /// Sets whether `@tick` sleeps for the given time. This is slow, but it checks the transcripts
+    /// against a memcached whose clock cannot be set.
     #[must_use]
     pub fn sleeping(mut self, sleeps: bool) -> Self {
         self.sleeps = sleeps;
@@ -154,7 +156,7 @@ impl Peer for SocketPeer {
 
     fn reset(&mut self) -> Result<()> {
         self.clients.clear();
-        let answer = Client::connect(&self.address)?.ask("flush_all")?;
+        let answer = Client::connect(&self.address)?.request("flush_all")?;
         if answer != "OK" {
             bail!("flush_all was answered '{answer}'");
         }
@@ -162,28 +164,28 @@ impl Peer for SocketPeer {
     }
 
     fn connect(&mut self) -> Result<ClientId> {
-        self.clients.push(self.address.connect(PATIENCE)?);
+        self.clients.push(self.address.connect(TIMEOUT)?);
         Ok(ClientId(self.clients.len() - 1))
     }
 
-    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+    fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         match self.client(client)?.write_all(bytes) {
-            Err(error) if !is_end(&error) => Err(error).context("say something"),
+            Err(error) if !is_end(&error) => Err(error).context("send bytes"),
             _ => Ok(()),
         }
     }
 
-    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+    fn receive(&mut self, client: ClientId) -> Result<Received> {
         let mut buffer = vec![0; 64 * 1024];
         match self.client(client)?.read(&mut buffer) {
-            Ok(0) => Ok(Heard::End),
+            Ok(0) => Ok(Received::End),
             Ok(len) => {
                 buffer.truncate(len);
-                Ok(Heard::Bytes(buffer))
+                Ok(Received::Bytes(buffer))
             }
-            Err(error) if is_end(&error) => Ok(Heard::End),
-            Err(error) if is_patience_over(&error) => Ok(Heard::Nothing),
-            Err(error) => Err(error).context("hear an answer"),
+            Err(error) if is_end(&error) => Ok(Received::End),
+            Err(error) if is_timeout(&error) => Ok(Received::Nothing),
+            Err(error) => Err(error).context("receive a reply"),
         }
     }
 
@@ -197,6 +199,7 @@ impl Peer for SocketPeer {
     }
 }
 
+/// Whether the error means that the peer has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -204,8 +207,8 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a read or write has waited in vain.
+/// Whether a read or write has reached its timeout.
 #[must_use]
-pub(crate) fn is_patience_over(error: &io::Error) -> bool {
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

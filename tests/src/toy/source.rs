@@ -1,4 +1,4 @@
-//! What completes the lines of the toy service: the test.
+//! The source of the toy service: the requests that wait until the test completes them.
 #![allow(clippy::unwrap_used, reason = "only tests use it, and a test may")]
 #![allow(
     clippy::missing_panics_doc,
@@ -10,39 +10,40 @@ use std::sync::{Arc, Mutex};
 
 use service::Ticket;
 
-/// The lines to complete, and the memory leased to them.
+/// The requests to complete, and the number of their leases.
 #[derive(Default)]
 pub struct Source {
-    /// What it has been asked for and nobody has taken.
-    pub asked: Mutex<Vec<(Lease, Ticket<Lease>)>>,
+    /// The requests that the test has not taken.
+    pub waiting: Mutex<Vec<(Lease, Ticket<Lease>)>>,
     leased: Arc<AtomicUsize>,
-    /// The next step of maintenance of the service panics.
+    /// Whether the service's next step of maintenance panics.
     pub fails_maintenance: AtomicBool,
 }
 
-/// Memory of the source. It comes back when it is dropped.
+/// A piece of the source's memory, lent to one request. Dropping it returns the memory.
 pub struct Lease {
-    /// The line, which is the answer too.
+    /// The request, which is also the reply.
     pub line: Vec<u8>,
     count: Arc<AtomicUsize>,
 }
 
 impl Source {
-    /// How much memory is leased.
+    /// The number of leases that have not been dropped.
     pub fn leased(&self) -> usize {
         self.leased.load(Ordering::Relaxed)
     }
 
-    /// The lines asked for so far, without those taken before.
+    /// Takes all waiting requests.
     pub fn take(&self) -> Vec<(Lease, Ticket<Lease>)> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+        std::mem::take(&mut self.waiting.lock().unwrap())
     }
 
-    pub(super) fn ask(&self, line: &[u8], ticket: Ticket<Lease>) {
+    /// Adds a request.
+    pub(super) fn add(&self, line: &[u8], ticket: Ticket<Lease>) {
         self.leased.fetch_add(1, Ordering::Relaxed);
         let (line, count) = (line.to_vec(), Arc::clone(&self.leased));
         let lease = Lease { line, count };
-        self.asked.lock().unwrap().push((lease, ticket));
+        self.waiting.lock().unwrap().push((lease, ticket));
     }
 }
 

@@ -17,10 +17,11 @@ struct ServedToy {
 }
 
 impl ServedToy {
-    /// Waits until the source has been asked for `count` lines.
-    fn asked(&self, count: usize) {
-        self.sockets
-            .until_true("asked", || self.source.asked.lock().unwrap().len() == count);
+    /// Waits until `count` requests wait in the source.
+    fn wait_for_requests(&self, count: usize) {
+        self.sockets.until_true("requested", || {
+            self.source.waiting.lock().unwrap().len() == count
+        });
     }
 }
 
@@ -41,22 +42,24 @@ fn answers_come_in_order_whatever_the_order_of_completions() {
         let (waiting, other) = (served.sockets.connect(), served.sockets.connect());
         waiting.send(b"one\ntwo\nthree\n").unwrap();
         // Only two requests are answered in a turn.
-        served.asked(2);
+        served.wait_for_requests(2);
         let mut taken = served.source.take();
         let (leased, ticket) = taken.pop().unwrap();
         ticket.complete(leased);
         // Another connection is served meanwhile, by the same worker.
         other.send(b"other\n").unwrap();
-        served.sockets.until_true("asked", || {
-            let asked = served.source.asked.lock().unwrap();
-            asked.iter().any(|(leased, _)| leased.line == b"other\n")
+        served.sockets.until_true("requested", || {
+            let waiting = served.source.waiting.lock().unwrap();
+            waiting.iter().any(|(leased, _)| leased.line == b"other\n")
         });
-        let other_asked = served.source.asked.lock().unwrap();
-        let position = other_asked.iter().position(|(it, _)| it.line == b"other\n");
-        drop(other_asked);
+        let other_waiting = served.source.waiting.lock().unwrap();
+        let position = other_waiting
+            .iter()
+            .position(|(it, _)| it.line == b"other\n");
+        drop(other_waiting);
         let (leased, ticket) = served
             .source
-            .asked
+            .waiting
             .lock()
             .unwrap()
             .remove(position.unwrap());
@@ -65,18 +68,18 @@ fn answers_come_in_order_whatever_the_order_of_completions() {
         let (leased, ticket) = taken.pop().unwrap();
         assert_eq!(leased.line, b"one\n");
         ticket.complete(leased);
-        let mut heard = answer(&waiting);
-        while heard.len() < 8 {
-            heard.extend(answer(&waiting));
+        let mut received = answer(&waiting);
+        while received.len() < 8 {
+            received.extend(answer(&waiting));
         }
-        served.asked(1);
+        served.wait_for_requests(1);
         for (leased, ticket) in served.source.take() {
             ticket.complete(leased);
         }
-        while heard.len() < 14 {
-            heard.extend(answer(&waiting));
+        while received.len() < 14 {
+            received.extend(answer(&waiting));
         }
-        assert_eq!(heard, b"one\ntwo\nthree\n");
+        assert_eq!(received, b"one\ntwo\nthree\n");
         served
             .sockets
             .until_true("returned", || served.source.leased() == 0);
@@ -89,7 +92,7 @@ fn a_dropped_ticket_is_an_answer_too() {
     everywhere(|served| {
         let stream = served.sockets.connect();
         stream.send(b"one\n").unwrap();
-        served.asked(1);
+        served.wait_for_requests(1);
         drop(served.source.take());
         assert_eq!(answer(&stream), b"lost\n");
         served.sockets.running.stop().unwrap();
@@ -105,7 +108,7 @@ fn a_peer_that_vanishes_cancels_its_tickets() {
         everywhere(|served| {
             let vanishing = served.sockets.connect_unix();
             vanishing.send(b"secret\n").unwrap();
-            served.asked(1);
+            served.wait_for_requests(1);
             vanishing.send(&vec![b'x'; pipelined]).unwrap();
             drop(vanishing);
             served.sockets.until("gone", |it| it.current == 0);
@@ -114,7 +117,7 @@ fn a_peer_that_vanishes_cancels_its_tickets() {
             assert_eq!(served.source.leased(), 1, "the source still has its memory");
             let next = served.sockets.connect();
             next.send(b"mine\n").unwrap();
-            served.asked(1);
+            served.wait_for_requests(1);
             ticket.complete(lease);
             let is_returned = || served.source.leased() == 1;
             served.sockets.until_true("returned", is_returned);
@@ -136,7 +139,7 @@ fn a_half_closed_connection_gets_its_answer() {
         let stream = served.sockets.connect();
         stream.send(b"last\n").unwrap();
         stream.shutdown_send();
-        served.asked(1);
+        served.wait_for_requests(1);
         for (leased, ticket) in served.source.take() {
             ticket.complete(leased);
         }
@@ -154,19 +157,19 @@ fn tickets_are_bounded_and_the_rest_waits() {
     everywhere(|served| {
         let stream = served.sockets.connect();
         stream.send(&b"line\n".repeat(LINES)).unwrap();
-        let mut heard = 0;
-        while heard < 5 * LINES {
-            served
-                .sockets
-                .until_true("asked", || !served.source.asked.lock().unwrap().is_empty());
+        let mut received = 0;
+        while received < 5 * LINES {
+            served.sockets.until_true("requested", || {
+                !served.source.waiting.lock().unwrap().is_empty()
+            });
             let taken = served.source.take();
             assert!(taken.len() <= service::limits::TICKETS_MAX as usize);
-            let expected = heard + 5 * taken.len();
+            let expected = received + 5 * taken.len();
             for (leased, ticket) in taken {
                 ticket.complete(leased);
             }
-            while heard < expected {
-                heard += answer(&stream).len();
+            while received < expected {
+                received += answer(&stream).len();
             }
         }
         served.sockets.running.stop().unwrap();
@@ -209,7 +212,7 @@ fn a_completion_before_the_next_wait_is_not_lost() {
         let stream = served.sockets.connect();
         for _ in 0..200 {
             stream.send(b"x\n").unwrap();
-            served.asked(1);
+            served.wait_for_requests(1);
             let (leased, ticket) = served.source.take().pop().unwrap();
             ticket.complete(leased);
             assert_eq!(answer(&stream), b"x\n");
@@ -229,7 +232,7 @@ fn a_result_from_before_a_restart_reaches_no_later_connection() {
         }
         let old = served.sockets.connect();
         old.send(b"secret\n").unwrap();
-        served.asked(1);
+        served.wait_for_requests(1);
         let (lease, ticket) = served.source.take().pop().unwrap();
         let fails = &served.source.fails_maintenance;
         fails.store(true, Ordering::Relaxed);
@@ -243,7 +246,7 @@ fn a_result_from_before_a_restart_reaches_no_later_connection() {
         drop(served.source.take());
         let next = served.sockets.connect();
         next.send(b"mine\n").unwrap();
-        served.asked(1);
+        served.wait_for_requests(1);
         ticket.complete(lease);
         for (lease, ticket) in served.source.take() {
             ticket.complete(lease);
@@ -260,17 +263,17 @@ fn many_early_completions_do_not_make_later_waits_spin() {
         let stream = served.sockets.connect();
         for _ in 0..1000 {
             stream.send(b"x\n").unwrap();
-            served.asked(1);
+            served.wait_for_requests(1);
             let (lease, ticket) = served.source.take().pop().unwrap();
             ticket.complete(lease);
             assert_eq!(answer(&stream), b"x\n");
         }
         stream.send(b"slow\n").unwrap();
-        served.asked(1);
+        served.wait_for_requests(1);
         // A fibre that spins would not let another of its processor run.
         let other = served.sockets.connect();
         other.send(b"y\n").unwrap();
-        served.asked(2);
+        served.wait_for_requests(2);
         for (lease, ticket) in served.source.take() {
             ticket.complete(lease);
         }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use sys::socket::Stream;
 
-use curtail_tests::in_process::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
+use curtail_tests::in_process::{BUFFERED_MAX, Fragile, Served, answer, everywhere, request};
 use runtime::{ConnectionSnapshot, Kind, Panicked};
 
 #[test]
@@ -12,11 +12,14 @@ fn a_panic_closes_one_connection_and_no_other() {
     everywhere(|start| {
         let served = start(Fragile::default());
         let (other, fragile) = (served.connect(), served.connect());
-        assert_eq!(ask(&other, b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n");
-        assert_eq!(ask(&fragile, b"stats reset\r\n"), b"");
-        assert_eq!(ask(&other, b"get a\r\n"), b"VALUE a 0 1\r\n1\r\nEND\r\n");
+        assert_eq!(request(&other, b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n");
+        assert_eq!(request(&fragile, b"stats reset\r\n"), b"");
+        assert_eq!(
+            request(&other, b"get a\r\n"),
+            b"VALUE a 0 1\r\n1\r\nEND\r\n"
+        );
         // The same worker serves new connections.
-        assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
+        assert_eq!(request(&served.connect(), b"mn\r\n"), b"MN\r\n");
         served.until("counted", |snapshot| snapshot.panics == 1);
         drop((other, fragile));
         served.until("empty", |snapshot| snapshot.current == 0);
@@ -37,7 +40,7 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
         let holding = served.connect();
         let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
         for stream in &all {
-            assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
+            assert_eq!(request(stream, b"mn\r\n"), b"MN\r\n");
         }
         // The other connections send while the worker answers this one.
         holding.send(b"stats settings\r\n").unwrap();
@@ -58,7 +61,7 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
                 3 => {}
                 number if number % 2 == 0 => {
                     assert_eq!(answer(stream), b"MN\r\n");
-                    assert_eq!(ask(stream, b"-key\r\nmn\r\n"), b"END\r\nMN\r\n");
+                    assert_eq!(request(stream, b"-key\r\nmn\r\n"), b"END\r\nMN\r\n");
                 }
                 _ => assert_eq!(answer(stream), b"MN\r\n"),
             }
@@ -77,7 +80,7 @@ fn a_worker_that_panics_restarts() {
         let served = start(Fragile::default());
         let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
         for stream in &all {
-            assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
+            assert_eq!(request(stream, b"mn\r\n"), b"MN\r\n");
         }
         // An incomplete upload holds store memory.
         all[1].send(b"set half 0 0 20000\r\nhalf").unwrap();
@@ -105,7 +108,7 @@ fn a_worker_that_panics_restarts() {
         drop((all, writer));
         // New connections do not wait, and the counts decrease.
         for _ in 0..4 {
-            assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
+            assert_eq!(request(&served.connect(), b"mn\r\n"), b"MN\r\n");
         }
         served.until("empty", |snapshot| snapshot.current == 0);
         let snapshot = served.counts.snapshot();
@@ -161,7 +164,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         let served = start(Fragile::default());
         let witness = served.connect();
         let set = [&b"set big 0 0 10000\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat();
-        assert_eq!(ask(&witness, &set), b"STORED\r\n");
+        assert_eq!(request(&witness, &set), b"STORED\r\n");
         let (socket, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
         let mut all = Vec::new();
         // Together they would keep several megabytes, and so would most kinds alone.
@@ -170,7 +173,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
             send_all(&stream, if number % 2 == 0 { &socket } else { &gets });
             all.push(stream);
             assert_within_bound(&served);
-            assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+            assert_eq!(request(&witness, b"mn\r\n"), b"MN\r\n");
         }
         served.until("reached", |snapshot| snapshot.buffered_closed > 0);
         assert_within_bound(&served);
@@ -180,7 +183,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         served.until("gone", |it| it.current + it.buffered_closed == 81);
         drop(all);
         served.until("given back", |it| (it.buffered, it.current) == (0, 1));
-        assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+        assert_eq!(request(&witness, b"mn\r\n"), b"MN\r\n");
         served.sockets.running.stop().unwrap();
     });
 }
@@ -208,7 +211,12 @@ fn the_connection_that_keeps_most_is_closed_first() {
         // The lines that the others began can still be completed.
         for stream in &small {
             assert!(!is_closed(stream), "{}", served.kind.name());
-            assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());
+            assert_eq!(
+                request(stream, b"\r\n"),
+                b"END\r\n",
+                "{}",
+                served.kind.name()
+            );
         }
         served.until("given back", |snapshot| snapshot.buffered == 0);
         served.sockets.running.stop().unwrap();

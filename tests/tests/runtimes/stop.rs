@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curtail_tests::in_process::{Fragile, Served, ask, everywhere, wait};
+use curtail_tests::in_process::{Fragile, Served, everywhere, request, wait};
 use sys::poll::Interest;
 use sys::socket::Stream;
 
@@ -14,7 +14,7 @@ fn idle_connections_end_at_once_on_stop() {
 fn ends_at_once(served: Served) {
     let idle: Vec<Stream> = (0..8).map(|_| served.connect()).collect();
     for stream in &idle {
-        assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
+        assert_eq!(request(stream, b"mn\r\n"), b"MN\r\n");
     }
     let since_ns = sys::clock::monotonic_ns();
     let counts = Arc::clone(&served.counts);

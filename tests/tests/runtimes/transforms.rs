@@ -91,14 +91,14 @@ struct Framed<F> {
 impl<F: FnMut(&[u8], &mut [u8]) -> (usize, usize)> Framed<F> {
     /// Greets the server.
     fn open(mut exchange: F) -> Self {
-        let (mut sent, mut heard) = (0, Vec::new());
-        while heard.len() < WELCOME.len() {
+        let (mut sent, mut received) = (0, Vec::new());
+        while received.len() < WELCOME.len() {
             let mut buffer = [0; 64];
             let (more, len) = exchange(&HELLO[sent..], &mut buffer);
             sent += more;
-            heard.extend_from_slice(&buffer[..len]);
+            received.extend_from_slice(&buffer[..len]);
         }
-        assert_eq!(heard, WELCOME);
+        assert_eq!(received, WELCOME);
         Self {
             frames: Frames {
                 has_greeted: true,
@@ -109,7 +109,7 @@ impl<F: FnMut(&[u8], &mut [u8]) -> (usize, usize)> Framed<F> {
     }
 
     /// Sends `question`, and receives `len` bytes of answers.
-    fn ask(&mut self, question: &[u8], len: usize) -> Vec<u8> {
+    fn request(&mut self, question: &[u8], len: usize) -> Vec<u8> {
         let (mut wire, mut answers) = (Vec::new(), Vec::new());
         self.frames.send(question, &mut wire);
         let mut sent = 0;
@@ -134,17 +134,17 @@ fn converse<F: FnMut(&[u8], &mut [u8]) -> (usize, usize)>(mut framed: Framed<F>)
         b"\r\n",
     ]
     .concat();
-    assert_eq!(framed.ask(&set, 8), b"STORED\r\n");
+    assert_eq!(framed.request(&set, 8), b"STORED\r\n");
     let header = format!("VALUE large 0 {LARGE}\r\n");
     let expected = [header.as_bytes(), &value, b"\r\nEND\r\n"].concat();
-    assert!(framed.ask(b"get large\r\n", expected.len()) == expected);
+    assert!(framed.request(b"get large\r\n", expected.len()) == expected);
     // Several pinned values with small replies between them.
     let question = b"get large\r\nmn\r\n".repeat(5);
     let expected = [&expected[..], b"MN\r\n"].concat().repeat(5);
-    assert!(framed.ask(&question, expected.len()) == expected);
+    assert!(framed.request(&question, expected.len()) == expected);
     let sets = b"set small 0 0 3\r\nabc\r\nget small\r\n".repeat(100);
     let expected = b"STORED\r\nVALUE small 0 3\r\nabc\r\nEND\r\n".repeat(100);
-    assert!(framed.ask(&sets, expected.len()) == expected);
+    assert!(framed.request(&sets, expected.len()) == expected);
 }
 
 /// Sends and receives on a socket as much as is possible, at least something.
@@ -204,7 +204,7 @@ fn a_peer_that_violates_the_transform_is_closed() {
         let stream = sockets.connect();
         stream.send(b"HELLO\xff\xfe").unwrap();
         sockets.until("closed", |it| (it.current, it.panics) == (1, 1));
-        assert_eq!(framed.ask(b"mn\r\n", 4), b"MN\r\n", "no other is lost");
+        assert_eq!(framed.request(b"mn\r\n", 4), b"MN\r\n", "no other is lost");
         drop(framed);
         assert_eq!(sockets.running.stop(), Err(Panicked));
     });

@@ -399,7 +399,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let (session, mut has_delivered) = (&mut self.session, false);
         while let Some(completed) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
             has_delivered = true;
-            self.tickets.deliver();
+            self.tickets.record_delivery();
             let runtime = &self.tasks.runtime;
             let session = &mut *session;
             let now_ns = monotonic_ns();

@@ -152,7 +152,7 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
             // A panic here would end the processor. On plain input it also happens when the
             // connection is answered, and closes it.
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                entry.context.service.prefetch_arrived(bytes);
+                entry.context.service.begin_early_prefetch(bytes);
             }));
         }
     }
@@ -162,7 +162,7 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.lock(processor);
             entry.context.woke_up(monotonic_ns(), fibres);
-            entry.context.service.prefetch_rest();
+            entry.context.service.finish_early_prefetch();
         }));
     }
 }

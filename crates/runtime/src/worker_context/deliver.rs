@@ -44,7 +44,7 @@ impl<S: Worker> WorkerContext<S> {
                 // It is being closed, and has a session that issued no ticket.
                 continue;
             }
-            connection.tickets.deliver();
+            connection.tickets.record_delivery();
             let (session, number) = (&mut connection.session, completed.number);
             let delivered = catch_unwind(AssertUnwindSafe(|| {
                 self.service.complete(session, number, completed.result);

@@ -1,4 +1,5 @@
-//! Changes of an item without a new value from the client: deletion, mark, arithmetic, touch.
+//! Commands that change an item but bring no value: deletion, mark (`md` with `I` or `x`),
+//! arithmetic and touch.
 
 use store::{
     Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,
@@ -14,6 +15,7 @@ use crate::outcome::{ArithOutcome, DeleteOutcome, Outcome, Times};
 use crate::prefixes::Access;
 use crate::session::RequestContext;
 
+/// Deletes an item and replies.
 pub(super) fn delete(
     encoder: &impl Encode,
     key: &[u8],
@@ -32,6 +34,8 @@ pub(super) fn delete(
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
 }
 
+/// Marks an item stale, or empties its value, or both, and replies. Returns false if it has to wait
+/// for memory.
 #[must_use]
 pub(super) fn mark(
     encoder: &impl Encode,
@@ -45,7 +49,7 @@ pub(super) fn mark(
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
         invalidate: options.invalidate,
-        empty: options.empty,
+        empty: options.empty_with_flags,
         expiry: options.exptime.map(|exptime| context.now.expiry(exptime)),
     };
     let outcome = match context.worker.mark(key, hash, &mark, context.now.elapsed_s) {
@@ -56,21 +60,23 @@ pub(super) fn mark(
         MarkOutcome::Deferred => return false,
     };
     if outcome != DeleteOutcome::NoMemory {
-        // As in memcached, removing the value counts as a deletion, and marking stale does not.
+        // As in memcached, emptying the value counts as a deletion, and marking stale does not.
         count_delete(key, outcome, !options.invalidate, context);
     }
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
     true
 }
 
+/// Counts a deletion or a mark. A mark that makes the item stale is not counted as a hit
+/// (`counts_hit` is false).
 fn count_delete(
     key: &[u8],
     outcome: DeleteOutcome,
     counts_hit: bool,
     context: &RequestContext<'_>,
 ) {
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::Delete);
+    if context.counters.counts_prefixes() {
+        context.counters.count_prefix_of(key, Access::Delete);
     }
     let is_hit = outcome == DeleteOutcome::Done;
     if !is_hit || counts_hit {
@@ -78,6 +84,7 @@ fn count_delete(
     }
 }
 
+/// Adds to a counter or subtracts from it, and replies. Returns false if it has to wait for memory.
 #[must_use]
 pub(super) fn arith(
     encoder: &impl Encode,
@@ -129,13 +136,14 @@ pub(super) fn arith(
     true
 }
 
+/// Counts the outcome of arithmetic.
 fn count_arith(direction: Direction, outcome: &ArithOutcome, context: &RequestContext<'_>) {
     let (hits, misses) = match direction {
         Direction::Up => (Counter::IncrHits, Counter::IncrMisses),
         Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
     };
     match outcome {
-        // Creating the missing item counts as neither hit nor miss, as in memcached.
+        // As in memcached, arithmetic that creates its counter is neither a hit nor a miss.
         ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
         ArithOutcome::Counted { .. } => context.counters.count(hits),
         ArithOutcome::NotFound => context.counters.count(misses),
@@ -143,6 +151,7 @@ fn count_arith(direction: Direction, outcome: &ArithOutcome, context: &RequestCo
     }
 }
 
+/// Sets the time to live of an item, and replies. Returns false if it has to wait for memory.
 #[must_use]
 pub(super) fn touch(
     encoder: &impl Encode,

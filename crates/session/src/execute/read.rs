@@ -8,11 +8,11 @@ use crate::encode::Encode;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::operation::{self, RareReadOptions, ReadCount, ReadOptions, ReadVivify, Vivify};
-use crate::outcome::{Found, Outcome};
+use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::Access;
 use crate::session::{Output, RequestContext};
 
-/// Executes a read of one key.
+/// Executes a read of one key and replies. Returns false if the read has to wait for memory.
 #[inline]
 #[must_use]
 pub(super) fn read(
@@ -33,8 +33,8 @@ pub(super) fn read(
 /// Reads one key, writes its item and counts the read. Returns whether the key has an item, or
 /// `None` if the read has to wait for memory.
 ///
-/// `store::Worker::read` is called at one place only, so that the compiler inlines it, and the
-/// encoder with it.
+/// No other function calls `store::Worker::read`, so that the compiler inlines it here, together
+/// with the encoder in the closure.
 pub(super) fn read_key<E: Encode>(
     encoder: &E,
     key: &[u8],
@@ -45,8 +45,9 @@ pub(super) fn read_key<E: Encode>(
 ) -> Option<bool> {
     let options = match E::HAS_READ_OPTIONS {
         true => options,
-        // All but the touch is constant, so the compiler drops the code for it.
-        false => &ReadOptions::value(options.touch),
+        // Every option except the touch is now a constant, so the compiler removes the code that
+        // handles the other options.
+        false => &ReadOptions::plain(options.touch),
     };
     let now = &context.now;
     let mut read = Read {
@@ -60,14 +61,16 @@ pub(super) fn read_key<E: Encode>(
     if let Some(rare) = &options.rare {
         known_cas = rare.known_cas;
         match rare.vivify {
-            ReadVivify::Created(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
-            ReadVivify::Never | ReadVivify::Missing(_) => {
-                read.recache = recache(rare.recache, read.touch, now);
+            // `create` gave the item at least one second to live, for this read. Now set the
+            // expiry that the client requested, which may be in the past.
+            ReadVivify::AlreadyCreated(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
+            ReadVivify::Never | ReadVivify::IfMissing(_) => {
+                read.recache = recache_condition(rare.recache, read.touch, now);
             }
         }
     }
     let visit = |item: &Item<'_>| {
-        let found = Found {
+        let found = FoundItem {
             key,
             item,
             with_value: options.with_value && known_cas != Some(item.cas),
@@ -83,7 +86,7 @@ pub(super) fn read_key<E: Encode>(
         Err(miss) => {
             count_miss(miss, context);
             if let Some(rare) = &options.rare
-                && let ReadVivify::Missing(vivify) = rare.vivify
+                && let ReadVivify::IfMissing(vivify) = rare.vivify
             {
                 return create_and_read(encoder, key, (options, rare, vivify), hash, context, out);
             }
@@ -93,7 +96,8 @@ pub(super) fn read_key<E: Encode>(
     Some(result.is_ok())
 }
 
-/// As [`read_key`], for a missing item that is to be created.
+/// Creates the item of a missing key (memcached's vivify, flag `N` of `mg`) and reads it. Returns
+/// the same as [`read_key`].
 #[cold]
 fn create_and_read(
     encoder: &impl Encode,
@@ -104,11 +108,11 @@ fn create_and_read(
     out: &mut Output,
 ) -> Option<bool> {
     let vivify = match create(key, rare.explicit_cas, vivify, hash, context) {
-        Ok(true) => ReadVivify::Created(vivify),
-        // Another worker has stored the item meanwhile. The second attempt returns that item.
+        Ok(true) => ReadVivify::AlreadyCreated(vivify),
+        // Another worker stored an item after the miss. The second read returns that item.
         Ok(false) => ReadVivify::Never,
         Err(Rejected::Deferred) => return None,
-        // As in memcached, a read that has no memory for the new item is a miss.
+        // There is no memory for the new item. As in memcached, the read is then a miss.
         Err(_) => {
             count_read(key, false, options, context);
             return Some(false);
@@ -121,22 +125,30 @@ fn create_and_read(
     read_key(encoder, key, &options, hash, context, out)
 }
 
-/// When this read claims an item that is not stale.
+/// Returns the condition under which this read claims an item that is not stale (memcached's
+/// recache, flag `R` of `mg`). `touch` is the expiry that the read sets.
 #[inline]
-fn recache(option: Option<operation::Recache>, touch: Option<Expiry>, now: &Now) -> Recache {
-    // A time of zero means never, as in memcached.
+fn recache_condition(
+    option: Option<operation::Recache>,
+    touch: Option<Expiry>,
+    now: &Now,
+) -> Recache {
+    // As in memcached, `R0` claims no item.
     let Some(recache) = option.filter(|recache| recache.exptime != 0) else {
         return Recache::Never;
     };
+    // The read claims an item that expires before this time.
     let deadline = now.expiry(recache.exptime);
     match touch.filter(|_| recache.after_touch) {
+        // The store compares the expiry that the item has before the read.
         None => Recache::Before(deadline),
+        // The expiry that counts is the one that the read sets, so the result is known here.
         Some(expiry) if expiry != Expiry::NEVER && expiry < deadline => Recache::Always,
         Some(_) => Recache::Never,
     }
 }
 
-/// Creates an empty item. Returns false if an item is already present.
+/// Creates an empty item that this request has claimed. Returns false if the key has an item.
 #[cold]
 fn create(
     key: &[u8],
@@ -146,7 +158,8 @@ fn create(
     context: &mut RequestContext<'_>,
 ) -> Result<bool, Rejected> {
     let now_s = context.now.elapsed_s;
-    // An item that is expired from the start is returned once, to this request.
+    // The client may request an expiry in the past. Such an item would be a miss for the read that
+    // follows in this request, so it gets one second to live. That read sets the requested expiry.
     let expiry = match context.now.expiry(vivify.exptime) {
         expiry if expiry.is_past(now_s) => Expiry::at(now_s + 1),
         expiry => expiry,
@@ -163,6 +176,7 @@ fn create(
     }
 }
 
+/// Counts a read, as a touch or as a get ([`ReadCount`]).
 #[inline]
 fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &RequestContext<'_>) {
     let is_touch = match options.count {
@@ -170,8 +184,10 @@ fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &Request
         ReadCount::MissAsGet => options.touch.is_some() && is_hit,
         ReadCount::Metadata => return context.counters.count(Counter::CmdMeta),
     };
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::of_read(is_hit));
+    if context.counters.counts_prefixes() {
+        context
+            .counters
+            .count_prefix_of(key, Access::of_read(is_hit));
     }
     if is_touch {
         count_touch(is_hit, context);
@@ -181,6 +197,7 @@ fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &Request
     }
 }
 
+/// Counts the reason of a miss, if the item was present but expired or flushed.
 fn count_miss(miss: Miss, context: &RequestContext<'_>) {
     match miss {
         Miss::Absent => {}
@@ -189,8 +206,8 @@ fn count_miss(miss: Miss, context: &RequestContext<'_>) {
     }
 }
 
-/// Counts a touch. As in memcached, a get-and-touch counts as a touch and not as a get, so
-/// `get_hits` ÷ `cmd_get` remains the hit rate of gets.
+/// Counts a touch. As in memcached, a get-and-touch (`gat`) counts as a touch and not as a get, so
+/// that `get_hits` ÷ `cmd_get` is the hit rate of the gets alone.
 pub(super) fn count_touch(is_hit: bool, context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
     count_outcome(context, is_hit, Counter::TouchHits, Counter::TouchMisses);

@@ -1,4 +1,5 @@
-//! Reads of several keys, two or thousands, answered as far as the output has space.
+//! Reads of several keys, possibly of thousands. A turn answers a bounded number of keys, and stops
+//! earlier if the output is full. A later turn continues.
 
 use protocol::Keys;
 use service::Next;
@@ -13,7 +14,7 @@ use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RemainingKeys, RequestContext, State, Step};
 
-/// Sets up the state for [`resume`]. `line` is the whole command line.
+/// Enters the state that [`resume`] continues. `line` is the complete command line.
 pub(super) fn begin(
     keys: Keys<'_>,
     touch: Option<i32>,
@@ -26,18 +27,19 @@ pub(super) fn begin(
         keys_len: keys_len as u32,
         line_end_len,
         touch,
-        echo: request.echo.to_owned(),
+        encoder: request.encoder.to_owned(),
     };
-    Step::Then {
-        // Only the name of the command, and for `gat` the time. The keys are input of `resume`.
+    Step::EnterState {
+        // This consumes only the name of the command and the time of a `gat`. The keys remain in
+        // the input, from where `resume` reads them.
         len: line.len() - usize::from(line_end_len) - keys_len,
         state: State::Keys(remaining),
     }
 }
 
-/// Reads keys at the front of `input`, as many as one turn and the output allow. Returns the number
-/// of consumed bytes, and what the session needs to read the remaining keys; `None` if all keys are
-/// answered.
+/// Reads and answers keys at the front of `input`, as many as one turn and the output allow.
+/// Returns the number of consumed bytes, and what the session needs to answer the remaining keys
+/// (`None` if all keys are answered).
 pub(crate) fn resume(
     remaining: &mut RemainingKeys,
     input: &[u8],
@@ -45,7 +47,7 @@ pub(crate) fn resume(
     out: &mut Output,
 ) -> (usize, Option<Next>) {
     let unanswered = Keys::new(&input[..remaining.keys_len as usize]);
-    let (unanswered_len, next) = remaining.echo.borrow().with(ReadKeys {
+    let (unanswered_len, next) = remaining.encoder.borrow().dispatch(ReadKeys {
         unanswered,
         touch: remaining.touch,
         context,
@@ -62,6 +64,7 @@ pub(crate) fn resume(
     }
 }
 
+/// The arguments of [`resume`], for the code that is compiled for each encoder.
 struct ReadKeys<'r, 'i, 'c> {
     unanswered: Keys<'i>,
     touch: Option<i32>,
@@ -70,7 +73,7 @@ struct ReadKeys<'r, 'i, 'c> {
 }
 
 impl WithEncoder for ReadKeys<'_, '_, '_> {
-    /// Bytes of keys that are not answered, and what the session needs to read them.
+    /// The length of the unanswered keys in bytes, and what the session needs to answer them.
     type Result = (usize, Option<Next>);
 
     fn run(self, encoder: &impl Encode) -> Self::Result {
@@ -80,8 +83,8 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
             context,
             out,
         } = self;
-        let options = ReadOptions::value(touch);
-        let mut prefetched = [PrefetchedKey::none(unanswered); PREFETCH_KEYS];
+        let options = ReadOptions::plain(touch);
+        let mut prefetched = [PrefetchedKey::placeholder(unanswered); PREFETCH_KEYS];
         let mut answered = 0;
         let next = 'line: loop {
             let batch = prefetch_keys(&mut unanswered, &mut prefetched, context);
@@ -117,17 +120,18 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
     }
 }
 
-/// One of several keys whose memory is prefetched together.
+/// A key whose memory has been prefetched.
 #[derive(Clone, Copy)]
 struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
-    /// This key and those after it.
+    /// The keys from this one to the last. If this key cannot be answered, they are unanswered.
     from_here: Keys<'i>,
 }
 
 impl<'i> PrefetchedKey<'i> {
-    fn none(from_here: Keys<'i>) -> Self {
+    /// A placeholder for an array that [`prefetch_keys`] fills.
+    fn placeholder(from_here: Keys<'i>) -> Self {
         Self {
             key: &[],
             hash: KeyHash::default(),
@@ -136,8 +140,8 @@ impl<'i> PrefetchedKey<'i> {
     }
 }
 
-/// Takes as many keys as fit into `prefetched`. Prefetches all their buckets, then all their items,
-/// so that their cache misses overlap. Returns the taken keys.
+/// Takes as many keys from `keys` as fit into `prefetched`, and returns them. Prefetches first all
+/// their index buckets and then all their items, so that the cache misses of the keys overlap.
 fn prefetch_keys<'p, 'i>(
     keys: &mut Keys<'i>,
     prefetched: &'p mut [PrefetchedKey<'i>; PREFETCH_KEYS],
@@ -157,8 +161,8 @@ fn prefetch_keys<'p, 'i>(
         count += 1;
     }
     let prefetched = &mut prefetched[..count];
-    for next in &mut *prefetched {
-        context.worker.prefetch_item(&mut next.hash);
+    for key in &mut *prefetched {
+        context.worker.prefetch_item(&mut key.hash);
     }
     prefetched
 }

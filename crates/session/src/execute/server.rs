@@ -1,4 +1,4 @@
-//! Commands to the server, and flushes.
+//! Commands to the server, and `flush_all`.
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Detail, ShutdownMode, Stats};
@@ -13,8 +13,8 @@ use crate::session::RequestContext;
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
-/// Executes a command to the server. Returns false if the connection is to be closed without a
-/// reply.
+/// Executes a command to the server and replies. Returns false if the connection is to be closed
+/// without a reply.
 #[must_use]
 pub(super) fn execute(
     encoder: &impl Encode,
@@ -43,6 +43,7 @@ pub(super) fn execute(
     true
 }
 
+/// Flushes all items, if the server's flags allow it, and replies.
 pub(super) fn flush(
     encoder: &impl Encode,
     exptime: Option<i32>,
@@ -61,6 +62,7 @@ pub(super) fn flush(
     encoder.outcome(b"", Outcome::Server(outcome), bytes);
 }
 
+/// Changes the memory limit.
 fn memory_limit(megabytes: u32, context: &RequestContext<'_>) -> ServerOutcome {
     if megabytes < MEMLIMIT_MIN_MB {
         return ServerOutcome::MemoryLimitTooSmall;
@@ -75,6 +77,7 @@ fn memory_limit(megabytes: u32, context: &RequestContext<'_>) -> ServerOutcome {
     }
 }
 
+/// Writes the statistics that `which` names, or changes how they are kept.
 fn stats(
     encoder: &impl Encode,
     which: Stats<'_>,
@@ -111,7 +114,8 @@ fn stats(
     ServerOutcome::StatsEnd
 }
 
-/// Stops the server. Returns the error if the client may not stop it.
+/// Stops the server. Returns `None` on success, since the connection then closes without a reply.
+/// Returns the error if clients may not stop the server or if the mode is invalid.
 fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOutcome> {
     if !context.control.permissions().shutdown {
         return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));
@@ -125,21 +129,21 @@ fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOu
     }
 }
 
-/// The most frequently read keys in descending order, encoded as by memcached's `lru_crawler
-/// metadump`.
+/// Writes the most frequently read keys in descending order of their reads. Keys are encoded as in
+/// the output of memcached's `lru_crawler metadump`.
 fn hot_keys(context: &RequestContext<'_>, stats: &mut impl StatWriter) {
     let hot = context.worker.store().hot_keys();
     stats.number(b"hotkeys:gets", hot.reads);
-    for (at, key) in hot.keys.iter().enumerate() {
-        let name = |what| format!("hotkeys:{}:{what}", at + 1).into_bytes();
+    for (rank, key) in hot.keys.iter().enumerate() {
+        let name = |what| format!("hotkeys:{}:{what}", rank + 1).into_bytes();
         stats.text(&name("key"), uri_encoded(&key.key).as_bytes());
         stats.number(&name("gets"), key.reads);
         stats.number(&name("gets_error_max"), key.overestimate);
     }
 }
 
-/// Percent-encodes `key` (RFC 3986, section 2.1), because a key that arrived in base64 may contain
-/// line ends. Letters, digits and `-._~` stay as they are.
+/// Percent-encodes `key` (RFC 3986, section 2.1), except letters, digits and `-._~`. Without the
+/// encoding, a key that was sent in base64 could put line ends into the reply.
 fn uri_encoded(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     for &byte in key {

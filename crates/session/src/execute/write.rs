@@ -1,5 +1,6 @@
-//! Stores. A value that arrived together with its command is stored in one step. For any other
-//! value, memory is reserved, filled as bytes arrive, and published.
+//! Storage commands. A value that arrived completely with its command is stored in one step. For
+//! any other value the store reserves memory, the session fills it as input arrives, and the store
+//! then publishes the item.
 
 use protocol::limits::KEY_MAX;
 use store::{KeyHash, Mode, Published, Rejected, Reserve, Upload, Write};
@@ -15,7 +16,7 @@ use crate::protocols::WithEncoder;
 use crate::session::{Output, RequestContext, State, Step};
 use crate::upload::{PendingUpload, StoreRequest, ValueEnd};
 
-/// Stores the value if all of it has arrived, or else begins an upload.
+/// Executes a storage command: stores the value if all of it has arrived, or else begins an upload.
 #[inline]
 pub(super) fn store<E: Encode>(
     encoder: &E,
@@ -29,24 +30,27 @@ pub(super) fn store<E: Encode>(
     let (len, base64, now_s) = (request.len(), request.key().base64, context.now.elapsed_s);
     let write = write_of(options, base64, context.now);
     let (data, value_len) = (&input[len..], options.value_len as usize);
-    let is_whole = data.len() >= value_len + E::VALUE_END.len();
-    let result = if is_whole && data[value_len..].starts_with(E::VALUE_END) {
+    let is_complete = data.len() >= value_len + E::VALUE_END.len();
+    let result = if is_complete && data[value_len..].starts_with(E::VALUE_END) {
         let value = &data[..value_len];
         let put = context.worker.put(key, request.hash, value, &write, now_s);
         put.map(Ok)
     } else {
+        // The value is incomplete, or the bytes after it are not the expected line end. In the
+        // second case the store checks length and memory too, so that its errors take precedence.
         let reserve = Reserve {
             value_len,
             flags: write.flags,
             expiry: write.expiry,
-            whole: is_whole,
+            whole: is_complete,
         };
         let reserved = context.worker.reserve(key, request.hash, &reserve, now_s);
         reserved.map(Err)
     };
     let outcome = match result {
         Ok(Ok(published)) => stored(key, options, published, context),
-        Ok(Err(_)) if is_whole => bad_data_chunk(key, context),
+        // The value has arrived, but the bytes after it are not the expected line end.
+        Ok(Err(_)) if is_complete => bad_data_chunk(key, context),
         Ok(Err(upload)) => {
             let pending = Box::new(PendingUpload {
                 upload,
@@ -55,9 +59,9 @@ pub(super) fn store<E: Encode>(
                     base64,
                     value_end: ValueEnd::new(E::VALUE_END),
                 },
-                echo: request.echo.to_owned(),
+                encoder: request.encoder.to_owned(),
             });
-            return Step::Then {
+            return Step::EnterState {
                 len,
                 state: State::Upload(pending),
             };
@@ -76,8 +80,8 @@ pub(super) fn store<E: Encode>(
     }
 }
 
-/// Publishes a value that arrived in parts, and replies. Returns the upload if memory for the
-/// publication is not available yet.
+/// Publishes a value that arrived in parts, and replies. If the publication has to wait for memory,
+/// returns the upload, so that a later turn tries again.
 pub(crate) fn publish_upload(
     pending: PendingUpload,
     context: &mut RequestContext<'_>,
@@ -86,7 +90,7 @@ pub(crate) fn publish_upload(
     let PendingUpload {
         upload,
         request,
-        echo,
+        encoder,
     } = pending;
     let publish = Publish {
         upload,
@@ -94,14 +98,15 @@ pub(crate) fn publish_upload(
         context,
         out,
     };
-    let upload = echo.borrow().with(publish)?;
+    let upload = encoder.borrow().dispatch(publish)?;
     Some(Box::new(PendingUpload {
         upload,
         request,
-        echo,
+        encoder,
     }))
 }
 
+/// The arguments of [`publish_upload`], for the code that is compiled for each encoder.
 struct Publish<'r, 'c> {
     upload: Upload,
     request: &'r StoreRequest,
@@ -119,7 +124,7 @@ impl WithEncoder for Publish<'_, '_> {
             context,
             out,
         } = self;
-        // The publication consumes the upload, and its key with it.
+        // The key is in the upload, which the publication consumes. The reply needs the key later.
         let mut buffer = [0; KEY_MAX];
         let key = &mut buffer[..upload.key().len()];
         key.copy_from_slice(upload.key());
@@ -139,19 +144,20 @@ impl WithEncoder for Publish<'_, '_> {
     }
 }
 
-/// Replies to a store whose upload ran out of memory.
+/// Replies to a storage command whose upload ran out of memory.
 pub(crate) fn reject_upload(
     pending: &PendingUpload,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) {
-    pending.echo.borrow().with(RejectUpload {
+    pending.encoder.borrow().dispatch(RejectUpload {
         pending,
         context,
         out,
     });
 }
 
+/// The arguments of [`reject_upload`], for the code that is compiled for each encoder.
 struct RejectUpload<'r, 'c> {
     pending: &'r PendingUpload,
     context: &'r mut RequestContext<'c>,
@@ -169,7 +175,8 @@ impl WithEncoder for RejectUpload<'_, '_> {
     }
 }
 
-/// Counts a value that the store rejected, and deletes the item that it was to replace.
+/// Counts a value that the store rejected. Deletes the item that the value was to replace, if the
+/// command requires it ([`StoreOptions::delete_old_if_rejected`]).
 #[cold]
 fn not_stored(
     key: &[u8],
@@ -178,7 +185,7 @@ fn not_stored(
     rejected: Rejected,
     context: &mut RequestContext<'_>,
 ) -> StoreOutcome {
-    if options.deletes_unreplaced {
+    if options.delete_old_if_rejected {
         let now_s = context.now.elapsed_s;
         context.worker.delete(key, hash, None, now_s);
     }
@@ -194,6 +201,7 @@ fn not_stored(
     }
 }
 
+/// Converts the options of a storage command to the store's type.
 #[inline]
 fn write_of(options: &StoreOptions, base64_key: bool, now: Now) -> Write {
     Write {
@@ -209,7 +217,7 @@ fn write_of(options: &StoreOptions, base64_key: bool, now: Now) -> Write {
     }
 }
 
-/// Counts a store whose value had arrived.
+/// Counts a storage command whose value the store processed, and returns its outcome.
 #[inline]
 fn stored(
     key: &[u8],
@@ -228,20 +236,23 @@ fn stored(
     }
 }
 
+/// Counts a storage command whose value is not followed by the expected line end.
 fn bad_data_chunk(key: &[u8], context: &RequestContext<'_>) -> StoreOutcome {
     count_store(key, context);
     StoreOutcome::BadDataChunk
 }
 
+/// Counts a storage command whose value has arrived.
 #[inline]
 fn count_store(key: &[u8], context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdSet);
-    if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::Set);
+    if context.counters.counts_prefixes() {
+        context.counters.count_prefix_of(key, Access::Set);
     }
 }
 
-/// Counts the outcome of a CAS comparison. Add, replace and append do not count as one.
+/// Counts the outcome of a set that compares the CAS. Nothing is counted for add, replace, append
+/// and prepend, even if the command contains a CAS.
 #[inline]
 fn count_cas(options: &StoreOptions, published: Published, context: &RequestContext<'_>) {
     if options.mode != Mode::Set || options.cas.compare().is_none() {

@@ -1,18 +1,21 @@
-//! Meta commands as operations.
+//! Decoding of meta commands: from the parsed command to a [`Prepared`] request.
+//!
+//! In every function, `len` is the length of the command line in bytes, line end included, and
+//! `prepared` receives the request.
 
 use protocol::{MetaArith, MetaDelete, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify};
 use store::Mode;
 
-use super::{Meta, Traits};
+use super::{MetaEncoder, Traits};
 use crate::lines::{data_len, direction, mode};
 use crate::operation::{ArithOptions, Key, MarkOptions, Operation, ReadOptions, StoreOptions};
 use crate::operation::{RareReadOptions, ReadCount, ReadVivify, Recache, Vivify, WriteCas};
 use crate::prepare::Prepared;
-use crate::protocols::{Decoded, Echo};
+use crate::protocols::{Decoded, Encoder};
 
 /// `mg`
 #[inline]
-pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let rare = RareReadOptions {
         recache: get.recache.map(|exptime| Recache {
             exptime,
@@ -20,7 +23,7 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, into: &mut Prepared<'a>) ->
         }),
         vivify: match get.vivify {
             None => ReadVivify::Never,
-            Some(token) => ReadVivify::Missing(vivify(token)),
+            Some(token) => ReadVivify::IfMissing(vivify(token)),
         },
         explicit_cas: get.explicit_cas,
         known_cas: get.known_cas,
@@ -31,43 +34,64 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, into: &mut Prepared<'a>) ->
         with_value: get.with_value,
         claim: true,
         untracked: get.no_bump,
-        // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
+        // As in memcached, a hit with `T` counts as a touch and not as a get. Every miss counts as
+        // a get.
         count: ReadCount::MissAsGet,
     };
-    let echo = echo(&get.key, get.flags, get.quiet);
-    command(Operation::Read(options), key(&get.key), echo, len, 0, into)
+    let encoder = encoder(&get.key, get.flags, get.quiet);
+    command(
+        Operation::Read(options),
+        key(&get.key),
+        encoder,
+        len,
+        0,
+        prepared,
+    )
 }
 
 /// `ms`
 #[inline]
-pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = StoreOptions {
         cas: WriteCas::new(set.compare, set.explicit_cas),
         flags: set.client_flags,
         exptime: set.exptime,
         value_len: set.value_len,
-        // With a CAS to compare, replace means the same as set: both need an unchanged present
-        // item.
+        // The store ignores the CAS in the mode `Replace`. A replace that compares the CAS is
+        // therefore decoded as a set. A set that compares the CAS also requires a present item, so
+        // the effect is the same.
         mode: match (mode(set.mode), set.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
         },
         invalidate: set.invalidate,
         vivify: set.vivify,
-        deletes_unreplaced: true,
+        // As in memcached, for every mode of `ms`.
+        delete_old_if_rejected: true,
     };
-    let echo = echo(&set.key, set.flags, set.quiet);
+    let encoder = encoder(&set.key, set.flags, set.quiet);
     let (operation, key) = (Operation::Store(options), key(&set.key));
-    command(operation, key, echo, len, data_len(set.value_len), into)
+    command(
+        operation,
+        key,
+        encoder,
+        len,
+        data_len(set.value_len),
+        prepared,
+    )
 }
 
 /// `md`
-pub(crate) fn delete<'a>(delete: &MetaDelete<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn delete<'a>(
+    delete: &MetaDelete<'a>,
+    len: usize,
+    prepared: &mut Prepared<'a>,
+) -> Decoded {
     let operation = if delete.invalidate || delete.remove_value {
         let options = MarkOptions {
             cas: WriteCas::new(delete.compare, delete.explicit_cas),
             invalidate: delete.invalidate,
-            empty: delete.remove_value.then_some(delete.client_flags),
+            empty_with_flags: delete.remove_value.then_some(delete.client_flags),
             exptime: delete.touch,
         };
         Operation::Mark(options)
@@ -75,12 +99,12 @@ pub(crate) fn delete<'a>(delete: &MetaDelete<'a>, len: usize, into: &mut Prepare
         let compare = delete.compare;
         Operation::Delete { compare }
     };
-    let echo = echo(&delete.key, delete.flags, delete.quiet);
-    command(operation, key(&delete.key), echo, len, 0, into)
+    let encoder = encoder(&delete.key, delete.flags, delete.quiet);
+    command(operation, key(&delete.key), encoder, len, 0, prepared)
 }
 
 /// `ma`
-pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = ArithOptions {
         delta: arith.delta,
         cas: WriteCas::new(arith.compare, arith.explicit_cas),
@@ -95,28 +119,28 @@ pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, into: &mut Prepared<'
         with_number: arith.with_value,
         is_debug: false,
     };
-    let echo = Meta {
+    let encoder = MetaEncoder {
         flags: arith.flags,
         traits,
     };
     command(
         Operation::Arith(options),
         key(&arith.key),
-        echo,
+        encoder,
         len,
         0,
-        into,
+        prepared,
     )
 }
 
 /// `me`
-pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let traits = Traits {
         base64: sent.base64,
         is_debug: true,
         ..Traits::default()
     };
-    let echo = Meta {
+    let encoder = MetaEncoder {
         flags: MetaFlags::new(b""),
         traits,
     };
@@ -124,18 +148,25 @@ pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, into: &mut Prepared<'a>)
         with_value: false,
         untracked: true,
         count: ReadCount::Metadata,
-        ..ReadOptions::value(None)
+        ..ReadOptions::plain(None)
     };
-    command(Operation::Read(options), key(sent), echo, len, 0, into)
+    command(
+        Operation::Read(options),
+        key(sent),
+        encoder,
+        len,
+        0,
+        prepared,
+    )
 }
 
 /// `mn`
-pub(crate) fn noop(len: usize, into: &mut Prepared<'_>) -> Decoded {
-    let echo = Meta {
+pub(crate) fn noop(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    let encoder = MetaEncoder {
         flags: MetaFlags::new(b""),
         traits: Traits::default(),
     };
-    command(Operation::Noop, Key::NONE, echo, len, 0, into)
+    command(Operation::Noop, Key::NONE, encoder, len, 0, prepared)
 }
 
 #[inline]
@@ -154,26 +185,28 @@ fn vivify(vivify: MetaVivify) -> Vivify {
     }
 }
 
+/// Returns the encoder of a command other than `ma`, `me` and `mn`.
 #[inline]
-fn echo<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> Meta<'a> {
+fn encoder<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> MetaEncoder<'a> {
     let traits = Traits {
         base64: key.base64,
         quiet,
         with_number: false,
         is_debug: false,
     };
-    Meta { flags, traits }
+    MetaEncoder { flags, traits }
 }
 
+/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
-    echo: Meta<'a>,
+    encoder: MetaEncoder<'a>,
     len: usize,
     data_len: u64,
-    into: &mut Prepared<'a>,
+    prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    *into = Prepared::new(operation, key, Echo::Meta(echo), len);
+    *prepared = Prepared::new(operation, key, Encoder::Meta(encoder), len);
     Decoded::Command { data_len }
 }

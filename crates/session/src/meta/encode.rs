@@ -1,17 +1,17 @@
-//! Outcomes as meta replies.
+//! Encoding of outcomes as replies of the meta protocol.
 
 use protocol::reply::{self, DebugFields, MetaEcho, MetaFields, MetaStatus};
 use store::{Expiry, Item};
 
-use super::Meta;
+use super::MetaEncoder;
 use crate::encode::{Encode, push_value};
 use crate::lines::VALUE_END;
-use crate::outcome::{ArithOutcome, DeleteOutcome, Found, Outcome, StoreOutcome, Times};
+use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutcome, Times};
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 use crate::text::TextStats;
 
-impl Encode for Meta<'_> {
+impl Encode for MetaEncoder<'_> {
     const VALUE_END: &'static [u8] = VALUE_END;
 
     const HAS_READ_OPTIONS: bool = true;
@@ -19,7 +19,7 @@ impl Encode for Meta<'_> {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
         let item = found.item;
         if self.traits.is_debug {
             reply::meta_debug(
@@ -60,7 +60,7 @@ impl Encode for Meta<'_> {
             Outcome::Arith(outcome) => self.counted(outcome, key, out),
             Outcome::Noop => out.extend_from_slice(reply::MN),
             Outcome::Rejected(rejection) => out.extend_from_slice(rejection.reply()),
-            // No meta command has one of these outcomes.
+            // Only text commands have these outcomes.
             Outcome::ReadMany | Outcome::Touch { .. } | Outcome::Server(_) | Outcome::Quit => {}
         }
     }
@@ -69,11 +69,12 @@ impl Encode for Meta<'_> {
         TextStats(out)
     }
 
-    /// Not used: no meta command replies with statistics.
+    /// Does nothing, because no meta command replies with statistics.
     fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
 }
 
-impl Meta<'_> {
+impl MetaEncoder<'_> {
+    /// Returns the key and the flags, which replies repeat.
     fn echo<'a>(&'a self, key: &'a [u8]) -> MetaEcho<'a> {
         MetaEcho {
             key,
@@ -82,10 +83,12 @@ impl Meta<'_> {
         }
     }
 
+    /// Writes a reply that consists of a status and the repeated flags.
     fn status(&self, status: MetaStatus, key: &[u8], out: &mut Vec<u8>) {
         reply::meta_echo(out, status, &self.echo(key));
     }
 
+    /// Writes the reply to a storage command.
     #[inline]
     fn stored(&self, outcome: StoreOutcome, key: &[u8], out: &mut Vec<u8>) {
         let (status, cas, value_len) = match outcome {
@@ -101,6 +104,7 @@ impl Meta<'_> {
         reply::meta_stored(out, status, &self.echo(key), cas, value_len);
     }
 
+    /// Writes the reply to arithmetic.
     fn counted(&self, outcome: ArithOutcome, key: &[u8], out: &mut Vec<u8>) {
         match outcome {
             ArithOutcome::Counted { .. } if self.traits.quiet => {}
@@ -127,6 +131,7 @@ impl Meta<'_> {
     }
 }
 
+/// Returns the fields of an item that the flags of a read may request.
 #[inline]
 fn fields(item: &Item<'_>, times: Times) -> MetaFields {
     let (now_s, created) = (times.now_s, times.vivified.is_some());
@@ -150,6 +155,7 @@ fn fields(item: &Item<'_>, times: Times) -> MetaFields {
     }
 }
 
+/// Returns the fields of an item that `me` shows.
 fn debug_fields(item: &Item<'_>, times: Times) -> DebugFields {
     DebugFields {
         ttl_s: seconds_left(item.expiry, times.now_s),
@@ -161,7 +167,7 @@ fn debug_fields(item: &Item<'_>, times: Times) -> DebugFields {
     }
 }
 
-/// Seconds until the expiry. Negative if the item never expires.
+/// Returns the number of seconds until the expiry, or -1 if the item never expires.
 fn seconds_left(expiry: Expiry, now_s: u32) -> i64 {
     expiry.seconds_left(now_s).map_or(-1, i64::from)
 }

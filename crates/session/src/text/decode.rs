@@ -1,25 +1,28 @@
-//! Text commands as operations.
+//! Decoding of text commands: from the parsed command to a [`Prepared`] request.
+//!
+//! In every function, `len` is the length of the command line in bytes, line end included, and
+//! `prepared` receives the request.
 
 use protocol::{Arith, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Touch};
 use store::Mode;
 
-use super::Text;
+use super::TextEncoder;
 use crate::lines::{data_len, direction, mode};
 use crate::operation::{ArithOptions, Operation, ReadOptions, ServerCommand, StoreOptions};
 use crate::operation::{Key, WriteCas};
 use crate::prepare::Prepared;
-use crate::protocols::{Decoded, Echo};
+use crate::protocols::{Decoded, Encoder};
 
 /// `get`, `gets`, `gat`, `gats`
 #[inline(always)]
-pub(crate) fn get<'a>(get: &Get<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
-    let echo = Text {
+pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
+    let encoder = TextEncoder {
         noreply: false,
         with_cas: get.with_cas,
     };
     if let Some(key) = get.keys.single() {
-        let operation = Operation::Read(ReadOptions::value(get.exptime));
-        return command(operation, Key::plain(key), echo, len, 0, into);
+        let operation = Operation::Read(ReadOptions::plain(get.exptime));
+        return command(operation, Key::plain(key), encoder, len, 0, prepared);
     }
     let operation = Operation::ReadMany {
         keys: get.keys,
@@ -27,12 +30,12 @@ pub(crate) fn get<'a>(get: &Get<'a>, len: usize, into: &mut Prepared<'a>) -> Dec
     };
     let mut keys = get.keys;
     let first = keys.next().unwrap_or_default();
-    command(operation, Key::plain(first), echo, len, 0, into)
+    command(operation, Key::plain(first), encoder, len, 0, prepared)
 }
 
 /// `set`, `add`, `replace`, `append`, `prepend`, `cas`
 #[inline]
-pub(crate) fn set<'a>(set: &Set<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn set<'a>(set: &Set<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let mode = mode(set.mode);
     let options = StoreOptions {
         cas: WriteCas::new(set.cas, None),
@@ -42,24 +45,38 @@ pub(crate) fn set<'a>(set: &Set<'a>, len: usize, into: &mut Prepared<'a>) -> Dec
         mode,
         invalidate: false,
         vivify: false,
-        deletes_unreplaced: mode == Mode::Set && set.cas.is_none(),
+        // `mode` is `Set` for both `set` and `cas`. As in memcached, only `set` deletes.
+        delete_old_if_rejected: mode == Mode::Set && set.cas.is_none(),
     };
-    let echo = Text {
+    let encoder = TextEncoder {
         noreply: set.noreply,
         with_cas: false,
     };
     let (operation, key) = (Operation::Store(options), Key::plain(set.key));
-    command(operation, key, echo, len, data_len(set.value_len), into)
+    command(
+        operation,
+        key,
+        encoder,
+        len,
+        data_len(set.value_len),
+        prepared,
+    )
 }
 
 /// `delete`
-pub(crate) fn delete<'a>(delete: &Delete<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn delete<'a>(delete: &Delete<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let operation = Operation::Delete { compare: None };
-    with_noreply(operation, Key::plain(delete.key), delete.noreply, len, into)
+    with_noreply(
+        operation,
+        Key::plain(delete.key),
+        delete.noreply,
+        len,
+        prepared,
+    )
 }
 
 /// `incr`, `decr`
-pub(crate) fn arith<'a>(arith: &Arith<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn arith<'a>(arith: &Arith<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = ArithOptions {
         delta: arith.delta,
         cas: WriteCas::NEXT,
@@ -73,42 +90,47 @@ pub(crate) fn arith<'a>(arith: &Arith<'a>, len: usize, into: &mut Prepared<'a>) 
         Key::plain(arith.key),
         arith.noreply,
         len,
-        into,
+        prepared,
     )
 }
 
 /// `touch`
-pub(crate) fn touch<'a>(touch: &Touch<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn touch<'a>(touch: &Touch<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let exptime = touch.exptime;
     with_noreply(
         Operation::Touch { exptime },
         Key::plain(touch.key),
         touch.noreply,
         len,
-        into,
+        prepared,
     )
 }
 
 /// `flush_all`
-pub(crate) fn flush_all(flush: &FlushAll, len: usize, into: &mut Prepared<'_>) -> Decoded {
+pub(crate) fn flush_all(flush: &FlushAll, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     let exptime = flush.exptime;
     with_noreply(
         Operation::Flush { exptime },
         Key::NONE,
         flush.noreply,
         len,
-        into,
+        prepared,
     )
 }
 
 /// `version`
-pub(crate) fn version(len: usize, into: &mut Prepared<'_>) -> Decoded {
-    server(ServerCommand::Version, false, len, into)
+pub(crate) fn version(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::Version, false, len, prepared)
 }
 
 /// `verbosity`
-pub(crate) fn verbosity(level: u32, noreply: bool, len: usize, into: &mut Prepared<'_>) -> Decoded {
-    server(ServerCommand::Verbosity(level), noreply, len, into)
+pub(crate) fn verbosity(
+    level: u32,
+    noreply: bool,
+    len: usize,
+    prepared: &mut Prepared<'_>,
+) -> Decoded {
+    server(ServerCommand::Verbosity(level), noreply, len, prepared)
 }
 
 /// `cache_memlimit`
@@ -116,15 +138,15 @@ pub(crate) fn cache_memlimit(
     megabytes: u32,
     noreply: bool,
     len: usize,
-    into: &mut Prepared<'_>,
+    prepared: &mut Prepared<'_>,
 ) -> Decoded {
     let command = ServerCommand::MemoryLimit { megabytes };
-    server(command, noreply, len, into)
+    server(command, noreply, len, prepared)
 }
 
 /// `stats`
-pub(crate) fn stats<'a>(stats: Stats<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
-    server(ServerCommand::Stats(stats), false, len, into)
+pub(crate) fn stats<'a>(stats: Stats<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
+    server(ServerCommand::Stats(stats), false, len, prepared)
 }
 
 /// `shutdown`
@@ -132,66 +154,77 @@ pub(crate) fn shutdown(
     mode: ShutdownMode,
     noreply: bool,
     len: usize,
-    into: &mut Prepared<'_>,
+    prepared: &mut Prepared<'_>,
 ) -> Decoded {
-    server(ServerCommand::Shutdown(mode), noreply, len, into)
+    server(ServerCommand::Shutdown(mode), noreply, len, prepared)
 }
 
 /// `watch`
-pub(crate) fn watch(len: usize, into: &mut Prepared<'_>) -> Decoded {
-    server(ServerCommand::Watch, false, len, into)
+pub(crate) fn watch(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::Watch, false, len, prepared)
 }
 
-/// `quit`, or a line that closes the connection.
-pub(crate) fn quit(len: usize, into: &mut Prepared<'_>) -> Decoded {
-    let echo = Echo::Text(Text::default());
-    *into = Prepared::new(Operation::Quit, Key::NONE, echo, len);
-    Decoded::Last
+/// `quit`, or an invalid line after which the connection closes.
+pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    let encoder = Encoder::Text(TextEncoder::default());
+    *prepared = Prepared::new(Operation::Quit, Key::NONE, encoder, len);
+    Decoded::LastCommand
 }
 
-/// A line that is no command.
+/// A line that is not a valid command. `swallow` is the number of bytes to skip after the line: the
+/// data block of an invalid storage command.
 pub(crate) fn rejected(
     rejection: Rejection,
     swallow: u64,
     len: usize,
-    into: &mut Prepared<'_>,
+    prepared: &mut Prepared<'_>,
 ) -> Decoded {
     let operation = Operation::Reject { rejection, swallow };
-    command(operation, Key::NONE, Text::default(), len, swallow, into)
+    command(
+        operation,
+        Key::NONE,
+        TextEncoder::default(),
+        len,
+        swallow,
+        prepared,
+    )
 }
 
+/// Prepares a command to the server, which has no key.
 fn server<'a>(
     server: ServerCommand<'a>,
     noreply: bool,
     len: usize,
-    into: &mut Prepared<'a>,
+    prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    with_noreply(Operation::Server(server), Key::NONE, noreply, len, into)
+    with_noreply(Operation::Server(server), Key::NONE, noreply, len, prepared)
 }
 
+/// Prepares a command without a value, whose only option for the reply is `noreply`.
 fn with_noreply<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
     noreply: bool,
     len: usize,
-    into: &mut Prepared<'a>,
+    prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    let echo = Text {
+    let encoder = TextEncoder {
         noreply,
         with_cas: false,
     };
-    command(operation, key, echo, len, 0, into)
+    command(operation, key, encoder, len, 0, prepared)
 }
 
+/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
-    echo: Text,
+    encoder: TextEncoder,
     len: usize,
     data_len: u64,
-    into: &mut Prepared<'a>,
+    prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    *into = Prepared::new(operation, key, Echo::Text(echo), len);
+    *prepared = Prepared::new(operation, key, Encoder::Text(encoder), len);
     Decoded::Command { data_len }
 }

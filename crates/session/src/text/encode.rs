@@ -1,18 +1,18 @@
-//! Outcomes as text replies.
+//! Encoding of outcomes as replies of the text protocol.
 
 use protocol::reply;
 
-use super::Text;
+use super::TextEncoder;
 use crate::control::StatWriter;
 use crate::encode::{Encode, push_value};
 use crate::lines::VALUE_END;
 use crate::outcome::{
-    ArithOutcome, DeleteOutcome, Found, Outcome, Restricted, ServerOutcome, StoreOutcome,
+    ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 
-impl Encode for Text {
+impl Encode for TextEncoder {
     const VALUE_END: &'static [u8] = VALUE_END;
 
     const HAS_READ_OPTIONS: bool = false;
@@ -20,7 +20,7 @@ impl Encode for Text {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
         let item = found.item;
         let header = |bytes: &mut Vec<u8>| {
             let cas = self.with_cas.then_some(item.cas);
@@ -80,11 +80,13 @@ impl Encode for Text {
     }
 }
 
+/// Returns the reply to a storage command.
 #[inline]
 fn stored(outcome: StoreOutcome) -> &'static [u8] {
     match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
-        // For an append that exceeds the item size, memcached replies `NOT_STORED`.
+        // This includes an append whose result would exceed the maximum item size. memcached also
+        // replies `NOT_STORED` to it.
         StoreOutcome::NotStored { .. } => reply::NOT_STORED,
         StoreOutcome::Exists { .. } => reply::EXISTS,
         StoreOutcome::NotFound { .. } => reply::NOT_FOUND,
@@ -94,6 +96,7 @@ fn stored(outcome: StoreOutcome) -> &'static [u8] {
     }
 }
 
+/// Returns the reply to a command to the server.
 fn server(outcome: ServerOutcome) -> &'static [u8] {
     match outcome {
         ServerOutcome::Done => reply::OK,
@@ -116,7 +119,7 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
     }
 }
 
-/// Statistics as `STAT` lines.
+/// Writes statistics as `STAT` lines, appended to the contained buffer.
 #[derive(Debug)]
 pub struct TextStats<'a>(pub &'a mut Vec<u8>);
 

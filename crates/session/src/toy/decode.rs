@@ -1,38 +1,41 @@
-//! Commands of the toy protocol as operations.
+//! Decoding of the commands of the toy protocol.
 
 use protocol::limits::KEY_MAX;
 use store::Mode;
 
-use super::{FIRST_BYTE, Toy};
+use super::{FIRST_BYTE, ToyEncoder};
 use crate::operation::{Key, Operation, ReadOptions, StoreOptions, WriteCas};
 use crate::prepare::Prepared;
-use crate::protocols::{Decoded, Echo};
+use crate::protocols::{Decoded, Encoder};
 
-/// Length of the longest field, which is a key, in bytes.
+/// The maximum length of a field in bytes. The longest field is a key.
 const FIELD_MAX: usize = KEY_MAX;
 
-/// Decodes the command at the front of `input` into `into`. Bytes that are no command close the
-/// connection.
-pub(crate) fn decode<'a>(input: &'a [u8], into: &mut Prepared<'a>) -> Decoded {
+/// Decodes the command at the front of `input` into `prepared`. The connection closes if these
+/// bytes are not a valid command.
+pub(crate) fn decode<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decoded {
     let mut rest = input;
     match command(&mut rest) {
         Ok((operation, key, data_len)) => {
             let len = input.len() - rest.len();
-            *into = Prepared::new(operation, Key::plain(key), Echo::Toy(Toy), len);
+            *prepared = Prepared::new(operation, Key::plain(key), Encoder::Toy(ToyEncoder), len);
             Decoded::Command { data_len }
         }
         Err(NoCommand::Incomplete) => Decoded::Incomplete {
             scanned: input.len(),
         },
         Err(NoCommand::Invalid) => {
-            *into = Prepared::new(Operation::Quit, Key::NONE, Echo::Toy(Toy), 0);
-            Decoded::Last
+            *prepared = Prepared::new(Operation::Quit, Key::NONE, Encoder::Toy(ToyEncoder), 0);
+            Decoded::LastCommand
         }
     }
 }
 
+/// Why no command was decoded.
 enum NoCommand {
+    /// More input is needed.
     Incomplete,
+    /// The bytes are not a valid command.
     Invalid,
 }
 
@@ -50,7 +53,7 @@ fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), No
         return Err(NoCommand::Invalid);
     }
     match letter {
-        b'G' => Ok((Operation::Read(ReadOptions::value(None)), key, 0)),
+        b'G' => Ok((Operation::Read(ReadOptions::plain(None)), key, 0)),
         b'D' => Ok((Operation::Delete { compare: None }, key, 0)),
         b'S' => {
             let len = std::str::from_utf8(field(rest)?).ok();
@@ -64,7 +67,7 @@ fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), No
                 mode: Mode::Set,
                 invalidate: false,
                 vivify: false,
-                deletes_unreplaced: true,
+                delete_old_if_rejected: true,
             };
             Ok((Operation::Store(options), key, value_len.into()))
         }
@@ -72,7 +75,7 @@ fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), No
     }
 }
 
-/// The bytes of `rest` before the next NUL. Advances `rest` past the NUL.
+/// Returns the bytes of `rest` before the next NUL, and advances `rest` past that NUL.
 fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], NoCommand> {
     match rest.iter().position(|&byte| byte == 0) {
         Some(len) if len <= FIELD_MAX => {

@@ -1,20 +1,20 @@
-//! Outcomes as replies of the toy protocol.
+//! Encoding of outcomes as replies of the toy protocol.
 
-use super::Toy;
+use super::ToyEncoder;
 use crate::encode::{Encode, push_value};
-use crate::outcome::{DeleteOutcome, Found, Outcome, StoreOutcome};
+use crate::outcome::{DeleteOutcome, FoundItem, Outcome, StoreOutcome};
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 use crate::text::TextStats;
 
-impl Encode for Toy {
+impl Encode for ToyEncoder {
     const VALUE_END: &'static [u8] = b"";
 
     const HAS_READ_OPTIONS: bool = false;
 
     type Stats<'o> = TextStats<'o>;
 
-    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
         let header = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(format!("V{}\0", found.item.value_len()).as_bytes());
         };
@@ -32,7 +32,7 @@ impl Encode for Toy {
         });
     }
 
-    /// Not used: no command of the toy protocol replies with statistics.
+    /// Not called, because no command of the toy protocol replies with statistics.
     fn stats<'o>(&self, out: &'o mut Vec<u8>) -> TextStats<'o> {
         TextStats(out)
     }

@@ -1,4 +1,4 @@
-//! A transcript of the toy protocol, in one piece and byte by byte.
+//! A transcript of the toy protocol, sent to a session in large pieces and byte by byte.
 
 use service::{Next, recycle};
 use store::{Config, Store, Worker};
@@ -11,21 +11,21 @@ use crate::prefixes::PrefixSums;
 use crate::prepare::prefetch_items;
 use crate::session::{Output, RequestContext, Session};
 
-/// Input and reply. Here `~` stands for the first byte of a command, and `.` for NUL.
+/// Pairs of input and expected reply. `~` stands for the first byte of a command, `.` for NUL.
 const TRANSCRIPT: &[(&str, &str)] = &[
     ("~Gkey.", "N."),
     ("~Skey.5.value", "O."),
     ("~Gkey.", "V5.value"),
     ("~Skey.0.~Gkey.", "O.V0."),
     ("~Dkey.~Dkey.", "O.N."),
-    // A value may look like a command.
+    // The value is itself a command, which must not be executed.
     ("~Sa.6.~Dkey.~Ga.~Gkey.", "O.V6.~Dkey.N."),
-    // A value that is too long is skipped.
+    // The value, which follows after this transcript, is too long and is skipped.
     ("~Sa.5000.", "E."),
 ];
 
-/// The input after that of [`TRANSCRIPT`] and the skipped value: bytes that are no command close
-/// the connection.
+/// The last input and reply, after [`TRANSCRIPT`] and the skipped value. The text command is not a
+/// valid command of this protocol, so it closes the connection.
 const LAST: (&str, &str) = ("~Ga.get a\r\n~Ga.", "N.E.");
 
 struct NoControl;
@@ -58,6 +58,7 @@ impl ServerControl for NoControl {
     }
 }
 
+/// A connection to a session with its own store.
 struct Connection {
     worker: Worker,
     counters: Counters,
@@ -85,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// The reply to `bytes`.
+    /// Receives `bytes` as further input and returns the replies.
     fn receive(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
         let (mut prepared, mut out, mut replies) = (Vec::new(), Output::default(), Vec::new());
@@ -120,6 +121,7 @@ impl Connection {
     }
 }
 
+/// Replaces the stand-ins of [`TRANSCRIPT`] by their bytes.
 fn bytes(text: &str) -> Vec<u8> {
     let byte = |byte| match byte {
         b'~' => super::FIRST_BYTE,
@@ -129,7 +131,8 @@ fn bytes(text: &str) -> Vec<u8> {
     text.bytes().map(byte).collect()
 }
 
-fn play(piece_len: usize) {
+/// Sends the transcript in pieces of at most `piece_len` bytes and checks the replies.
+fn check_transcript(piece_len: usize) {
     let mut connection = Connection::new();
     let mut receive = |input: &[u8]| {
         let pieces = input.chunks(piece_len);
@@ -146,13 +149,13 @@ fn play(piece_len: usize) {
 }
 
 #[test]
-fn the_transcript_is_answered_as_written() {
-    play(usize::MAX);
+fn replies_match_the_transcript() {
+    check_transcript(usize::MAX);
 }
 
 #[test]
-fn the_transcript_is_answered_as_written_byte_by_byte() {
-    play(1);
+fn replies_match_the_transcript_if_input_arrives_byte_by_byte() {
+    check_transcript(1);
 }
 
 #[test]
