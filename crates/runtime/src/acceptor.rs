@@ -135,7 +135,7 @@ impl<H: Dispatch> Acceptor<H> {
             self.dispatch.take(transport)
         }));
         taken.unwrap_or_else(|_| {
-            self.setup.counts.leave();
+            self.setup.counts.count_closed();
             self.setup.counts.count_panics(1);
             Ok(())
         })

@@ -83,13 +83,13 @@ impl WorkerShare {
 
     /// Whether the share is exceeded, so that connections have to be closed.
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.sum > self.max
     }
 
     /// Whether `bytes` more would stay within half of the share.
     #[inline]
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+    pub(crate) fn has_space_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
@@ -115,7 +115,7 @@ impl WorkerShare {
     }
 
     /// The connections to close.
-    pub(crate) fn overflow<S: Worker, I>(
+    pub(crate) fn excess_connections<S: Worker, I>(
         &self,
         table: &ConnectionTable<S, I>,
         now_s: u32,
@@ -171,13 +171,17 @@ mod tests {
             table.add(connection);
         }
         assert_eq!(share.sum(), 120_000);
-        assert!(share.is_over());
-        assert_eq!(share.overflow(&table, now_s), [3], "the largest");
+        assert!(share.is_exceeded());
+        assert_eq!(share.excess_connections(&table, now_s), [3], "the largest");
         table.get_mut(0).unwrap().active_s = now_s - 2;
-        assert_eq!(share.overflow(&table, now_s), [0], "it is inactive");
+        assert_eq!(
+            share.excess_connections(&table, now_s),
+            [0],
+            "it is inactive"
+        );
         share.max = 40_000;
         assert_eq!(
-            share.overflow(&table, now_s),
+            share.excess_connections(&table, now_s),
             [0, 3, 1],
             "the queued one comes last"
         );

@@ -42,11 +42,11 @@ pub(crate) struct Connection<S: Worker, I> {
     /// event.
     pub(crate) is_queued: bool,
     /// The connection continues without receiving more input.
-    pub(crate) needs_turn: bool,
+    pub(crate) continues_without_input: bool,
     /// The connection gets its next turn with the result of a ticket.
     pub(crate) waits_for_ticket: bool,
     /// The connection is closed once its output has been sent.
-    pub(crate) is_closing: bool,
+    pub(crate) close_after_send: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
     /// Capacity, in bytes, of the buffer that a ring is sending and the peer did not take at once.
@@ -67,9 +67,9 @@ impl<S: Worker, I> Connection<S, I> {
             turns: 0,
             unsent: None,
             is_queued: false,
-            needs_turn: false,
+            continues_without_input: false,
             waits_for_ticket: false,
-            is_closing: false,
+            close_after_send: false,
             active_s: now_s,
             blocked_send_capacity: 0,
             counted: 0,
@@ -104,21 +104,21 @@ impl<S: Worker, I> Connection<S, I> {
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
-    /// Records what the session needs next; `has_ended`: the peer has shut down its sending side.
+    /// Records what the session needs next; `reached_eof`: the peer has shut down its sending side.
     /// Returns whether the connection is to be closed once its output has been sent.
     #[inline]
-    pub(crate) fn record_next(&mut self, next: Next, has_ended: bool) -> bool {
-        self.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+    pub(crate) fn record_next(&mut self, next: Next, reached_eof: bool) -> bool {
+        self.continues_without_input = !matches!(next, Next::Input | Next::Upload | Next::Close);
         self.waits_for_ticket = next == Next::Completion;
         let has_tickets = self.tickets.count() > 0;
         // Replies may still be due after the peer has closed its side.
-        let nothing_left = has_ended && !self.needs_turn && !has_tickets;
+        let is_finished = reached_eof && !self.continues_without_input && !has_tickets;
         // A session that waits for the result of a ticket without having one would wait forever.
         let is_stuck = next == Next::Completion && !has_tickets;
         debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        let is_over = next == Next::Close || nothing_left || is_stuck;
-        self.is_closing |= is_over;
-        is_over
+        let must_close = next == Next::Close || is_finished || is_stuck;
+        self.close_after_send |= must_close;
+        must_close
     }
 
     /// Bytes of memory outside the service that the connection occupies until the next burst.

@@ -265,18 +265,18 @@ impl ConnectionCounts {
 
     /// Undoes an admission and counts the connection as rejected.
     pub(crate) fn reject(&self) {
-        self.leave();
-        self.refuse();
+        self.count_closed();
+        self.count_rejected();
     }
 
     /// Counts an admitted connection as rejected. The connection has an entry in the list of peers;
-    /// dropping the entry calls [`leave`](Self::leave).
-    pub(crate) fn refuse(&self) {
+    /// dropping the entry calls [`count_closed`](Self::count_closed).
+    pub(crate) fn count_rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an admitted connection as closed.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn count_closed(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -387,7 +387,7 @@ mod tests {
             (1, 2, 2)
         );
         assert!(counts.admit());
-        counts.leave();
+        counts.count_closed();
         assert!(counts.admit());
         let snapshot = counts.snapshot();
         assert_eq!(

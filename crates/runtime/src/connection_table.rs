@@ -60,7 +60,7 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         if connection.is_some() {
             drop(connection);
             self.free.push(slot);
-            counts.leave();
+            counts.count_closed();
         }
     }
 
@@ -71,7 +71,7 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         for connection in self.connections.into_iter().flatten() {
             // A panic while one is dropped must not affect the others.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
-            counts.leave();
+            counts.count_closed();
             count += 1;
         }
         count

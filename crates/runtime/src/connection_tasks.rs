@@ -52,14 +52,14 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     /// The supervisor has been woken because the service has more maintenance to do.
     has_maintenance: AtomicBool,
     /// Time of the last maintenance step.
-    maintained_ns: AtomicU64,
+    last_maintained_ns: AtomicU64,
     /// Bytes that sleeping tasks keep.
     buffered: Mutex<u64>,
 }
 
 /// How to choose a worker context.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Choice {
+pub(crate) enum ContextChoice {
     /// The context used last: its memory is most likely cached, and the next write continues the
     /// evacuation it began.
     MostRecent,
@@ -99,7 +99,7 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
     ) -> R;
 
     /// Runs a step of the service's maintenance, without system calls, if a context is free.
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained>;
+    fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained>;
 
     /// The number of worker contexts.
     fn contexts(&self) -> usize;
@@ -121,7 +121,7 @@ pub(crate) trait Task: Send + 'static {
 /// exchange.
 pub(crate) trait PeerSocket: Send {
     /// Waits for bytes; 0 means that the peer has closed its side.
-    fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Sends as many bytes as the socket has space for, without waiting.
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
@@ -130,10 +130,10 @@ pub(crate) trait PeerSocket: Send {
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
-    fn has_exchange(&self) -> bool;
+    fn prefers_exchange(&self) -> bool;
 
     /// Sends all of `bytes`, then receives. Any error means that the connection is lost.
-    fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
+    fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Lets other tasks run. A task calls this if it has more to do, or if it might otherwise never
     /// wait: its peer sends without end, and the task does not [exchange](PeerSocket::exchange).
@@ -170,7 +170,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             inbox: Arc::clone(&running.inboxes[0]),
             is_ending: Arc::clone(&running.is_ending),
             has_maintenance: AtomicBool::new(false),
-            maintained_ns: AtomicU64::new(0),
+            last_maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),
         });
         let supervisor = Supervisor::new(Arc::clone(&tasks))?;
@@ -187,7 +187,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         if !self.is_maintenance_due(interval_ns, now_ns) {
             return;
         }
-        let maintained = self.maintain_at(Choice::MostRecent, now_ns);
+        let maintained = self.maintain_at(ContextChoice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
         if has_more && !self.has_maintenance.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();
@@ -196,14 +196,14 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
 
     /// Whether the last step was at least `interval_ns` ago.
     fn is_maintenance_due(&self, interval_ns: u64, now_ns: u64) -> bool {
-        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
+        let last_ns = self.last_maintained_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(last_ns) >= interval_ns
     }
 
     /// Runs a step of maintenance if a context is free. Returns true if more work remains.
-    fn maintain_at(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+    fn maintain_at(&self, choice: ContextChoice, now_ns: u64) -> Option<bool> {
         let maintained = self.runtime.maintain(choice, now_ns)?;
-        self.maintained_ns.store(now_ns, Ordering::Relaxed);
+        self.last_maintained_ns.store(now_ns, Ordering::Relaxed);
         if maintained.needs_thread {
             (self.setup.wake_maintenance)();
         }

@@ -11,7 +11,7 @@ pub const RECEIVE_LEN: usize = 16 * 1024;
 /// Minimum remaining bytes of a value for which receiving directly into store memory is worthwhile.
 pub const DIRECT_MIN: usize = 4 * 1024;
 /// Maximum number of slices of one send.
-pub const PIECES_MAX: usize = 64;
+pub const SLICES_PER_SEND: usize = 64;
 /// Bytes sent to one connection before the next gets its turn. The last send of a turn may exceed
 /// it.
 pub const SEND_PER_TURN: usize = 1 << 20;
@@ -68,7 +68,7 @@ pub const RING_BUFFERS: u16 = 32;
 /// Number of waits after which an uncompleted send of a ring counts as one that its peer did not
 /// take at once, even if every wait returned more events than were handled. By then as many events
 /// were handled as the ring holds.
-pub const UNSETTLED_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
+pub const SEND_CHECK_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
 /// Bytes of each receive buffer.
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes of held input at which a connection that cannot continue stops receiving.

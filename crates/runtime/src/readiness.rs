@@ -185,7 +185,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         };
         match self.context.send_unsent(connection, second(now_ns)) {
-            Some(Flushed::Complete) if connection.is_closing => self.close(slot),
+            Some(Flushed::Complete) if connection.close_after_send => self.close(slot),
             Some(Flushed::Complete) if connection.waits_for_ticket => {
                 self.wait_for(slot, Interest::None);
             }
@@ -220,7 +220,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         if let Some(connection) = self.table.get_mut(slot)
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.overflow(&self.table) {
+            for slot in self.context.excess_connections(&self.table) {
                 self.close(slot);
             }
         }

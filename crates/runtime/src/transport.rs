@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use service::{Output, Pin};
 use sys::socket::Stream;
 
-use crate::limits::{PIECES_MAX, SEND_PER_TURN};
+use crate::limits::{SEND_PER_TURN, SLICES_PER_SEND};
 use crate::transform::{Transform, Transformer};
 
 /// Carries the bytes of a connection.
@@ -224,7 +224,7 @@ pub(crate) fn with_slices<P: Pin, R>(
         let end = bytes.len().min(sent.saturating_add(max_len));
         return send(&[IoSlice::new(&bytes[sent..end])]);
     }
-    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+    let mut slices = [IoSlice::new(&[]); SLICES_PER_SEND];
     let mut count = 0;
     for (slice, piece) in slices.iter_mut().zip(output.slices(sent)) {
         let len = piece.len().min(max_len);

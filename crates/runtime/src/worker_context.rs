@@ -52,9 +52,9 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// Memory that its connections occupy between bursts.
     pub(crate) buffered: WorkerShare,
     /// Time of the last wake-up.
-    woke_ns: u64,
+    last_wake_ns: u64,
     /// Time of the last wake-up with work.
-    worked_ns: u64,
+    last_burst_ns: u64,
     /// Connections whose turn ended with unanswered input.
     pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
@@ -66,11 +66,11 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// Emptied output buffers for reuse, so that outputs need not grow from empty.
     spare: Vec<Vec<u8>>,
     /// When the connections in `waiting_for_memory` try again.
-    retry_ns: u64,
+    memory_retry_ns: u64,
     /// Time of the last step of maintenance.
-    maintained_ns: u64,
+    last_maintained_ns: u64,
     /// Deadline of a stopping worker.
-    stop_by_ns: Option<u64>,
+    stop_deadline_ns: Option<u64>,
     /// The number of answered members of the burst.
     answered: usize,
     /// Index of the burst member whose session is running. `None` while the runtime's own code
@@ -115,8 +115,8 @@ impl<S: Worker> WorkerContext<S> {
             mailbox: None,
             clock_ns: Some(monotonic_ns),
             buffered: WorkerShare::new(&setup.counts, setup.workers),
-            woke_ns: 0,
-            worked_ns: 0,
+            last_wake_ns: 0,
+            last_burst_ns: 0,
             setup: Arc::clone(setup),
             waker: handles.waker,
             all_wakers: handles.all_wakers,
@@ -126,16 +126,16 @@ impl<S: Worker> WorkerContext<S> {
             prepared: Vec::new(),
             output: Output::default(),
             spare: Vec::new(),
-            retry_ns: 0,
-            maintained_ns: 0,
-            stop_by_ns: None,
+            memory_retry_ns: 0,
+            last_maintained_ns: 0,
+            stop_deadline_ns: None,
             answered: 0,
             current_member: None,
         }
     }
 
     /// Prepares the worker's own thread, which calls this once, for precise pauses.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn set_up_thread(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
         }
@@ -149,18 +149,19 @@ impl<S: Worker> WorkerContext<S> {
     /// Pauses until `min_wait_ns` after the last burst. The first request after a longer idle time
     /// is therefore answered without a pause.
     pub(crate) fn pause(&self) {
-        sys::clock::sleep_until_ns(self.worked_ns + self.setup.wait_policy.min_wait_ns);
+        sys::clock::sleep_until_ns(self.last_burst_ns + self.setup.wait_policy.min_wait_ns);
     }
 
     /// Timeout of the next wait, in nanoseconds. `None`: no timeout.
     pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
-        let is_polling = self.woke_ns < self.worked_ns + self.setup.wait_policy.busy_poll_ns;
+        let is_polling =
+            self.last_wake_ns < self.last_burst_ns + self.setup.wait_policy.busy_poll_ns;
         if !self.runnable.is_empty() || is_polling {
             Some(0)
         } else if !self.waiting_for_memory.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
-            self.stop_by_ns.map(|_| DRAIN_CHECK_NS)
+            self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS)
         }
     }
 
@@ -170,16 +171,16 @@ impl<S: Worker> WorkerContext<S> {
         let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
         if opened.is_err() {
             self.setup.counts.count_panics(1);
-            self.setup.counts.leave();
+            self.setup.counts.count_closed();
         }
         opened.ok()
     }
 
     /// Counts a wake-up, by the number of connections that were ready.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
-        self.woke_ns = now_ns;
+        self.last_wake_ns = now_ns;
         if connections > 0 {
-            self.worked_ns = now_ns;
+            self.last_burst_ns = now_ns;
             self.counts.count_burst(connections);
         }
     }
@@ -189,10 +190,10 @@ impl<S: Worker> WorkerContext<S> {
     /// hold the memory, so all workers are woken once per second to look for slow holders.
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
-        if self.waiting_for_memory.is_empty() || now_ns < self.retry_ns {
+        if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
             return;
         }
-        self.retry_ns = now_ns + MEMORY_RETRY_NS;
+        self.memory_retry_ns = now_ns + MEMORY_RETRY_NS;
         if self.setup.counts.request_memory(second(now_ns)) {
             self.all_wakers.iter().for_each(Waker::wake_by_ref);
         }
@@ -366,7 +367,7 @@ impl<S: Worker> WorkerContext<S> {
         if !connection.delayed_replies.is_empty() {
             let replies = mem::take(&mut connection.delayed_replies);
             let memory = self.output.resume_with(replies);
-            self.keep(memory);
+            self.keep_for_reuse(memory);
         }
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
@@ -385,7 +386,7 @@ impl<S: Worker> WorkerContext<S> {
         connection.turns += 1;
         if progress.next == Next::Yield
             && connection.turns < TURNS_PER_SEND
-            && self.buffered.has_room_for(self.output.len())
+            && self.buffered.has_space_for(self.output.len())
             && let Some(replies) = self.take_bytes()
         {
             connection.delayed_replies = replies;
@@ -402,7 +403,7 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Keeps an emptied output buffer for reuse.
-    pub(crate) fn keep(&mut self, memory: Vec<u8>) {
+    pub(crate) fn keep_for_reuse(&mut self, memory: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
@@ -410,8 +411,8 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Runs a step of maintenance between bursts, if the interval is over.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
-        if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
-            self.maintained_ns = now_ns;
+        if now_ns - self.last_maintained_ns >= MAINTAIN_INTERVAL_NS {
+            self.last_maintained_ns = now_ns;
             if self.maintain_now(now_ns).needs_thread {
                 (self.setup.wake_maintenance)();
             }
@@ -440,7 +441,7 @@ impl<S: Worker> WorkerContext<S> {
         self.runnable.clear();
         self.waiting_for_memory.clear();
         if let Some(mailbox) = self.mailbox.take() {
-            // The slots and generations of the next table begin anew.
+            // The slots and generations of the next table set_up_thread anew.
             mailbox.close();
         }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
@@ -476,40 +477,41 @@ impl<S: Worker> WorkerContext<S> {
     /// Publishes the sum for `stats` unless the share is exceeded, and returns whether it is. An
     /// exceeded sum is published once connections have been closed.
     fn report_buffered(&self) -> bool {
-        let is_over = self.buffered.is_over();
-        if !is_over {
+        let is_exceeded = self.buffered.is_exceeded();
+        if !is_exceeded {
             self.counts.set_buffered(self.buffered.sum());
         }
-        is_over
+        is_exceeded
     }
 
     /// Returns the connections to close because the worker's share is exceeded, and removes them
     /// from the lists of connections that continue.
-    pub(crate) fn overflow<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
-        let now_s = second(self.woke_ns);
-        let overflow = self.buffered.overflow(table, now_s);
+    pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
+        let now_s = second(self.last_wake_ns);
+        let excess_connections = self.buffered.excess_connections(table, now_s);
         // The slots of these connections will be reused.
-        self.runnable.retain(|slot| !overflow.contains(slot));
+        self.runnable
+            .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory
-            .retain(|slot| !overflow.contains(slot));
-        overflow
+            .retain(|slot| !excess_connections.contains(slot));
+        excess_connections
             .iter()
             .for_each(|_| self.setup.counts.count_closed_by_bound());
-        overflow
+        excess_connections
     }
 
     /// Whether the worker is stopping. Sets the deadline the first time.
     pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
         let is_ending = self.is_ending.load(Ordering::Relaxed);
         if is_ending {
-            self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
+            self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         }
         is_ending
     }
 
     /// Whether the deadline of a stopping worker has passed.
     pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
-        self.stop_by_ns
+        self.stop_deadline_ns
             .is_some_and(|deadline_ns| now_ns >= deadline_ns)
     }
 }

@@ -157,7 +157,7 @@ impl<T> Peers<T> {
     /// Removes the entry of a finishing task. The task still owns the peer, so nothing is closed
     /// here. Returns true if the supervisor has to be woken.
     #[must_use]
-    pub(crate) fn leave(&self, slot: Slot) -> bool {
+    pub(crate) fn finish(&self, slot: Slot) -> bool {
         let mut list = self.list();
         match std::mem::replace(&mut list.entries[slot], PeerEntry::Finished) {
             PeerEntry::Connected(_, Some(task)) => list.free(slot, Some(task)),

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
-use super::{Choice, ConnectionTasks, Task, TaskRuntime};
+use super::{ConnectionTasks, ContextChoice, Task, TaskRuntime};
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
 use crate::setup::second;
 
@@ -20,13 +20,13 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     /// The second of the last search for slow holders.
     searched_s: u32,
     /// When the next maintenance step is due, if any.
-    maintain_ns: Option<u64>,
+    next_maintain_ns: Option<u64>,
     /// Steps of maintenance since the supervisor was woken for it.
     steps: u32,
     /// Contexts in a row that had no more maintenance to do.
-    finished_contexts: usize,
+    idle_contexts: usize,
     /// Deadline after which remaining connections are closed.
-    stop_by_ns: Option<u64>,
+    stop_deadline_ns: Option<u64>,
 }
 
 impl<C: TaskRuntime> Supervisor<C> {
@@ -37,10 +37,10 @@ impl<C: TaskRuntime> Supervisor<C> {
             tasks,
             poll,
             searched_s: 0,
-            maintain_ns: None,
+            next_maintain_ns: None,
             steps: 0,
-            finished_contexts: 0,
-            stop_by_ns: None,
+            idle_contexts: 0,
+            stop_deadline_ns: None,
         })
     }
 
@@ -77,9 +77,11 @@ impl<C: TaskRuntime> Supervisor<C> {
     }
 
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
-        let maintain_ns = self.maintain_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
-        let drain_ns = self.stop_by_ns.map(|_| DRAIN_CHECK_NS);
-        maintain_ns.into_iter().chain(drain_ns).min()
+        let next_maintain_ns = self
+            .next_maintain_ns
+            .map(|at_ns| at_ns.saturating_sub(now_ns));
+        let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
+        next_maintain_ns.into_iter().chain(drain_ns).min()
     }
 
     /// Joins finished tasks. A task in that list only has to return, so joining is quick.
@@ -114,7 +116,7 @@ impl<C: TaskRuntime> Supervisor<C> {
             return;
         }
         let due_ns = *self
-            .maintain_ns
+            .next_maintain_ns
             .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         if now_ns < due_ns {
             return;
@@ -123,16 +125,16 @@ impl<C: TaskRuntime> Supervisor<C> {
         if tasks.is_maintenance_due(IDLE_MAINTAIN_INTERVAL_NS / 2, now_ns) {
             // A context in use counts as having more to do.
             let has_more = tasks
-                .maintain_at(Choice::LeastRecent, now_ns)
+                .maintain_at(ContextChoice::LeastRecent, now_ns)
                 .unwrap_or(true);
-            self.finished_contexts = match has_more {
+            self.idle_contexts = match has_more {
                 true => 0,
-                false => self.finished_contexts + 1,
+                false => self.idle_contexts + 1,
             };
         }
         self.steps += 1;
-        if self.finished_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
-            self.maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+        if self.idle_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
+            self.next_maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         } else {
             self.end_maintenance();
         }
@@ -140,7 +142,7 @@ impl<C: TaskRuntime> Supervisor<C> {
 
     /// Ends the maintenance without requests.
     fn end_maintenance(&mut self) {
-        (self.maintain_ns, self.steps, self.finished_contexts) = (None, 0, 0);
+        (self.next_maintain_ns, self.steps, self.idle_contexts) = (None, 0, 0);
         self.tasks.has_maintenance.store(false, Ordering::Relaxed);
     }
 
@@ -151,8 +153,8 @@ impl<C: TaskRuntime> Supervisor<C> {
     /// the end of file. A busy connection notices the stop when it becomes idle; if its task misses
     /// the flag, the next check ends it.
     fn drain(&mut self, now_ns: u64) -> bool {
-        let deadline_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
-        let is_out_of_time = now_ns >= deadline_ns;
+        let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
+        let is_out_of_time = now_ns >= stop_deadline_ns;
         let peers = &self.tasks.peers;
         for peer in peers.peers(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {

@@ -53,7 +53,7 @@ struct Received {
     len: usize,
     /// The bytes that are to be answered from the buffer: all, or none if they were appended to the
     /// held input or received directly into store memory.
-    fresh_len: usize,
+    in_buffer_len: usize,
 }
 
 /// The entry of a task in the list of peers. It is dropped last, however the task ends.
@@ -76,7 +76,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         tasks: Arc::clone(&tasks),
     };
     let Ok(socket) = tasks.runtime.socket(&peer) else {
-        tasks.setup.counts.refuse();
+        tasks.setup.counts.count_rejected();
         send_rejection(&peer.stream, &tasks.setup);
         drop(peer);
         return;
@@ -102,13 +102,13 @@ impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
             // The task keeps nothing any more.
-            self.tasks.keep(peer, 0);
+            self.tasks.count_buffered(peer, 0);
         }
-        let is_first = self.tasks.peers.leave(self.slot);
+        let is_first = self.tasks.peers.finish(self.slot);
         // Dropping the last owner of the peer closes the socket, which must not happen under the
         // list's lock.
         self.peer = None;
-        self.tasks.setup.counts.leave();
+        self.tasks.setup.counts.count_closed();
         if is_first {
             self.tasks.inbox.waker.wake();
         }
@@ -129,7 +129,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         while let Some(received) = self.receive()
             && self.answer_all(&received)
         {
-            if !self.socket.has_exchange() {
+            if !self.socket.prefers_exchange() {
                 self.socket.yield_now();
             }
         }
@@ -142,7 +142,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
-        if !self.tasks.keep(&self.peer, self.held.capacity() + wire) {
+        if !self
+            .tasks
+            .count_buffered(&self.peer, self.held.capacity() + wire)
+        {
             return None;
         }
         if is_idle && self.tasks.is_ending.load(Ordering::Relaxed) {
@@ -165,21 +168,24 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         self.peer.set_idle(false);
         if is_direct {
             self.session.advance_upload(len);
-            return Some(Received { len, fresh_len: 0 });
+            return Some(Received {
+                len,
+                in_buffer_len: 0,
+            });
         }
-        let mut fresh_len = len;
+        let mut in_buffer_len = len;
         if let Some(transformer) = &mut self.transformer {
             let wire = &self.buffer[..len];
             let received = transformer.receive(wire, self.held.tail());
             received
                 .inspect_err(|error| self.tasks.count_if_panic(error))
                 .ok()?;
-            fresh_len = 0;
+            in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
-            fresh_len = 0;
+            in_buffer_len = 0;
         }
-        Some(Received { len, fresh_len })
+        Some(Received { len, in_buffer_len })
     }
 
     fn receive_only(&mut self, is_direct: bool) -> Option<usize> {
@@ -187,11 +193,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             if self.peer.is_shut() {
                 return None;
             }
-            let room = match is_direct {
+            let space = match is_direct {
                 true => self.session.upload_buffer(),
                 false => &mut self.buffer[..],
             };
-            match self.socket.receive(room) {
+            match self.socket.receive(space) {
                 Ok(len) => return Some(len),
                 Err(error) if is_transient(&error) => {}
                 Err(_) => return None,
@@ -203,13 +209,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// closed.
     fn answer_all(&mut self, received: &Received) -> bool {
         let mut uncounted = received.len as u64;
-        let mut fresh_len = received.fresh_len;
+        let mut in_buffer_len = received.in_buffer_len;
         loop {
             let now_ns = monotonic_ns();
             if uncounted > 0 {
                 self.peer.set_active(second(now_ns));
             }
-            let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
+            let next = self.burst(in_buffer_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
             let sends_with_receive = is_last && received.len > 0 && self.can_exchange();
             if !sends_with_receive && !self.send() {
@@ -217,9 +223,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             }
             // Each turn ends with a bounded step of maintenance.
             self.tasks.maintain(now_ns);
-            if fresh_len > 0 {
-                self.fit_buffer(fresh_len);
-                fresh_len = 0;
+            if in_buffer_len > 0 {
+                self.fit_buffer(in_buffer_len);
+                in_buffer_len = 0;
             }
             match next {
                 Next::Yield | Next::OutputSpace => self.socket.yield_now(),
@@ -253,7 +259,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             .as_bytes()
             .is_some_and(|it| it.len() <= IDLE_BUFFER_LEN);
         is_small
-            && self.socket.has_exchange()
+            && self.socket.prefers_exchange()
             && !self.session.holds_memory()
             && self.transformer.is_none()
             && self.tickets.count() == 0
@@ -298,7 +304,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             };
             if !may_block && !one.is_complete {
                 may_block = true;
-                if !self.keep_all() {
+                if !self.count_buffered() {
                     return false;
                 }
             }
@@ -347,11 +353,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 
     /// Counts the kept bytes before a wait. Returns false if the connection has to be closed.
-    fn keep_all(&self) -> bool {
+    fn count_buffered(&self) -> bool {
         let transformer = self.transformer.as_ref();
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
         let bytes = self.held.capacity() + self.output.capacity() + wire;
-        self.tasks.keep(&self.peer, bytes)
+        self.tasks.count_buffered(&self.peer, bytes)
     }
 
     fn clear_output(&mut self) {
@@ -371,7 +377,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
         // A connection that gets another turn is not slow.
         self.peer.set_holding(false);
-        self.keep_all() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
+        self.count_buffered() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
     }
 
     /// Waits for the result of a ticket, and delivers all that have arrived. Returns false if the
@@ -380,7 +386,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let is_stuck = self.tickets.count() == 0;
         // A session that waits for the result of a ticket without having one would wait forever.
         debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        if is_stuck || !self.keep_all() {
+        if is_stuck || !self.count_buffered() {
             return false;
         }
         // A connection that waits for a completion does not wait for its peer.

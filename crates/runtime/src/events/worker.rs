@@ -64,7 +64,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
     fn serve_all(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
-        self.connections.context.begin();
+        self.connections.context.set_up_thread();
         loop {
             let context = &mut self.connections.context;
             context.service.offline();

@@ -90,7 +90,7 @@ impl PeerSocket for FibreSocket {
         }
     }
 
-    fn has_exchange(&self) -> bool {
+    fn prefers_exchange(&self) -> bool {
         self.socket.kind() == IoBackend::Rings
     }
 

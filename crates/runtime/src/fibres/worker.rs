@@ -9,7 +9,7 @@ use service::Worker;
 use super::wake::FibreSocket;
 use super::{ContextPool, Fibres, ProcessorContext};
 use crate::acceptor::Exhausted;
-use crate::connection_tasks::{Choice, Peer, TaskRuntime};
+use crate::connection_tasks::{ContextChoice, Peer, TaskRuntime};
 use crate::worker_context::{Maintained, WorkerContext};
 
 impl<S: Worker> ContextPool<S> {
@@ -52,8 +52,8 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         fibre::on_processor_stack(|| work(&mut self.contexts.lock_own().context))
     }
 
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained> {
-        if let Choice::MostRecent = choice {
+    fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained> {
+        if let ContextChoice::MostRecent = choice {
             return Some(self.with_context(|context| {
                 let maintained = context.maintain_now(now_ns);
                 context.service.end_burst(None);

@@ -24,9 +24,9 @@ pub(super) struct Queue {
     bytes: VecDeque<u8>,
     capacity: usize,
     /// The sender has closed its end.
-    pub(super) has_ended: bool,
+    pub(super) is_sender_closed: bool,
     /// The receiver has closed its end.
-    pub(super) is_refused: bool,
+    pub(super) is_receiver_closed: bool,
 }
 
 impl Queue {
@@ -34,23 +34,23 @@ impl Queue {
         Self {
             bytes: VecDeque::new(),
             capacity,
-            has_ended: false,
-            is_refused: false,
+            is_sender_closed: false,
+            is_receiver_closed: false,
         }
     }
 
     /// Whether a receive would return bytes or the end of the stream.
     pub(super) fn is_readable(&self) -> bool {
-        !self.bytes.is_empty() || self.has_ended
+        !self.bytes.is_empty() || self.is_sender_closed
     }
 
     /// Whether a send would take bytes or return an error.
     pub(super) fn is_writable(&self) -> bool {
-        self.bytes.len() < self.capacity || self.is_refused
+        self.bytes.len() < self.capacity || self.is_receiver_closed
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.is_refused {
+        if self.is_receiver_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let len = bytes.len().min(self.capacity - self.bytes.len());
@@ -62,7 +62,7 @@ impl Queue {
     }
 
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.bytes.is_empty() && !self.has_ended {
+        if self.bytes.is_empty() && !self.is_sender_closed {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let len = buffer.len().min(self.bytes.len());
@@ -98,15 +98,15 @@ impl Client {
 
     /// Ends sending. Replies can still be received.
     pub fn end(&self) {
-        self.pipe.borrow_mut().to_server.has_ended = true;
+        self.pipe.borrow_mut().to_server.is_sender_closed = true;
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
-        pipe.to_server.has_ended = true;
-        pipe.to_client.is_refused = true;
+        pipe.to_server.is_sender_closed = true;
+        pipe.to_client.is_receiver_closed = true;
     }
 }
 
@@ -158,8 +158,8 @@ impl MemoryTransport {
 impl Drop for MemoryTransport {
     fn drop(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
-        pipe.to_client.has_ended = true;
-        pipe.to_server.is_refused = true;
+        pipe.to_client.is_sender_closed = true;
+        pipe.to_server.is_receiver_closed = true;
     }
 }
 

@@ -49,11 +49,11 @@ impl Pipes {
         let event = |(slot, (pipe, interest)): (Slot, &(Weak<RefCell<Pipe>>, Interest))| {
             let pipe = pipe.upgrade()?;
             let pipe = pipe.borrow();
-            if pipe.to_server.is_refused {
+            if pipe.to_server.is_receiver_closed {
                 // The server has closed its end. The client still holds the pipe.
                 return None;
             }
-            let hung_up = pipe.to_client.is_refused;
+            let hung_up = pipe.to_client.is_receiver_closed;
             let writable = *interest == Interest::Write && pipe.to_client.is_writable();
             let readable = *interest == Interest::Read && pipe.to_server.is_readable();
             (hung_up || writable || readable).then_some(Ready {

@@ -20,7 +20,7 @@ pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
     /// The peer has shut down its sending side.
-    has_ended: bool,
+    reached_eof: bool,
 }
 
 /// Where the input of a connection is during a burst.
@@ -67,7 +67,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             if outcome.is_lost {
                 self.close(member.slot);
             } else {
-                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.handle_next(member.slot, outcome.progress.next, member.reached_eof);
                 self.count_buffered(member.slot);
             }
         }
@@ -78,29 +78,29 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     /// Receives on a connection. `None` if there is nothing to answer.
     fn receive(&mut self, slot: Slot, now_s: u32) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
-        let had_turn = std::mem::take(&mut connection.is_queued);
+        let was_queued = std::mem::take(&mut connection.is_queued);
         if connection.unsent.is_some() {
             return None;
         }
-        let member = |input, has_ended| {
+        let member = |input, reached_eof| {
             Some(BurstMember {
                 slot,
                 input,
-                has_ended,
+                reached_eof,
             })
         };
         let held = std::mem::take(&mut connection.held);
         // Held input that is not answered yet comes before new input.
-        if had_turn && connection.needs_turn && !held.is_empty() {
+        if was_queued && connection.continues_without_input && !held.is_empty() {
             return member(Input::HeldInput(held), false);
         }
         let is_plain = connection.io.transport.is_plain();
-        let room = connection.session.upload_buffer();
-        if room.len() >= DIRECT_MIN && held.is_empty() && is_plain {
-            let received = connection.io.transport.receive(room);
+        let target = connection.session.upload_buffer();
+        if target.len() >= DIRECT_MIN && held.is_empty() && is_plain {
+            let received = connection.io.transport.receive(target);
             let input = Input::HeldInput(held);
             return match self.count_received(slot, received, now_s) {
-                Received::Some(len) => {
+                Received::Bytes(len) => {
                     let connection = self.table.get_mut(slot)?;
                     connection.session.advance_upload(len);
                     member(input, false)
@@ -112,8 +112,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
         let mut bytes = self.buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_LEN]);
         let received = connection.io.transport.receive(&mut bytes);
-        let (len, has_ended) = match self.count_received(slot, received, now_s) {
-            Received::Some(len) => (len, false),
+        let (len, reached_eof) = match self.count_received(slot, received, now_s) {
+            Received::Bytes(len) => (len, false),
             Received::Nothing => (0, false),
             Received::End => (0, true),
             Received::Lost => {
@@ -122,7 +122,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             }
         };
         if held.is_empty() && is_plain {
-            return member(Input::Buffer { bytes, len }, has_ended);
+            return member(Input::Buffer { bytes, len }, reached_eof);
         }
         let mut held = held;
         let connection = self.table.get_mut(slot)?;
@@ -134,7 +134,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             self.close(slot);
             return None;
         }
-        member(Input::HeldInput(held), has_ended)
+        member(Input::HeldInput(held), reached_eof)
     }
 
     fn count_received(&mut self, slot: Slot, received: io::Result<usize>, now_s: u32) -> Received {
@@ -145,7 +145,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.active_s = now_s;
                 }
-                Received::Some(len)
+                Received::Bytes(len)
             }
             Err(error)
                 if matches!(
@@ -183,18 +183,18 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 
     /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
+    fn handle_next(&mut self, slot: Slot, next: Next, reached_eof: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         let is_blocked = connection.unsent.is_some();
-        let is_over = connection.record_next(next, has_ended);
+        let must_close = connection.record_next(next, reached_eof);
         let waits_for_memory = next == Next::Memory;
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
         match (is_blocked, next) {
             (true, _) => self.wait_for(slot, Interest::Write),
-            (false, _) if is_over => self.close(slot),
+            (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
                 self.context.runnable.push(slot);
@@ -211,7 +211,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             }
             (false, Next::Completion) => self.wait_for(slot, Interest::None),
             // After its end, a stream stays readable: every wait would report it.
-            (false, _) if has_ended => self.wait_for(slot, Interest::None),
+            (false, _) if reached_eof => self.wait_for(slot, Interest::None),
             (false, Next::Input | Next::Upload | Next::Close) => {
                 self.wait_for(slot, Interest::Read);
             }
@@ -221,7 +221,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
 
 /// The result of receiving.
 enum Received {
-    Some(usize),
+    Bytes(usize),
     Nothing,
     End,
     Lost,

@@ -18,7 +18,7 @@ use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
 use crate::limits::{
     BURST_CONNECTIONS, DIRECT_MIN, EVENTS_PER_WAIT, HELD_INPUT_MAX, RING_BUFFER_LEN, RING_BUFFERS,
-    RING_ENTRIES, UNSETTLED_WAITS_MAX,
+    RING_ENTRIES, SEND_CHECK_WAITS_MAX,
 };
 use crate::restart::EventLoop;
 use crate::setup::second;
@@ -42,26 +42,26 @@ pub(super) struct RingIo {
     /// The receive in progress is multishot.
     is_multishot: bool,
     /// The cancellation of the receive in progress was requested.
-    is_stopping: bool,
+    is_cancelling: bool,
     /// Received bytes that the present burst answers, in a buffer of the kernel. Input that waits
     /// longer is in `Connection::held`.
     arrived: Option<Arrived>,
     /// The peer has shut down its sending side.
-    has_ended: bool,
+    reached_eof: bool,
     /// A send is in progress in the kernel.
     is_sending: bool,
     /// Capacity of the buffer being sent, in bytes.
     send_capacity: usize,
-    /// The connection is in [`Worker::unsettled`].
-    is_unsettled: bool,
+    /// The connection is in [`Worker::unchecked_sends`].
+    is_send_unchecked: bool,
     /// The kernel watches the socket for space to send.
-    is_watched: bool,
+    is_writable_watched: bool,
     /// A hang-up of its peer will be reported.
     is_hang_up_watched: bool,
     /// It waits for memory held by others.
     waits_for_memory: bool,
     /// The connection is closed once no operation of it is in progress in the kernel.
-    is_shut: bool,
+    is_closed: bool,
 }
 
 impl RingIo {
@@ -70,28 +70,28 @@ impl RingIo {
             transport,
             is_receiving: false,
             is_multishot: false,
-            is_stopping: false,
+            is_cancelling: false,
             arrived: None,
-            has_ended: false,
+            reached_eof: false,
             is_sending: false,
             send_capacity: 0,
-            is_unsettled: false,
-            is_watched: false,
+            is_send_unchecked: false,
+            is_writable_watched: false,
             is_hang_up_watched: false,
             waits_for_memory: false,
-            is_shut: false,
+            is_closed: false,
         }
     }
 
     /// Whether an operation of the connection is in progress in the kernel, which will post an
     /// event for it.
     fn has_kernel_operations(&self) -> bool {
-        self.is_receiving || self.is_sending || self.is_watched || self.is_hang_up_watched
+        self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
     }
 
     /// Whether all input was answered and all replies were sent.
     pub(super) fn is_idle(&self) -> bool {
-        self.arrived.is_none() && !self.is_sending && !self.is_shut
+        self.arrived.is_none() && !self.is_sending && !self.is_closed
     }
 }
 
@@ -121,9 +121,9 @@ pub(super) struct Worker<S: service::Worker> {
     /// Connections with a large submitted send of which it is not known yet whether the peer took
     /// it at once. If so, the kernel completed the send at submission, and the completion is among
     /// the next events; if not, the buffer occupies memory until the peer reads.
-    unsettled: Vec<Slot>,
-    /// Waits since `unsettled` was last emptied.
-    unsettled_waits: u32,
+    unchecked_sends: Vec<Slot>,
+    /// Waits since `unchecked_sends` was last emptied.
+    waits_since_check: u32,
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
@@ -149,8 +149,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             inputs,
             table: ConnectionTable::new(),
             without_buffer: Vec::new(),
-            unsettled: Vec::new(),
-            unsettled_waits: 0,
+            unchecked_sends: Vec::new(),
+            waits_since_check: 0,
             members: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
@@ -158,7 +158,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 
     fn serve_all(&mut self) -> io::Result<()> {
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
-        self.context.begin();
+        self.context.set_up_thread();
         self.watch_inbox();
         loop {
             self.context.service.offline();
@@ -192,7 +192,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                     }
                 }
             }
-            self.settle_sends(has_more);
+            self.count_blocked_sends(has_more);
             self.context.woke_up(now_ns, burst.len());
             for slots in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(slots, now_ns);
@@ -258,7 +258,7 @@ impl<S: service::Worker> Worker<S> {
                     let len = bytes.len() as u64;
                     self.context.counts.add(Traffic::BytesWritten, len);
                 }
-                self.context.keep(bytes);
+                self.context.keep_for_reuse(bytes);
                 self.on_replies_sent(slot, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
@@ -279,10 +279,10 @@ impl<S: service::Worker> Worker<S> {
         };
         connection.io.is_receiving = stays_active;
         connection.io.is_multishot &= stays_active;
-        connection.io.is_stopping &= stays_active;
-        if connection.io.is_shut {
+        connection.io.is_cancelling &= stays_active;
+        if connection.io.is_closed {
             self.inputs.give_back(bytes);
-            return self.close_if_no_kernel_operations(slot);
+            return self.free_slot_if_unused(slot);
         }
         connection.active_s = now_s;
         let len = bytes.len() as u64;
@@ -311,7 +311,7 @@ impl<S: service::Worker> Worker<S> {
                 self.inputs.give_back(arrived);
             }
         }
-        self.join(slot, burst);
+        self.join_burst(slot, burst);
         self.limit_receiving(slot);
         if waits_for_ticket {
             // Nothing else restarts its receive before the result arrives, and without a receive
@@ -330,13 +330,13 @@ impl<S: service::Worker> Worker<S> {
         };
         connection.io.is_receiving = false;
         connection.io.is_multishot = false;
-        connection.io.is_stopping = false;
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        connection.io.is_cancelling = false;
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
         match how {
             Ended::Closed => {
-                connection.io.has_ended = true;
+                connection.io.reached_eof = true;
                 // A peer that has only shut down its sending side still gets its replies. If it has
                 // hung up, the connection is closed, which cancels its tickets.
                 let has_hung_up = connection.tickets.count() > 0
@@ -344,7 +344,7 @@ impl<S: service::Worker> Worker<S> {
                 if has_hung_up {
                     self.close(slot);
                 } else {
-                    self.join(slot, burst);
+                    self.join_burst(slot, burst);
                 }
             }
             Ended::NoBuffer => self.without_buffer.push(slot),
@@ -354,14 +354,14 @@ impl<S: service::Worker> Worker<S> {
                 self.receive(slot);
                 self.watch_hang_up(slot);
             }
-            Ended::Stopped => self.join(slot, burst),
+            Ended::Stopped => self.join_burst(slot, burst),
             Ended::Lost(_) => self.close(slot),
         }
     }
 
     /// Adds a connection to the burst, unless its replies are still being sent or it waits for the
     /// result of a ticket.
-    fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
+    fn join_burst(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.is_queued
             && !connection.waits_for_ticket
@@ -378,18 +378,18 @@ impl<S: service::Worker> Worker<S> {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
-        if !is_sent || connection.is_closing {
+        if !is_sent || connection.close_after_send {
             return self.close(slot);
         }
         let has_input = connection.io.arrived.is_some() || !connection.held.is_empty();
         if connection.waits_for_ticket {
             self.receive(slot);
             self.watch_hang_up(slot);
-        } else if connection.needs_turn || connection.io.has_ended || has_input {
-            self.join(slot, burst);
+        } else if connection.continues_without_input || connection.io.reached_eof || has_input {
+            self.join_burst(slot, burst);
         } else {
             self.receive(slot);
         }
@@ -402,8 +402,8 @@ impl<S: service::Worker> Worker<S> {
             return;
         };
         connection.io.is_hang_up_watched = false;
-        if connection.io.is_shut {
-            self.close_if_no_kernel_operations(slot);
+        if connection.io.is_closed {
+            self.free_slot_if_unused(slot);
         } else if connection.tickets.count() > 0
             && connection.io.transport.stream().hangs_up_within(0)
         {
@@ -416,9 +416,9 @@ impl<S: service::Worker> Worker<S> {
         if let Some(connection) = self.table.get_mut(slot)
             && connection.tickets.count() > 0
             && !connection.io.is_receiving
-            && !connection.io.has_ended
+            && !connection.io.reached_eof
             && !connection.io.is_hang_up_watched
-            && !connection.io.is_shut
+            && !connection.io.is_closed
         {
             connection.io.is_hang_up_watched = true;
             self.ring
@@ -431,9 +431,9 @@ impl<S: service::Worker> Worker<S> {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.io.is_watched = false;
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        connection.io.is_writable_watched = false;
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
         match self.context.send_unsent(connection, now_s) {
             Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
@@ -444,18 +444,18 @@ impl<S: service::Worker> Worker<S> {
         self.count_buffered(slot);
     }
 
-    /// Counts the bytes of unsettled sends that have not completed: their peers did not take them
+    /// Counts the bytes of unchecked_sends sends that have not completed: their peers did not take them
     /// at once. Does so when no event is left to handle, or after so many waits that the completion
     /// of a send that its peer took at once has been handled.
-    fn settle_sends(&mut self, has_more: bool) {
-        self.unsettled_waits += 1;
-        if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
+    fn count_blocked_sends(&mut self, has_more: bool) {
+        self.waits_since_check += 1;
+        if has_more && self.waits_since_check < SEND_CHECK_WAITS_MAX {
             return;
         }
-        self.unsettled_waits = 0;
-        while let Some(slot) = self.unsettled.pop() {
+        self.waits_since_check = 0;
+        while let Some(slot) = self.unchecked_sends.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                connection.io.is_unsettled = false;
+                connection.io.is_send_unchecked = false;
                 if connection.io.is_sending {
                     connection.blocked_send_capacity = connection.io.send_capacity;
                     self.count_buffered(slot);
@@ -468,10 +468,10 @@ impl<S: service::Worker> Worker<S> {
     /// share is exceeded.
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
-            && !connection.io.is_shut
+            && !connection.io.is_closed
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.overflow(&self.table) {
+            for slot in self.context.excess_connections(&self.table) {
                 self.close(slot);
             }
         }
@@ -483,9 +483,9 @@ impl<S: service::Worker> Worker<S> {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
             && connection.io.is_multishot
-            && !connection.io.is_stopping
+            && !connection.io.is_cancelling
         {
-            connection.io.is_stopping = true;
+            connection.io.is_cancelling = true;
             self.ring.stop_receiving(slot as u32);
         }
     }
@@ -495,11 +495,11 @@ impl<S: service::Worker> Worker<S> {
         if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
             let io = &mut connection.io;
-            if is_full || io.is_receiving || io.has_ended || io.is_shut {
+            if is_full || io.is_receiving || io.reached_eof || io.is_closed {
                 return;
             }
             io.is_receiving = true;
-            io.is_stopping = false;
+            io.is_cancelling = false;
             io.is_multishot = !is_heavy;
             if is_heavy {
                 self.ring
@@ -515,8 +515,8 @@ impl<S: service::Worker> Worker<S> {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.has_kernel_operations() && !connection.io.is_shut {
-            connection.io.is_shut = true;
+        if connection.io.has_kernel_operations() && !connection.io.is_closed {
+            connection.io.is_closed = true;
             connection.io.transport.shut();
         }
         if connection.is_queued {
@@ -533,10 +533,10 @@ impl<S: service::Worker> Worker<S> {
         if let Some(arrived) = connection.io.arrived.take() {
             self.inputs.give_back(arrived);
         }
-        self.close_if_no_kernel_operations(slot);
+        self.free_slot_if_unused(slot);
     }
 
-    fn close_if_no_kernel_operations(&mut self, slot: Slot) {
+    fn free_slot_if_unused(&mut self, slot: Slot) {
         let connection = self.table.get(slot);
         if connection.is_some_and(|connection| !connection.io.has_kernel_operations()) {
             self.table.close(slot, &self.context.setup.counts);
@@ -550,7 +550,7 @@ fn watch_room<S: service::Worker>(
     connection: &mut Connection<S, RingIo>,
     slot: Slot,
 ) {
-    connection.io.is_watched = true;
+    connection.io.is_writable_watched = true;
     ring.watch_room(&connection.io.transport, slot as u32);
 }
 
@@ -558,12 +558,14 @@ fn watch_room<S: service::Worker>(
 /// is being uploaded, or received input cannot be answered yet.
 fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
-    holds_much || connection.needs_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
+    holds_much
+        || connection.continues_without_input
+        || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
 /// Whether a connection that cannot continue already holds as much input as it may. One that can
 /// continue may hold more, because a line may be long.
 fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
     let is_blocked = connection.io.is_sending || connection.unsent.is_some();
-    (is_blocked || connection.needs_turn) && connection.held.len() >= HELD_INPUT_MAX
+    (is_blocked || connection.continues_without_input) && connection.held.len() >= HELD_INPUT_MAX
 }

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use service::Worker;
 
-use crate::connection_tasks::Choice;
+use crate::connection_tasks::ContextChoice;
 use crate::worker_context::WorkerContext;
 
 /// The worker contexts.
@@ -69,11 +69,11 @@ impl<S: Worker> ContextPool<S> {
     }
 
     /// Borrows a context if one is free.
-    pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_, S>> {
+    pub(super) fn try_borrow(&self, choice: ContextChoice) -> Option<BorrowedContext<'_, S>> {
         let mut free = self.free();
         let number = match choice {
-            Choice::MostRecent => free.numbers.pop_back(),
-            Choice::LeastRecent => free.numbers.pop_front(),
+            ContextChoice::MostRecent => free.numbers.pop_back(),
+            ContextChoice::LeastRecent => free.numbers.pop_front(),
         }?;
         drop(free);
         Some(self.lock_context(number))

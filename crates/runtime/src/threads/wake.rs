@@ -89,7 +89,7 @@ impl PeerSocket for BlockingSocket {
         sent
     }
 
-    fn has_exchange(&self) -> bool {
+    fn prefers_exchange(&self) -> bool {
         false
     }
 

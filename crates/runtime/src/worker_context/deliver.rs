@@ -58,7 +58,7 @@ impl<S: Worker> WorkerContext<S> {
                 self.service.online();
                 continue;
             }
-            connection.needs_turn = true;
+            connection.continues_without_input = true;
             connection.waits_for_ticket = false;
             if !connection.is_queued && connection.unsent.is_none() {
                 connection.is_queued = true;

@@ -14,11 +14,11 @@ const CONNECTION: ConnectionId = ConnectionId {
 };
 
 impl<C: TaskRuntime> ConnectionTask<C> {
-    /// Answers the first `fresh_len` bytes of the buffer, or else the held input. Input that cannot
+    /// Answers the first `in_buffer_len` bytes of the buffer, or else the held input. Input that cannot
     /// be consumed yet is held. `received_len` bytes are counted as received.
-    pub(super) fn burst(&mut self, fresh_len: usize, received_len: u64, now_ns: u64) -> Next {
-        let input = if fresh_len > 0 {
-            &self.buffer[..fresh_len]
+    pub(super) fn burst(&mut self, in_buffer_len: usize, received_len: u64, now_ns: u64) -> Next {
+        let input = if in_buffer_len > 0 {
+            &self.buffer[..in_buffer_len]
         } else {
             self.held.as_slice()
         };
@@ -47,8 +47,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             progress
         });
         self.waits_for_memory = progress.next == Next::Memory;
-        if fresh_len > 0 {
-            let unconsumed = &self.buffer[progress.consumed..fresh_len];
+        if in_buffer_len > 0 {
+            let unconsumed = &self.buffer[progress.consumed..in_buffer_len];
             if !unconsumed.is_empty() {
                 self.held.append(unconsumed);
             }

@@ -17,7 +17,7 @@ pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
     /// The peer has shut down its sending side.
-    has_ended: bool,
+    reached_eof: bool,
 }
 
 /// Where the input of a connection is during a burst.
@@ -49,8 +49,8 @@ impl<S: service::Worker> Worker<S> {
         let input_of = |member| BurstMember::input_of(member, &self.inputs);
         let send =
             |context: &mut WorkerContext<S>, connection: &mut Connection<S, RingIo>, slot| {
-                let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
-                send(context, ring, unsettled, connection, slot, now_s)
+                let (ring, unchecked_sends) = (&mut self.ring, &mut self.unchecked_sends);
+                send(context, ring, unchecked_sends, connection, slot, now_s)
             };
         self.context.serve_burst(
             &mut self.table,
@@ -65,7 +65,7 @@ impl<S: service::Worker> Worker<S> {
             if outcome.is_lost {
                 self.close(member.slot);
             } else {
-                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.handle_next(member.slot, outcome.progress.next, member.reached_eof);
                 self.count_buffered(member.slot);
             }
         }
@@ -81,7 +81,7 @@ impl<S: service::Worker> Worker<S> {
             return None;
         }
         let io = &mut connection.io;
-        if connection.unsent.is_some() || io.is_sending || io.is_shut {
+        if connection.unsent.is_some() || io.is_sending || io.is_closed {
             return None;
         }
         let input = match (io.arrived.take(), connection.held.is_empty()) {
@@ -98,7 +98,7 @@ impl<S: service::Worker> Worker<S> {
         Some(BurstMember {
             slot,
             input,
-            has_ended: io.has_ended,
+            reached_eof: io.reached_eof,
         })
     }
 
@@ -124,22 +124,22 @@ impl<S: service::Worker> Worker<S> {
     }
 
     /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
+    fn handle_next(&mut self, slot: Slot, next: Next, reached_eof: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.is_shut {
+        if connection.io.is_closed {
             // The connection was closed while another one of the burst was handled.
             connection.held = HeldInput::default();
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
-        let is_over = connection.record_next(next, has_ended);
+        let must_close = connection.record_next(next, reached_eof);
         connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
             // The connection continues when its replies have been sent.
             (true, _) => {}
-            (false, _) if is_over => self.close(slot),
+            (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
                 self.context.runnable.push(slot);
@@ -156,7 +156,7 @@ impl<S: service::Worker> Worker<S> {
             (false, Next::Input | Next::Upload | Next::Completion | Next::Close) => {}
         }
         self.limit_receiving(slot);
-        if !is_blocked && !is_over {
+        if !is_blocked && !must_close {
             self.receive(slot);
             self.watch_hang_up(slot);
         }
@@ -169,7 +169,7 @@ impl<S: service::Worker> Worker<S> {
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,
-    unsettled: &mut Vec<Slot>,
+    unchecked_sends: &mut Vec<Slot>,
     connection: &mut Connection<S, RingIo>,
     slot: Slot,
     now_s: u32,
@@ -182,9 +182,9 @@ fn send<S: service::Worker>(
     {
         connection.io.is_sending = true;
         connection.io.send_capacity = bytes.capacity();
-        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_unsettled {
-            connection.io.is_unsettled = true;
-            unsettled.push(slot);
+        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_send_unchecked {
+            connection.io.is_send_unchecked = true;
+            unchecked_sends.push(slot);
         }
         ring.send(&connection.io.transport, slot as u32, bytes);
         return true;
