@@ -283,8 +283,8 @@ impl ConnectionCounts {
         self.count_rejected();
     }
 
-    /// Counts a connection as rejected, and leaves it counted as open. Used for a connection that has
-    /// a task already: the task counts it as closed when it ends.
+    /// Counts a connection as rejected, and leaves it counted as open. Used for a connection that
+    /// already has a task: the end of the task counts it as closed.
     pub(crate) fn count_rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -294,7 +294,7 @@ impl ConnectionCounts {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts the begin of a pause of the acceptor, by the resource that is exhausted.
+    /// Counts the start of a pause of the acceptor, by the resource that is exhausted.
     pub(crate) fn pause_accepting(&self, exhausted: Exhausted) {
         self.is_accepting.store(false, Ordering::Relaxed);
         let pauses = match exhausted {

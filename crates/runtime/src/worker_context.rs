@@ -1,5 +1,6 @@
-//! The state that every worker has, independent of how it waits: the service's state, counts, and
-//! the buffers of a burst.
+//! The worker context: the part of a worker that is the same in every runtime. It consists of the
+//! service's state, counters, the buffers of a burst, and the lists of connections that have to
+//! continue. It does not wait for events; that is the runtime's part.
 
 mod deliver;
 mod send;
@@ -25,89 +26,97 @@ use crate::limits::{
 };
 use crate::setup::{Shared, second};
 
-/// How a worker is woken and told to end.
+/// The handles by which other threads wake a worker and tell it to stop.
 pub(crate) struct WorkerHandles {
     /// Wakes this worker.
     pub(crate) waker: Waker,
-    /// Wakers of all workers, one each.
+    /// The wakers of all workers, this one included.
     pub(crate) all_wakers: Vec<Waker>,
-    /// The worker has to end.
+    /// Set once the worker has to stop. Shared by all workers.
     pub(crate) is_ending: Arc<AtomicBool>,
 }
 
-/// The state of a worker.
+/// The state that a worker needs to serve bursts.
 pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) setup: Arc<Shared>,
     pub(crate) service: S,
     pub(crate) counts: Arc<WorkerCounts>,
+    /// Wakes this worker.
     waker: Waker,
-    /// Wakers of all workers, one each.
+    /// The wakers of all workers, this one included.
     all_wakers: Vec<Waker>,
+    /// Set once the worker has to stop.
     is_ending: Arc<AtomicBool>,
-    /// Results of tickets, once one has been issued.
+    /// The mailbox for the results of tickets. Created when a session issues the first ticket.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
-    /// Reads the clock at the end of a burst. `None` with a virtual clock, which stands still
-    /// during a burst.
+    /// Reads the monotonic clock, in nanoseconds, at the end of a burst. `None` if the caller
+    /// provides a virtual clock, whose time does not pass during a burst.
     pub(crate) clock_ns: Option<fn() -> u64>,
-    /// Memory that its connections occupy between bursts.
+    /// The bytes of input and output that the worker's connections keep between bursts.
     pub(crate) buffered: WorkerShare,
-    /// Time of the last wake-up.
+    /// Time of the last return from waiting for events.
     last_wake_ns: u64,
-    /// Time of the last wake-up with work.
+    /// Time of the last return from waiting after which at least one connection was served.
     last_burst_ns: u64,
     /// Connections whose turn ended with unanswered input.
     pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
     pub(crate) waiting_for_memory: Vec<Slot>,
-    /// The prepared requests of a burst.
+    /// The memory of the list of prepared requests, empty between bursts and reused by the next.
     prepared: Vec<S::Request<'static>>,
-    /// The replies to the current connection.
+    /// The replies to the connection that is being answered.
     pub(crate) output: Output<S::Pin>,
-    /// Emptied output buffers for reuse, so that outputs need not grow from empty.
+    /// Empty output buffers for reuse. A new output takes one of them, and so need not grow its
+    /// buffer again.
     spare: Vec<Vec<u8>>,
-    /// When the connections in `waiting_for_memory` try again.
+    /// Time from which the connections in `waiting_for_memory` may try again.
     memory_retry_ns: u64,
     /// Time of the last step of maintenance.
     last_maintained_ns: u64,
-    /// Deadline of a stopping worker.
+    /// The time at which a stopping worker ends although connections are open. `None` until the
+    /// worker notices that it has to stop.
     stop_deadline_ns: Option<u64>,
-    /// The number of answered members of the burst.
+    /// The number of members of the current burst that have been answered. After a panic, the
+    /// members from this index on are prepared again.
     answered: usize,
-    /// Index of the burst member whose session is running. `None` while the runtime's own code
-    /// runs.
+    /// Index of the burst member whose session is running, which is to blame if the burst panics.
+    /// `None` while the runtime's own code runs.
     current_member: Option<usize>,
 }
 
-/// What a burst did for one of its connections.
+/// The result of a burst for one of its connections.
 pub(crate) struct Outcome {
-    /// The number of prepared requests.
+    /// The number of requests that were prepared for the connection.
     prepared: usize,
+    /// The number of consumed bytes, and what the session needs next.
     pub(crate) progress: Progress,
+    /// The connection has to be closed, because sending failed or its session panicked.
     pub(crate) is_lost: bool,
 }
 
 /// The result of a step of maintenance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintained {
-    /// More work may remain.
+    /// Another step may find more to do.
     pub(crate) has_more: bool,
-    /// Work remains that makes system calls, for another thread (`Shared::wake_maintenance`).
+    /// Work remains that makes system calls. The service's maintenance thread has to be woken for
+    /// it (`Shared::wake_maintenance`).
     pub(crate) needs_thread: bool,
 }
 
-/// The result of sending unsent output.
+/// The result of an attempt to send the unsent output of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
     /// All output is sent.
     Complete,
     /// Some output is still unsent.
     Partial,
-    /// The connection is lost.
+    /// Sending failed. The connection has to be closed.
     Lost,
 }
 
 impl<S: Worker> WorkerContext<S> {
-    /// Creates the context of a worker.
+    /// Creates the context of a worker and registers its counters.
     pub(crate) fn new(setup: &Arc<Shared>, service: S, handles: WorkerHandles) -> Self {
         Self {
             service,
@@ -134,25 +143,28 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Prepares the worker's own thread, which calls this once, for precise pauses.
+    /// Prepares the calling thread for precise pauses, if the worker is configured to pause. The
+    /// worker's thread calls this once, before its loop.
     pub(crate) fn set_up_thread(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
         }
     }
 
-    /// Whether the worker must pause before it waits again (`min_wait_ns`).
+    /// Returns whether the worker has to pause before it waits again: `min_wait_ns` is set and no
+    /// connection can continue now.
     pub(crate) fn must_pause(&self) -> bool {
         self.setup.wait_policy.min_wait_ns > 0 && self.runnable.is_empty()
     }
 
-    /// Pauses until `min_wait_ns` after the last burst. The first request after a longer idle time
-    /// is therefore answered without a pause.
+    /// Sleeps until `min_wait_ns` after the last burst. Returns immediately if that time has
+    /// passed, so the first request after a longer idle time is answered without a pause.
     pub(crate) fn pause(&self) {
         sys::clock::sleep_until_ns(self.last_burst_ns + self.setup.wait_policy.min_wait_ns);
     }
 
-    /// Timeout of the next wait, in nanoseconds. `None`: no timeout.
+    /// Returns the timeout of the next wait, in nanoseconds. `None` means that the wait has no
+    /// timeout.
     pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
         let is_polling =
             self.last_wake_ns < self.last_burst_ns + self.setup.wait_policy.busy_poll_ns;
@@ -165,8 +177,8 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Opens the session of an admitted connection. `None`: the service panicked, and the
-    /// connection is to be dropped.
+    /// Opens the session of an admitted connection. Returns `None` if the service panicked; the
+    /// caller then drops the connection, which is counted as closed here.
     pub(crate) fn open(&self) -> Option<S::Session> {
         let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
         if opened.is_err() {
@@ -176,7 +188,8 @@ impl<S: Worker> WorkerContext<S> {
         opened.ok()
     }
 
-    /// Counts a wake-up, by the number of connections that were ready.
+    /// Records the return from a wait at time `now_ns`, and counts a burst of `connections`
+    /// connections.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
         self.last_wake_ns = now_ns;
         if connections > 0 {
@@ -185,9 +198,12 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Moves connections that continue without an event to the burst: those whose next turn is due,
-    /// and, once per retry interval, those that wait for memory. Connections of other workers may
-    /// hold the memory, so all workers are woken once per second to look for slow holders.
+    /// Moves the connections that continue without an event to `burst`.
+    ///
+    /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
+    /// `waiting_for_memory`. Connections of other workers may hold the memory that these wait for.
+    /// So, while any wait, all workers are woken once per second, and each closes its slow holders
+    /// ([`slow_holders`](Self::slow_holders)).
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
         if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
@@ -200,8 +216,9 @@ impl<S: Worker> WorkerContext<S> {
         burst.append(&mut self.waiting_for_memory);
     }
 
-    /// The connections to close: those that hold memory of the service which others need, and have
-    /// been inactive for a long time.
+    /// Returns the slow holders: connections that hold memory of the service and whose peers have
+    /// been inactive for more than a second. The caller closes them. Returns none unless a
+    /// connection of any worker waits for memory.
     pub(crate) fn slow_holders<I>(&self, table: &ConnectionTable<S, I>, now_ns: u64) -> Vec<Slot> {
         let (counts, now_s) = (&self.setup.counts, second(now_ns));
         if !counts.is_memory_requested(now_s) {
@@ -216,12 +233,14 @@ impl<S: Worker> WorkerContext<S> {
         slow
     }
 
-    /// Prepares all input of a burst, then answers each connection and calls `send` for its
-    /// replies. `send` returns false if the connection is lost. `input_of` returns the slot and the
-    /// input of a burst member.
+    /// Serves a burst: prepares the input of all `members`, then answers each member and calls
+    /// `send` for its replies. Appends one outcome per member to `outcomes`, in the same order.
     ///
-    /// If a session panics, only its connection is lost. The connections behind it in the burst get
-    /// another turn.
+    /// `input_of` returns the slot and the input of a member. `send` returns false if the
+    /// connection is lost.
+    ///
+    /// If a session panics, only its connection is lost. The members after it in the burst are not
+    /// answered; their outcome is [`Next::Yield`], so they are prepared again in their next turn.
     pub(crate) fn serve_burst<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -233,14 +252,15 @@ impl<S: Worker> WorkerContext<S> {
     ) {
         self.service.begin_burst(now_ns);
         let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
-        // One `catch_unwind` for the whole burst. A panic may leave two things inconsistent: the
-        // session, which is dropped, and this context, which is reset.
+        // One `catch_unwind` for the complete burst. A panic may leave the session and this context
+        // inconsistent. The session is dropped with its connection, and the context is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
             self.serve_members(table, members, &input_of, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
             let Some(panicked) = self.current_member.take() else {
-                // The runtime's own code panicked: restart the worker.
+                // The panic is in the runtime's own code, not in a session. `restart::run` catches
+                // it and restarts the worker's loop.
                 resume_unwind(panic);
             };
             self.setup.counts.count_panics(1);
@@ -266,6 +286,8 @@ impl<S: Worker> WorkerContext<S> {
         self.end_burst(now_ns);
     }
 
+    /// Tells the service that the burst which began at `began_ns` is over. Passes its duration if
+    /// the service records latencies.
     #[inline]
     fn end_burst(&mut self, began_ns: u64) {
         let elapsed_ns = self.service.is_timed().then(|| {
@@ -275,6 +297,8 @@ impl<S: Worker> WorkerContext<S> {
         self.service.end_burst(elapsed_ns);
     }
 
+    /// Prepares and answers the members of a burst. May panic; `answered` and `current_member` then
+    /// say how far it came.
     fn serve_members<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -305,6 +329,8 @@ impl<S: Worker> WorkerContext<S> {
         for (number, (member, outcome)) in members.iter().zip(outcomes).enumerate() {
             self.answered = number;
             self.current_member = Some(number);
+            // Prefetch the items of this member's requests and of the next `PREFETCH_ITEMS`
+            // requests, except those that earlier rounds have prefetched.
             let prefetch_end = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
             let next = prefetched..prefetch_end;
             self.service.prefetch(&mut prepared[next]);
@@ -323,7 +349,8 @@ impl<S: Worker> WorkerContext<S> {
         self.current_member = None;
     }
 
-    /// Answers one connection into `output`, as a burst of its own, without sending.
+    /// Answers one connection into `self.output`, as a burst with a single member. Does not send.
+    /// `tickets` lets the session issue tickets.
     pub(crate) fn answer_one(
         &mut self,
         session: &mut S::Session,
@@ -342,8 +369,8 @@ impl<S: Worker> WorkerContext<S> {
         progress
     }
 
-    /// Parses the input of a connection and prefetches the memory of its requests. Returns the
-    /// number of requests.
+    /// Parses the requests of one turn from `input` and appends them to `prepared`. Prefetches the
+    /// memory where the store begins to look for them. Returns the number of requests.
     fn prepare<'i>(
         &self,
         session: &mut S::Session,
@@ -354,9 +381,12 @@ impl<S: Worker> WorkerContext<S> {
         self.service.prepare(session, input, max, prepared)
     }
 
-    /// Answers a turn, behind the delayed replies of earlier turns. Returns true if the replies are
-    /// to be sent now, and false if they are delayed: another turn follows, whose replies are sent
-    /// with them.
+    /// Answers one turn of a connection. The output begins with the delayed replies of earlier
+    /// turns.
+    ///
+    /// Returns true if the caller has to send the output now. Returns false if the session needs
+    /// another turn and the replies are delayed until then, so that one system call sends the
+    /// replies of several turns. Replies are delayed for at most [`TURNS_PER_SEND`] turns.
     fn answer_turn<I>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -396,20 +426,23 @@ impl<S: Worker> WorkerContext<S> {
         (progress, true)
     }
 
-    /// Takes the output as bytes. `None` if it is empty or pins values.
+    /// Takes the output as bytes, and replaces its buffer by a spare one. Returns `None` if the
+    /// output is empty or pins values.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Keeps an emptied output buffer for reuse.
+    /// Keeps an output buffer that has been sent for reuse, unless it is too large or enough are
+    /// kept already.
     pub(crate) fn keep_for_reuse(&mut self, memory: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
     }
 
-    /// Runs a step of maintenance between bursts, if the interval is over.
+    /// Runs a step of the service's maintenance, if at least [`MAINTAIN_INTERVAL_NS`] have passed
+    /// since the last step.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.last_maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.last_maintained_ns = now_ns;
@@ -419,7 +452,7 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Runs one step of the service's maintenance, without system calls.
+    /// Runs one step of the service's maintenance. Makes no system calls.
     pub(crate) fn maintain_now(&mut self, now_ns: u64) -> Maintained {
         Maintained {
             has_more: self.service.maintain(now_ns, MAINTAIN_ITEMS),
@@ -427,7 +460,7 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Resets the context after a panic.
+    /// Resets the context after a panic: the service's state, the output and the prepared requests.
     pub(crate) fn reset(&mut self) {
         self.service.reset();
         let output = mem::take(&mut self.output);
@@ -436,7 +469,8 @@ impl<S: Worker> WorkerContext<S> {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
     }
 
-    /// Closes all connections of a worker that restarts.
+    /// Closes all connections of a worker whose loop failed and restarts, and counts them as closed
+    /// by a panic.
     pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
         self.runnable.clear();
         self.waiting_for_memory.clear();
@@ -450,15 +484,16 @@ impl<S: Worker> WorkerContext<S> {
         counts.count_panics(table.close_all(&counts));
     }
 
-    /// Removes a connection that is about to be closed from the lists of connections that continue,
-    /// because its slot will be reused.
+    /// Removes a connection that is about to be closed from `runnable` and `waiting_for_memory`.
+    /// Otherwise the next connection in its slot would be served in its place.
     pub(crate) fn remove_runnable(&mut self, slot: Slot) {
         self.runnable.retain(|&queued| queued != slot);
         self.waiting_for_memory.retain(|&queued| queued != slot);
     }
 
-    /// Counts the memory that a connection occupies until the next burst. Returns true if the
-    /// worker's share is exceeded.
+    /// Updates the count of the bytes that a connection keeps until the next burst. Returns true if
+    /// the worker's share is exceeded by that, so that the caller has to close connections
+    /// ([`excess_connections`](Self::excess_connections)).
     #[inline]
     pub(crate) fn count_buffered<I: ConnectionIo>(
         &mut self,
@@ -467,15 +502,16 @@ impl<S: Worker> WorkerContext<S> {
         self.buffered.count(connection) && self.report_buffered()
     }
 
-    /// Removes a connection from the count before it is closed.
+    /// Subtracts the bytes of a connection from the count, before it is closed.
     pub(crate) fn release_buffered<I>(&mut self, connection: &mut Connection<S, I>) {
         if self.buffered.release(connection) {
             self.report_buffered();
         }
     }
 
-    /// Publishes the sum for `stats` unless the share is exceeded, and returns whether it is. An
-    /// exceeded sum is published once connections have been closed.
+    /// Returns whether the share is exceeded. If it is not, publishes the sum for `stats`. An
+    /// exceeded sum is not published, because connections are closed next; their release publishes
+    /// the reduced sum.
     fn report_buffered(&self) -> bool {
         let is_exceeded = self.buffered.is_exceeded();
         if !is_exceeded {
@@ -484,12 +520,12 @@ impl<S: Worker> WorkerContext<S> {
         is_exceeded
     }
 
-    /// Returns the connections to close because the worker's share is exceeded, and removes them
-    /// from the lists of connections that continue.
+    /// Returns the connections that have to be closed because the worker's share is exceeded, and
+    /// removes them from `runnable` and `waiting_for_memory`. The caller closes them.
     pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.last_wake_ns);
         let excess_connections = self.buffered.excess_connections(table, now_s);
-        // The slots of these connections will be reused.
+        // Otherwise the next connections in these slots would be served in their place.
         self.runnable
             .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory
@@ -500,7 +536,8 @@ impl<S: Worker> WorkerContext<S> {
         excess_connections
     }
 
-    /// Whether the worker is stopping. Sets the deadline the first time.
+    /// Returns whether the worker has to stop. The first call that returns true also sets the
+    /// deadline.
     pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
         let is_ending = self.is_ending.load(Ordering::Relaxed);
         if is_ending {
@@ -509,7 +546,7 @@ impl<S: Worker> WorkerContext<S> {
         is_ending
     }
 
-    /// Whether the deadline of a stopping worker has passed.
+    /// Returns whether the deadline of a stopping worker has passed.
     pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
         self.stop_deadline_ns
             .is_some_and(|deadline_ns| now_ns >= deadline_ns)

@@ -309,7 +309,7 @@ impl Ring {
     }
 
     /// Says once that a socket has room to send.
-    pub fn watch_room(&mut self, target: impl AsFd, token: u32) {
+    pub fn watch_writable(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32);
         self.push(entry.build().user_data(Kind::WatchOnce.data(token)));

@@ -1,4 +1,11 @@
-//! A worker: it waits for its connections, answers them in bursts, and runs store maintenance.
+//! A worker that owns an io_uring: it waits for events of its connections, answers them in bursts,
+//! and runs the service's maintenance.
+//!
+//! A connection may have up to four operations in progress in the kernel: a receive, a send, a wait
+//! for a writable socket, and a wait for a hang-up. The kernel posts an event when an operation
+//! ends. Each of these events names a slot of the worker's table. So the slot of a closed
+//! connection is kept until its last operation has ended: otherwise an event of the old connection
+//! would be handled as one of the next connection in that slot.
 
 mod burst;
 
@@ -25,7 +32,7 @@ use crate::setup::second;
 use crate::transport::{Sent, SocketTransport, Transport as _};
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
-/// The token of the inbox's event. The token of a connection is its slot.
+/// The token of events of the worker's inbox. The token of a connection's events is its slot.
 pub(super) const INBOX_TOKEN: u32 = u32::MAX;
 
 const RING: RingConfig = RingConfig {
@@ -34,33 +41,35 @@ const RING: RingConfig = RingConfig {
     buffer_len: RING_BUFFER_LEN,
 };
 
-/// The socket of a connection, and its operations in the worker's ring.
+/// The socket of a connection, and the state of its operations in the worker's ring.
 pub(super) struct RingIo {
     pub(super) transport: SocketTransport,
     /// A receive is in progress in the kernel.
     is_receiving: bool,
-    /// The receive in progress is multishot.
+    /// The receive in progress is multishot: it posts an event for each buffer of input, until it
+    /// is cancelled or fails.
     is_multishot: bool,
-    /// The cancellation of the receive in progress was requested.
+    /// The worker has asked the kernel to cancel the receive in progress.
     is_cancelling: bool,
-    /// Received bytes that the present burst answers, in a buffer of the kernel. Input that waits
-    /// longer is in `Connection::held`.
+    /// Received bytes that the current burst answers, in one of the ring's receive buffers. Input
+    /// that is not answered in the current burst is in `Connection::held`.
     arrived: Option<Arrived>,
-    /// The peer has shut down its sending side.
+    /// The receive has returned the end of the stream: the peer has shut down its sending side.
     reached_eof: bool,
     /// A send is in progress in the kernel.
     is_sending: bool,
-    /// Capacity of the buffer being sent, in bytes.
+    /// Capacity in bytes of the output buffer that is being sent.
     send_capacity: usize,
     /// The connection is in [`Worker::unchecked_sends`].
     is_send_unchecked: bool,
-    /// The kernel watches the socket for space to send.
+    /// The kernel will post an event when the socket is writable.
     is_writable_watched: bool,
-    /// A hang-up of its peer will be reported.
+    /// The kernel will post an event when the peer hangs up.
     is_hang_up_watched: bool,
-    /// It waits for memory held by others.
+    /// The connection waits for memory held by other connections.
     waits_for_memory: bool,
-    /// The connection is closed once no operation of it is in progress in the kernel.
+    /// The connection has been closed and its socket shut down, but operations of it are still in
+    /// progress in the kernel. Its slot is freed when the last of them has ended.
     is_closed: bool,
 }
 
@@ -83,13 +92,13 @@ impl RingIo {
         }
     }
 
-    /// Whether an operation of the connection is in progress in the kernel, which will post an
-    /// event for it.
+    /// Returns whether the kernel will post another event for this connection.
     fn has_kernel_operations(&self) -> bool {
         self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
     }
 
-    /// Whether all input was answered and all replies were sent.
+    /// Returns whether no input waits for an answer and no send is in progress. False also for a
+    /// closed connection, which is not to be closed again.
     pub(super) fn is_idle(&self) -> bool {
         self.arrived.is_none() && !self.is_sending && !self.is_closed
     }
@@ -109,20 +118,24 @@ impl ConnectionIo for RingIo {
     }
 }
 
-/// A worker.
+/// A worker: its context, its ring, and its connections.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) context: WorkerContext<S>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) ring: Ring,
     inputs: Inputs,
     pub(super) table: ConnectionTable<S, RingIo>,
-    /// Connections whose receive ended because no buffer was free.
+    /// Connections whose receive ended because the ring had no free receive buffer. Their receives
+    /// restart after the burst, which gives buffers back.
     without_buffer: Vec<Slot>,
-    /// Connections with a large submitted send of which it is not known yet whether the peer took
-    /// it at once. If so, the kernel completed the send at submission, and the completion is among
-    /// the next events; if not, the buffer occupies memory until the peer reads.
+    /// Connections with a large send that was submitted recently and may be blocked.
+    ///
+    /// If the socket has space for all bytes, the kernel completes the send when it is submitted,
+    /// and the completion is among the next events. Otherwise the send is blocked: its buffer
+    /// occupies memory until the peer reads. [`count_blocked_sends`](Self::count_blocked_sends)
+    /// tells the two cases apart, once the completions of the first case have been handled.
     unchecked_sends: Vec<Slot>,
-    /// Waits since `unchecked_sends` was last emptied.
+    /// The number of waits since `unchecked_sends` was last emptied.
     waits_since_check: u32,
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
@@ -162,7 +175,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         self.watch_inbox();
         loop {
             self.context.service.offline();
-            // Submit the replies before the pause.
+            // `wait` with a timeout of 0 submits the replies now. Otherwise they would be submitted
+            // only after the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
                 self.context.pause();
             }
@@ -173,7 +187,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             let mut inbox_is_ready = false;
             self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
-            // Remaining events are returned at once by the next wait.
+            // If more events are pending, the next wait returns immediately.
             for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready {
@@ -201,7 +215,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             for slot in mem::take(&mut self.without_buffer) {
                 self.receive(slot);
             }
-            // Slots are reused only after all connections of the burst are handled.
+            // New connections get slots only now, after the burst. A connection of the burst may
+            // have been closed, and its slot must not be reused while `burst` still names it.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
@@ -222,9 +237,9 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             ..
         } = self;
         context.reset();
-        // The ring is dropped before the sockets, so that operations in the kernel end first.
-        // Memory that the kernel does not give back is leaked (`sys::ring`), even if dropping
-        // panics.
+        // Dropping the ring cancels its operations and waits for them to end. Only then are the
+        // sockets closed. Memory of an operation that does not end in time is leaked (`sys::ring`),
+        // also if dropping the ring panics.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         context.close_all(table);
         context
@@ -232,7 +247,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles an event: a connection with input, or one that can continue, joins the burst.
+    /// Handles an event of a connection. If the connection has input, or can continue, it is added
+    /// to `burst`.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
@@ -266,6 +282,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
+    /// Handles received bytes. They stay in the ring's receive buffer if the current burst can
+    /// answer them, and are copied to the connection's held input otherwise.
     fn on_received(
         &mut self,
         slot: Slot,
@@ -287,8 +305,9 @@ impl<S: service::Worker> Worker<S> {
         connection.active_s = now_s;
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
-        // A buffer of the kernel holds input of several connections and is reused once all of it
-        // has been given back. So input that is not answered in this burst is copied to `held`.
+        // One receive buffer contains input of several connections. The kernel can reuse the buffer
+        // only after all of this input has been given back. So input that is not answered in this
+        // burst is copied to `held` and given back now.
         let is_blocked = connection.io.is_sending || connection.unsent.is_some();
         let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
         let is_plain = connection.io.transport.is_plain();
@@ -314,8 +333,9 @@ impl<S: service::Worker> Worker<S> {
         self.join_burst(slot, burst);
         self.limit_receiving(slot);
         if waits_for_ticket {
-            // Nothing else restarts its receive before the result arrives, and without a receive
-            // the worker would not notice that the peer has hung up.
+            // The connection is in no burst until the result of its ticket arrives, so this is the
+            // only place that restarts its receive. Without a receive or a watch, the worker would
+            // not notice that the peer has hung up.
             self.receive(slot);
             self.watch_hang_up(slot);
         }
@@ -324,6 +344,7 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
+    /// Handles the end of a receive.
     fn on_receive_end(&mut self, slot: Slot, how: &Ended, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -337,8 +358,9 @@ impl<S: service::Worker> Worker<S> {
         match how {
             Ended::Closed => {
                 connection.io.reached_eof = true;
-                // A peer that has only shut down its sending side still gets its replies. If it has
-                // hung up, the connection is closed, which cancels its tickets.
+                // If the peer has only shut down its sending side, it still gets the replies to
+                // earlier requests. If it has hung up, the connection is closed, which cancels its
+                // tickets.
                 let has_hung_up = connection.tickets.count() > 0
                     && connection.io.transport.stream().hangs_up_within(0);
                 if has_hung_up {
@@ -348,8 +370,9 @@ impl<S: service::Worker> Worker<S> {
                 }
             }
             Ended::NoBuffer => self.without_buffer.push(slot),
-            // The receive continues after the held input is answered. That may already have
-            // happened.
+            // The worker cancelled the multishot receive (`limit_receiving`). A turn of the
+            // connection starts the next receive. A connection that waits for a ticket gets no turn
+            // now, so its receive is started here.
             Ended::Stopped if connection.waits_for_ticket => {
                 self.receive(slot);
                 self.watch_hang_up(slot);
@@ -359,8 +382,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Adds a connection to the burst, unless its replies are still being sent or it waits for the
-    /// result of a ticket.
+    /// Adds a connection to `burst`, unless it is queued already, its replies are still being sent,
+    /// or it waits for the result of a ticket.
     fn join_burst(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.is_queued
@@ -373,7 +396,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Continues a connection whose replies have been sent, or closes it if they cannot be.
+    /// Continues a connection after its replies were sent. Closes it if sending failed (`is_sent`
+    /// is false) or if it was to be closed after these replies.
     fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -395,8 +419,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes a connection with tickets whose peer has hung up. The kernel also reports a peer that
-    /// has only shut down its sending side, which still gets its replies.
+    /// Handles the event of [`watch_hang_up`](Self::watch_hang_up): closes the connection if it has
+    /// tickets and its peer has hung up. The kernel posts this event also if the peer has only shut
+    /// down its sending side. Such a peer still gets its replies, so its connection is not closed.
     fn on_hang_up(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -411,7 +436,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Watches for a hang-up while a connection with tickets receives nothing.
+    /// Asks the kernel for an event when the peer hangs up, if the connection has tickets and no
+    /// receive is in progress. (A receive in progress would report the hang-up.)
     pub(super) fn watch_hang_up(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && connection.tickets.count() > 0
@@ -426,7 +452,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Sends unsent output. Once all is sent, the connection continues.
+    /// Sends output that the socket had no space for, now that it is writable. The connection
+    /// continues once all of it is sent.
     fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -437,16 +464,20 @@ impl<S: service::Worker> Worker<S> {
         }
         match self.context.send_unsent(connection, now_s) {
             Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
-            Some(Flushed::Partial) => watch_room(&mut self.ring, connection, slot),
+            Some(Flushed::Partial) => watch_writable(&mut self.ring, connection, slot),
             Some(Flushed::Lost) => self.close(slot),
             None => {}
         }
         self.count_buffered(slot);
     }
 
-    /// Counts the bytes of unchecked_sends sends that have not completed: their peers did not take them
-    /// at once. Does so when no event is left to handle, or after so many waits that the completion
-    /// of a send that its peer took at once has been handled.
+    /// Counts the buffers of blocked sends towards the worker's share of buffered bytes, and
+    /// empties `unchecked_sends`.
+    ///
+    /// A send in `unchecked_sends` is blocked if its completion has not been handled although the
+    /// completions of all sends that did not block have been. That is certain when no event is left
+    /// (`has_more` is false), or after [`SEND_CHECK_WAITS_MAX`] waits. Until then nothing is
+    /// counted.
     fn count_blocked_sends(&mut self, has_more: bool) {
         self.waits_since_check += 1;
         if has_more && self.waits_since_check < SEND_CHECK_WAITS_MAX {
@@ -464,8 +495,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Counts the bytes that a connection keeps, and closes the largest connections if the worker's
-    /// share is exceeded.
+    /// Updates the count of the bytes that a connection keeps between bursts. If the worker's share
+    /// is exceeded, connections are closed (`crate::buffered` says which).
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.io.is_closed
@@ -477,8 +508,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Stops the multishot receive of a heavy connection. Its next receives are for one buffer at a
-    /// time; further bytes wait in the socket.
+    /// Cancels the multishot receive of a connection that is to receive at most one buffer at a
+    /// time ([`is_heavy`]). Its next receives are single. Bytes that arrive between them wait in
+    /// the socket.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
@@ -490,7 +522,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Starts a receive, unless one is in progress or no input is expected.
+    /// Starts a receive, unless one is in progress, the connection holds enough input
+    /// ([`is_full`]), or no input can arrive any more.
     pub(super) fn receive(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
@@ -510,7 +543,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes a connection: now, or once the kernel has finished its last operation.
+    /// Closes a connection. If operations of it are in progress in the kernel, its memory is
+    /// released now, but its slot only after the last operation has ended.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -522,8 +556,8 @@ impl<S: service::Worker> Worker<S> {
         if connection.is_queued {
             self.context.remove_runnable(slot);
         }
-        // The memory that it holds becomes available now, except the buffer being sent: the kernel
-        // returns that with the completion of the send.
+        // Release the connection's memory now. The exception is the buffer of a send in progress:
+        // the ring owns it until the send has ended.
         self.context.release_buffered(connection);
         connection.held = HeldInput::default();
         connection.unsent = None;
@@ -536,6 +570,7 @@ impl<S: service::Worker> Worker<S> {
         self.free_slot_if_unused(slot);
     }
 
+    /// Frees the slot of a closed connection if no operation of it is in progress in the kernel.
     fn free_slot_if_unused(&mut self, slot: Slot) {
         let connection = self.table.get(slot);
         if connection.is_some_and(|connection| !connection.io.has_kernel_operations()) {
@@ -544,18 +579,19 @@ impl<S: service::Worker> Worker<S> {
     }
 }
 
-/// Watches the socket for space to send the remaining output.
-fn watch_room<S: service::Worker>(
+/// Asks the kernel for an event when the socket has space for the connection's unsent output.
+fn watch_writable<S: service::Worker>(
     ring: &mut Ring,
     connection: &mut Connection<S, RingIo>,
     slot: Slot,
 ) {
     connection.io.is_writable_watched = true;
-    ring.watch_room(&connection.io.transport, slot as u32);
+    ring.watch_writable(&connection.io.transport, slot as u32);
 }
 
-/// Whether a connection is heavy, so that it receives at most one buffer at a time: a large value
-/// is being uploaded, or received input cannot be answered yet.
+/// Returns whether a connection may receive at most one buffer at a time. True if it uploads a
+/// large value, or if received input cannot be answered yet. With a multishot receive, such a
+/// connection could fill all receive buffers of the ring.
 fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
     holds_much
@@ -563,8 +599,10 @@ fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool 
         || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
-/// Whether a connection that cannot continue already holds as much input as it may. One that can
-/// continue may hold more, because a line may be long.
+/// Returns whether a connection must not receive more before it is answered. True if it cannot be
+/// answered now (it is sending, or waits for a turn, memory or a ticket) and holds at least
+/// [`HELD_INPUT_MAX`] bytes. A connection that waits for the rest of a line may hold more, because
+/// a line may be longer than that.
 fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
     let is_blocked = connection.io.is_sending || connection.unsent.is_some();
     (is_blocked || connection.continues_without_input) && connection.held.len() >= HELD_INPUT_MAX

@@ -1,9 +1,10 @@
-//! A burst: prepare the input of every connection, answer all, send once per connection.
+//! Serving a burst: prepare the input of all its connections, answer each of them, and submit one
+//! send for each.
 
 use service::Next;
 use sys::ring::{Arrived, Inputs, Ring};
 
-use super::{RingIo, Worker, watch_room};
+use super::{RingIo, Worker, watch_writable};
 use crate::connection::{Connection, HeldInput};
 use crate::connection_counts::Traffic;
 use crate::connection_table::Slot;
@@ -16,20 +17,20 @@ use crate::worker_context::WorkerContext;
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The peer has shut down its sending side.
+    /// The receive has returned the end of the stream: the peer has shut down its sending side.
     reached_eof: bool,
 }
 
 /// Where the input of a connection is during a burst.
 enum Input {
-    /// In a buffer selected by the kernel. The connection holds no earlier input.
+    /// In a receive buffer of the ring. There is no earlier input of the connection.
     Arrived(Arrived),
-    /// In the connection's own memory, behind any earlier input.
+    /// In the connection's own memory: earlier input first, then newly received bytes.
     HeldInput(HeldInput),
 }
 
 impl BurstMember {
-    /// The slot and the input.
+    /// Returns the slot and the input of the connection.
     fn input_of<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
         let input = match &self.input {
             Input::Arrived(arrived) => inputs.bytes(arrived),
@@ -40,7 +41,8 @@ impl BurstMember {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Serves connections that have input.
+    /// Serves the connections in `slots`, at most
+    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) of them, as one burst.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
         let mut members = std::mem::take(&mut self.members);
@@ -73,8 +75,8 @@ impl<S: service::Worker> Worker<S> {
         self.outcomes = outcomes;
     }
 
-    /// Makes a connection a member of the burst, with all its input. `None` if its replies are
-    /// still being sent, or it has been served in this burst or closed.
+    /// Takes the input of a connection for this burst. `None` if the connection has been closed, is
+    /// no longer queued, or its replies are still being sent.
     fn member(&mut self, slot: Slot) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         if !std::mem::take(&mut connection.is_queued) {
@@ -102,7 +104,8 @@ impl<S: service::Worker> Worker<S> {
         })
     }
 
-    /// Keeps unconsumed input with the connection and gives the kernel's buffer back.
+    /// Stores the input that the session has not consumed in the connection, and gives the receive
+    /// buffer back to the kernel. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -123,13 +126,15 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Does what a connection needs next.
+    /// Acts on what the session needs next: closes the connection, queues it for another turn, or
+    /// starts a receive.
     fn handle_next(&mut self, slot: Slot, next: Next, reached_eof: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         if connection.io.is_closed {
-            // The connection was closed while another one of the burst was handled.
+            // The connection was closed while another connection of the burst was handled, because
+            // the worker's share of buffered bytes was exceeded.
             connection.held = HeldInput::default();
             return;
         }
@@ -137,7 +142,7 @@ impl<S: service::Worker> Worker<S> {
         let must_close = connection.record_next(next, reached_eof);
         connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
-            // The connection continues when its replies have been sent.
+            // The event for the end of the send continues the connection.
             (true, _) => {}
             (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
@@ -148,7 +153,7 @@ impl<S: service::Worker> Worker<S> {
             (false, Next::Memory) => {
                 connection.is_queued = true;
                 self.context.waiting_for_memory.push(slot);
-                // A failed retry is part of the same wait.
+                // Count the wait once, even if the connection retries several times.
                 if !std::mem::replace(&mut connection.io.waits_for_memory, true) {
                     self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
@@ -163,9 +168,11 @@ impl<S: service::Worker> Worker<S> {
     }
 }
 
-/// Sends a context's output to a connection: by the ring, together with the other sends of the
-/// burst, or by a system call of its own if the output has pins, which a ring cannot own, or is
-/// transformed. Returns false if the connection is lost.
+/// Sends the output of `context` to a connection. Returns false if the connection is lost.
+///
+/// Plain bytes are sent by the ring, so that one system call submits the sends of the whole burst.
+/// The ring owns the bytes until they are sent. It cannot own pinned values, so output with pins is
+/// sent by a system call of its own, as is output that a transform has to change.
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,
@@ -191,7 +198,7 @@ fn send<S: service::Worker>(
     }
     let is_kept = context.send(connection, now_s);
     if connection.unsent.is_some() {
-        watch_room(ring, connection, slot);
+        watch_writable(ring, connection, slot);
     }
     is_kept
 }
