@@ -475,7 +475,8 @@ impl<S: Worker> WorkerContext<S> {
         self.runnable.clear();
         self.waiting_for_memory.clear();
         if let Some(mailbox) = self.mailbox.take() {
-            // The slots and generations of the next table set_up_thread anew.
+            // The next table reuses the slots and generations of this one. A late result must not
+            // reach one of its connections, so it is dropped by the closed mailbox.
             mailbox.close();
         }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);

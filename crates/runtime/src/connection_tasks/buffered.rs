@@ -1,5 +1,6 @@
-//! Memory that sleeping tasks keep (`crate::buffered`): one sum for all, written only by tasks that
-//! keep an incomplete line or output that their peers do not take.
+//! The bound of the memory that tasks keep while they sleep (`crate::buffered`). All tasks share
+//! one sum behind a lock. Most tasks never change it: only a task that keeps an incomplete line, or
+//! output that its peer does not read, has bytes to add.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -11,13 +12,14 @@ use crate::buffered::{counted, low_water_mark};
 use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
-    /// are closed. Returns false if the task's connection is one of them.
+    /// Sets the bytes that a task is about to keep while it sleeps. If the sum then exceeds the
+    /// bound, closes connections. Returns false if the task's own connection is closed.
     pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
         let bytes = counted(bytes);
         bytes == peer.buffered() || self.update_sum(peer, bytes)
     }
 
+    /// Changes the sum by the difference between `bytes` and the bytes counted for `peer` so far.
     #[cold]
     fn update_sum(&self, peer: &Peer, bytes: u64) -> bool {
         let counts = &self.setup.counts;
@@ -34,7 +36,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             to_close.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
             while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
-                // The task frees its memory when it wakes up, and closing wakes it.
+                // `shut` below wakes the task, which ends and frees its memory.
                 *sum -= to_close[count].set_buffered(0);
                 count += 1;
             }
@@ -42,7 +44,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
         counts.set_buffered(*sum);
         drop(sum);
-        // After the lock is released, because these are system calls.
+        // `shut` makes system calls, so it is called after the lock has been released.
         for peer in &to_close {
             counts.count_closed_by_bound();
             peer.shut();
