@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             share.excess_connections(&table, now_s),
             [0],
-            "it is inactive"
+            "the inactive one comes first"
         );
         share.max = 40_000;
         assert_eq!(

@@ -101,8 +101,8 @@ pub const OTHER_MAPPINGS: usize = 3072;
 /// it, the buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer than this. Also the
 /// length of the longest output whose buffer a thread or fibre keeps for its next replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
-/// Maximum bytes of one blocking send. Each send that ends counts as activity of the peer, so this
-/// must be small enough for a slow peer to take within [`SLOW_PEER_S`].
+/// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of
+/// the peer.
 pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
 /// Timeout of a blocking send, in nanoseconds. A send that times out is repeated, but does not
 /// count as activity of the peer.

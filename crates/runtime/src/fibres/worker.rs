@@ -1,4 +1,5 @@
-//! A connection's fibre runs its bursts with the context of its processor.
+//! The interface of `fibres` to the code that it shares with `threads`. A fibre runs each burst
+//! with the context of its processor.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ impl<S: Worker> ContextPool<S> {
     pub(super) fn lock(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
         let slot = &self.all[processor];
         slot.lock().unwrap_or_else(|poisoned| {
-            // The thread that held it panicked.
+            // The last thread that used this context panicked and left it inconsistent.
             slot.clear_poison();
             let mut entry = poisoned.into_inner();
             entry.context.reset();
@@ -62,10 +63,11 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         }
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let entry = self.contexts.all[search % self.contexts.all.len()].try_lock();
-        // A processor that is awake is skipped: it runs maintenance itself, or will soon sleep.
+        // Skip a processor that is awake. Its fibres run maintenance, or it will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
         let maintained = entry.context.maintain_now(now_ns);
-        // The next operation of the service brings it online again.
+        // Maintenance has brought the context online. The processor is still marked as sleeping, so
+        // take the context offline again. Its next operation will bring it online.
         entry.context.service.offline();
         Some(maintained)
     }

@@ -1,4 +1,5 @@
-//! A connection's thread runs its bursts with a borrowed context.
+//! The interface of `threads` to the code that it shares with `fibres`. A thread runs each burst
+//! with a context borrowed from the pool.
 
 use std::io;
 use std::sync::Arc;
