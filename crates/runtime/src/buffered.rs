@@ -187,7 +187,11 @@ mod tests {
         }
         assert_eq!(share.sum(), 120_000);
         assert!(share.is_exceeded());
-        assert_eq!(share.excess_connections(&table, now_s), [3], "the largest comes first");
+        assert_eq!(
+            share.excess_connections(&table, now_s),
+            [3],
+            "the largest comes first"
+        );
         table.get_mut(0).unwrap().active_s = now_s - 2;
         assert_eq!(
             share.excess_connections(&table, now_s),

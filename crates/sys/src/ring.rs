@@ -1,13 +1,13 @@
 //! Completions: one io_uring that receives and sends for its thread.
 //!
 //! ```text
-//! receive, send, watch ──► submission queue ─┐
+//! receive, send, watch_readable ──► submission queue ─┐
 //!                                            ├ wait: one system call for all of them
 //! Event ◄── completion queue ◄───────────────┘
 //! ```
 //!
 //! Receiving and watching are *multishot*: asked for once, they go on by themselves until an event
-//! says that they have ended. What is received lies in [`Inputs`], memory the kernel chooses from
+//! says that they have ended. What is received lies in [`ReceiveBuffers`], memory the kernel chooses from
 //! as bytes come, so that a connection that says nothing holds none. What is to be sent is given
 //! away until its event gives it back.
 //!
@@ -17,7 +17,7 @@
 //! what was asked for it; nothing worse than a message to the wrong peer would come of that.
 
 mod features;
-mod inputs;
+mod receive_buffers;
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,15 +30,15 @@ use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 pub use features::Features;
-pub use inputs::{Arrived, Inputs};
-use inputs::{GROUP, Pool};
+use receive_buffers::{GROUP, Pool};
+pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
 use crate::socket::Stream;
 
 /// How long a ring that is dropped waits for the kernel to end what is under way, in turns of a
 /// millisecond.
-const END_TURNS: u32 = 200;
-const TURN_NS: u64 = 1_000_000;
+const DRAIN_WAITS_MAX: u32 = 200;
+const DRAIN_WAIT_NS: u64 = 1_000_000;
 
 /// What a ring is made for.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ pub enum Event {
         /// Whose.
         token: u32,
         /// Where they are.
-        bytes: Arrived,
+        bytes: ReceivedBytes,
         /// The receive stays active (multishot).
         stays_active: bool,
     },
@@ -69,7 +69,7 @@ pub enum Event {
         /// Whose.
         token: u32,
         /// Why.
-        how: Ended,
+        how: ReceiveEnd,
     },
     /// What was to be sent has been, or cannot be.
     Sent {
@@ -96,7 +96,7 @@ pub enum Event {
 
 /// Why receiving has ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum ReceiveEnd {
     /// The peer will send no more.
     Closed,
     /// No buffer was left: once some are given back, ask again.
@@ -110,36 +110,38 @@ pub enum Ended {
 /// What an event is of: the highest byte of a request's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum Operation {
     Receive = 1,
     Send,
-    Watch,
-    WatchOnce,
-    HangUp,
-    Stop,
+    WatchReadable,
+    WatchWritable,
+    WatchHangUp,
+    CancelReceive,
 }
 
-impl Kind {
-    fn data(self, number: u32) -> u64 {
+impl Operation {
+    fn user_data(self, number: u32) -> u64 {
         u64::from(self as u8) << 56 | u64::from(number)
     }
 
-    fn of(data: u64) -> Option<Self> {
-        let kinds = [
+    fn of_user_data(user_data: u64) -> Option<Self> {
+        let operations = [
             Self::Receive,
             Self::Send,
-            Self::Watch,
-            Self::WatchOnce,
-            Self::HangUp,
-            Self::Stop,
+            Self::WatchReadable,
+            Self::WatchWritable,
+            Self::WatchHangUp,
+            Self::CancelReceive,
         ];
-        kinds.into_iter().find(|kind| *kind as u64 == data >> 56)
+        operations
+            .into_iter()
+            .find(|it| *it as u64 == user_data >> 56)
     }
 }
 
 /// Bytes on their way out.
 #[derive(Debug)]
-struct Sending {
+struct SendState {
     token: u32,
     fd: RawFd,
     bytes: Vec<u8>,
@@ -151,20 +153,20 @@ pub struct Ring {
     uring: IoUring,
     pool: Rc<Pool>,
     /// Freed only when the kernel is done with all of it ([`Ring`]'s `drop`).
-    sendings: ManuallyDrop<Vec<Option<Sending>>>,
-    unused: Vec<u32>,
+    sends: ManuallyDrop<Vec<Option<SendState>>>,
+    free_numbers: Vec<u32>,
     /// What the submission queue had no room for.
     backlog: VecDeque<Entry>,
     /// Requests that the kernel will still say something of.
-    under_way: usize,
+    in_flight: usize,
     /// Nothing is asked for any more.
-    is_ending: bool,
+    is_dropping: bool,
 }
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring")
-            .field("under_way", &self.under_way)
+            .field("in_flight", &self.in_flight)
             .finish_non_exhaustive()
     }
 }
@@ -175,7 +177,7 @@ impl Ring {
     /// # Errors
     /// The kernel has no io_uring, or not what this needs of it (Linux 6.0 has), or does not let
     /// this process use it.
-    pub fn new(config: RingConfig) -> io::Result<(Self, Inputs)> {
+    pub fn new(config: RingConfig) -> io::Result<(Self, ReceiveBuffers)> {
         let build = |is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(2 * config.entries).setup_submit_all();
@@ -198,13 +200,13 @@ impl Ring {
         let ring = Self {
             uring,
             pool: Rc::clone(&pool),
-            sendings: ManuallyDrop::default(),
-            unused: Vec::new(),
+            sends: ManuallyDrop::default(),
+            free_numbers: Vec::new(),
             backlog: VecDeque::new(),
-            under_way: 0,
-            is_ending: false,
+            in_flight: 0,
+            is_dropping: false,
         };
-        Ok((ring, Inputs::new(pool)))
+        Ok((ring, ReceiveBuffers::new(pool)))
     }
 
     /// Whether this machine has what a ring needs: makes one and receives through it. Then, what
@@ -218,13 +220,13 @@ impl Ring {
             buffers: 2,
             buffer_len: 64,
         };
-        let (mut ring, inputs) = Self::new(config)?;
+        let (mut ring, receive_buffers) = Self::new(config)?;
         let (source, target) = Stream::pair()?;
         ring.receive(&source, 0);
         ring.send(&target, 1, b"probe".to_vec());
-        let mut has_come = false;
-        for _ in 0..END_TURNS {
-            ring.wait(Some(TURN_NS))?;
+        let mut has_received = false;
+        for _ in 0..DRAIN_WAITS_MAX {
+            ring.wait(Some(DRAIN_WAIT_NS))?;
             while let Some(event) = ring.next_event() {
                 match event {
                     Event::Received {
@@ -232,17 +234,17 @@ impl Ring {
                         stays_active,
                         ..
                     } => {
-                        has_come |= stays_active;
-                        inputs.give_back(bytes);
+                        has_received |= stays_active;
+                        receive_buffers.give_back(bytes);
                     }
                     Event::ReceiveEnded {
-                        how: Ended::Lost(error),
+                        how: ReceiveEnd::Lost(error),
                         ..
                     } => return Err(error),
                     _ => {}
                 }
             }
-            if has_come {
+            if has_received {
                 return Ok(Features::of(&ring.uring, &ring.pool));
             }
         }
@@ -254,7 +256,7 @@ impl Ring {
     pub fn receive(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
-        self.push(entry.user_data(Kind::Receive.data(token)));
+        self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
     /// Receives once from a socket, a buffer at most.
@@ -263,68 +265,80 @@ impl Ring {
         let anywhere = std::ptr::null_mut();
         let entry = opcode::Recv::new(fd, anywhere, 0).buf_group(GROUP).build();
         let entry = entry.flags(Flags::BUFFER_SELECT);
-        self.push(entry.user_data(Kind::Receive.data(token)));
+        self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
     /// Ends receiving for a token; its event follows.
     pub fn stop_receiving(&mut self, token: u32) {
-        let entry = opcode::AsyncCancel::new(Kind::Receive.data(token)).build();
-        self.push(entry.user_data(Kind::Stop.data(token)));
+        let entry = opcode::AsyncCancel::new(Operation::Receive.user_data(token)).build();
+        self.push(entry.user_data(Operation::CancelReceive.user_data(token)));
     }
 
     /// Sends all of `bytes`. Only one at a time may be under way to a socket: the kernel promises
     /// no order.
     pub fn send(&mut self, target: impl AsFd, token: u32, bytes: Vec<u8>) {
-        let sending = Sending {
+        let send = SendState {
             token,
             fd: target.as_fd().as_raw_fd(),
             bytes,
             sent: 0,
         };
-        let number = match self.unused.pop() {
+        let number = match self.free_numbers.pop() {
             Some(number) => number,
             None => {
-                self.sendings.push(None);
-                self.sendings.len() as u32 - 1
+                self.sends.push(None);
+                self.sends.len() as u32 - 1
             }
         };
-        self.send_rest(number, sending);
+        self.submit_send(number, send);
     }
 
-    fn send_rest(&mut self, number: u32, sending: Sending) {
-        let rest = &sending.bytes[sending.sent..];
+    fn submit_send(&mut self, number: u32, send: SendState) {
+        let rest = &send.bytes[send.sent..];
         let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        let entry = opcode::Send::new(Fd(sending.fd), rest.as_ptr(), len).flags(flags);
+        let entry = opcode::Send::new(Fd(send.fd), rest.as_ptr(), len).flags(flags);
         // What moves here is the list's head: its bytes stay where they are.
-        self.sendings[number as usize] = Some(sending);
-        self.push(entry.build().user_data(Kind::Send.data(number)));
+        self.sends[number as usize] = Some(send);
+        self.push(entry.build().user_data(Operation::Send.user_data(number)));
     }
 
     /// Says each time that something has become readable.
-    pub fn watch(&mut self, source: impl AsFd, token: u32) {
+    pub fn watch_readable(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true);
-        self.push(entry.build().user_data(Kind::Watch.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchReadable.user_data(token)),
+        );
     }
 
     /// Says once that a socket has room to send.
     pub fn watch_writable(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32);
-        self.push(entry.build().user_data(Kind::WatchOnce.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchWritable.user_data(token)),
+        );
     }
 
-    /// Says once that the peer of a socket has hung up, or has shut down its sending side. Neither
+    /// Says once that the peer of a socket has hung up, or has shut down its send side. Neither
     /// bytes nor room end the wait.
     pub fn watch_hang_up(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, 0);
-        self.push(entry.build().user_data(Kind::HangUp.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchHangUp.user_data(token)),
+        );
     }
 
     fn push(&mut self, entry: Entry) {
-        self.under_way += 1;
+        self.in_flight += 1;
         self.backlog.push_back(entry);
         self.fill_queue();
     }
@@ -333,7 +347,7 @@ impl Ring {
         let mut queue = self.uring.submission();
         while let Some(entry) = self.backlog.front() {
             // SAFETY: what the entry points to is kept until the event that ends it: bytes to be
-            // sent in `sendings`, memory to receive into in `pool`; both outlive the ring (`drop`).
+            // sent in `sends`, memory to receive into in `pool`; both outlive the ring (`drop`).
             if unsafe { queue.push(entry) }.is_err() {
                 return;
             }
@@ -358,7 +372,7 @@ impl Ring {
             let entered = match timeout_ns {
                 None => self.uring.submit_and_wait(1),
                 // A time of 0 would be waited for like any other, with a timer.
-                Some(0) if self.is_at_rest() => Ok(0),
+                Some(0) if self.needs_no_system_call() => Ok(0),
                 Some(0) => self.uring.submit(),
                 Some(ns) => {
                     let time = Timespec::new()
@@ -390,7 +404,7 @@ impl Ring {
 
     /// Whether there is nothing to be handed over, and nothing the kernel has to do for events to
     /// come.
-    fn is_at_rest(&mut self) -> bool {
+    fn needs_no_system_call(&mut self) -> bool {
         let queue = self.uring.submission();
         queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
     }
@@ -402,29 +416,29 @@ impl Ring {
             let (result, flags) = (completion.result(), completion.flags());
             let stays_active = cqueue::more(flags);
             if !stays_active {
-                self.under_way -= 1;
+                self.in_flight -= 1;
             }
             let number = completion.user_data() as u32;
             let result = match u32::try_from(result) {
                 Ok(result) => Ok(result),
                 Err(_) => Err(io::Error::from_raw_os_error(-result)),
             };
-            match Kind::of(completion.user_data())? {
-                Kind::Receive => return Some(self.received(number, result, flags)),
-                Kind::Send => {
+            match Operation::of_user_data(completion.user_data())? {
+                Operation::Receive => return Some(self.received(number, result, flags)),
+                Operation::Send => {
                     if let Some(event) = self.sent(number, result) {
                         return Some(event);
                     }
                 }
-                Kind::Watch | Kind::WatchOnce => {
+                Operation::WatchReadable | Operation::WatchWritable => {
                     let token = number;
                     return Some(Event::Ready {
                         token,
                         stays_active,
                     });
                 }
-                Kind::HangUp => return Some(Event::HungUp { token: number }),
-                Kind::Stop => {}
+                Operation::WatchHangUp => return Some(Event::HungUp { token: number }),
+                Operation::CancelReceive => {}
             }
         }
     }
@@ -434,36 +448,38 @@ impl Ring {
         match (result, cqueue::buffer_select(flags)) {
             (Ok(len), Some(buffer)) if len > 0 => Event::Received {
                 token,
-                bytes: self.pool.arrived(buffer, len, flags),
+                bytes: self.pool.record_received(buffer, len, flags),
                 stays_active: cqueue::more(flags),
             },
             // A buffer that was chosen for nothing.
             (Ok(_), Some(buffer)) => {
-                self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
-                ended(Ended::Closed)
+                self.pool
+                    .give_back(&self.pool.record_received(buffer, 0, flags));
+                ended(ReceiveEnd::Closed)
             }
-            (Ok(_), None) => ended(Ended::Closed),
+            (Ok(_), None) => ended(ReceiveEnd::Closed),
             (Err(error), buffer) => {
                 if let Some(buffer) = buffer {
-                    self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
+                    self.pool
+                        .give_back(&self.pool.record_received(buffer, 0, flags));
                 }
                 ended(match error.raw_os_error() {
-                    Some(libc::ENOBUFS) => Ended::NoBuffer,
-                    Some(libc::ECANCELED) => Ended::Stopped,
-                    _ => Ended::Lost(error),
+                    Some(libc::ENOBUFS) => ReceiveEnd::NoBuffer,
+                    Some(libc::ECANCELED) => ReceiveEnd::Stopped,
+                    _ => ReceiveEnd::Lost(error),
                 })
             }
         }
     }
 
     fn sent(&mut self, number: u32, result: io::Result<u32>) -> Option<Event> {
-        let mut sending = self.sendings.get_mut(number as usize)?.take()?;
+        let mut send = self.sends.get_mut(number as usize)?.take()?;
         let result = match result {
             Ok(len) => {
-                sending.sent += len as usize;
-                let is_whole = sending.sent == sending.bytes.len();
-                if len > 0 && !is_whole && !self.is_ending {
-                    self.send_rest(number, sending);
+                send.sent += len as usize;
+                let is_whole = send.sent == send.bytes.len();
+                if len > 0 && !is_whole && !self.is_dropping {
+                    self.submit_send(number, send);
                     return None;
                 }
                 match is_whole {
@@ -473,8 +489,8 @@ impl Ring {
             }
             Err(error) => Err(error),
         };
-        self.unused.push(number);
-        let Sending { token, bytes, .. } = sending;
+        self.free_numbers.push(number);
+        let SendState { token, bytes, .. } = send;
         Some(Event::Sent {
             token,
             bytes,
@@ -485,13 +501,13 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.is_ending = true;
+        self.is_dropping = true;
         // The kernel may read and write its memory until it has said its last. A clone of the pool
         // that is not dropped leaks it, and so it is with what is being sent, however this ends: a
         // worker that panicked may have left the ring in a state in which this panics, too.
         let pool = ManuallyDrop::new(Rc::clone(&self.pool));
         // What was not handed over has nothing to say.
-        self.under_way = self.under_way.wrapping_sub(self.backlog.len());
+        self.in_flight = self.in_flight.wrapping_sub(self.backlog.len());
         self.backlog.clear();
         // What is in the queue can be ended when the kernel has it.
         let _ = self.uring.submit();
@@ -501,16 +517,16 @@ impl Drop for Ring {
             .uring
             .submitter()
             .register_sync_cancel(None, everything);
-        for _ in 0..END_TURNS {
+        for _ in 0..DRAIN_WAITS_MAX {
             while let Some(event) = self.next_event() {
                 drop(event);
             }
-            if self.under_way == 0 {
+            if self.in_flight == 0 {
                 drop(ManuallyDrop::into_inner(pool));
-                drop(mem::take(&mut *self.sendings));
+                drop(mem::take(&mut *self.sends));
                 return;
             }
-            if self.wait(Some(TURN_NS)).is_err() {
+            if self.wait(Some(DRAIN_WAIT_NS)).is_err() {
                 break;
             }
         }

@@ -4,7 +4,7 @@
 use std::io;
 
 use sys::poll::Waker;
-use sys::ring::{Ended, Event, Inputs, Ring, RingConfig};
+use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, Ring, RingConfig};
 use sys::socket::{Listener, Stream};
 
 use super::{Debt, Exchange, FILLER, SEND_LEN_MAX, Slots};
@@ -30,17 +30,17 @@ struct Connection {
 }
 
 pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io::Result<()> {
-    let (ring, inputs) = Ring::new(CONFIG)?;
+    let (ring, receive_buffers) = Ring::new(CONFIG)?;
     let mut server = Server {
         ring,
-        inputs,
+        receive_buffers,
         exchange,
         connections: Slots::new(),
         marked: Vec::new(),
         spare: Vec::new(),
     };
-    server.ring.watch(listener, LISTENER);
-    server.ring.watch(end, END);
+    server.ring.watch_readable(listener, LISTENER);
+    server.ring.watch_readable(end, END);
     loop {
         server.ring.wait(None)?;
         while let Some(event) = server.ring.next_event() {
@@ -53,7 +53,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
                         server.accepted(stream);
                     }
                     if !stays_active {
-                        server.ring.watch(listener, LISTENER);
+                        server.ring.watch_readable(listener, LISTENER);
                     }
                 }
                 Event::Ready { .. } | Event::HungUp { .. } => return Ok(()),
@@ -66,7 +66,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
 
 struct Server {
     ring: Ring,
-    inputs: Inputs,
+    receive_buffers: ReceiveBuffers,
     exchange: Exchange,
     connections: Slots<Connection>,
     /// Connections with something to send.
@@ -98,7 +98,7 @@ impl Server {
                 stays_active,
             } => {
                 let len = bytes.len();
-                self.inputs.give_back(bytes);
+                self.receive_buffers.give_back(bytes);
                 let Some(connection) = self.connections.find(token) else {
                     return;
                 };
@@ -113,12 +113,12 @@ impl Server {
                     return;
                 };
                 // All buffers have been given back already.
-                if matches!(how, Ended::NoBuffer) {
+                if matches!(how, ReceiveEnd::NoBuffer) {
                     self.ring.receive(&connection.stream, token);
                     return;
                 }
                 connection.has_ended = true;
-                if matches!(how, Ended::Lost(_)) {
+                if matches!(how, ReceiveEnd::Lost(_)) {
                     connection.debt = Debt::default();
                 }
                 self.mark(token);

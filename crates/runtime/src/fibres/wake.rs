@@ -154,8 +154,8 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
             // A panic here would end the processor with all its fibres, so it is caught. It need
             // not be handled: if input makes the service panic, it does so again when the
-            // connection is answered, which closes the connection. (With a transform, `bytes` are not requests,
-            // and a panic here has no consequence.)
+            // connection is answered, which closes the connection. (With a transform, `bytes` are
+            // not requests, and a panic here has no consequence.)
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.prefetch_arrived(bytes);
             }));

@@ -7,7 +7,7 @@ use crate::setup::second;
 impl<S: service::Worker> Worker<S> {
     /// Asks the kernel for a ring event whenever the inbox is signalled.
     pub(super) fn watch_inbox(&mut self) {
-        self.ring.watch(&self.inbox.waker, INBOX_TOKEN);
+        self.ring.watch_readable(&self.inbox.waker, INBOX_TOKEN);
     }
 
     /// Handles an event of the inbox: closes slow holders, delivers results of tickets, and takes

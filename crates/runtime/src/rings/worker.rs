@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use service::{OpenTickets, Output, Pin, Session as _};
 use sys::clock::monotonic_ns;
-use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
+use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, ReceivedBytes, Ring, RingConfig};
 
 use self::burst::BurstMember;
 use crate::connection::{Connection, ConnectionIo, HeldInput};
@@ -53,7 +53,7 @@ pub(super) struct RingIo {
     is_cancelling: bool,
     /// Received bytes that the current burst answers, in one of the ring's receive buffers. Input
     /// that is not answered in the current burst is in `Connection::held`.
-    arrived: Option<Arrived>,
+    arrived: Option<ReceivedBytes>,
     /// The receive has returned the end of the stream: the peer has shut down its sending side.
     reached_eof: bool,
     /// A send is in progress in the kernel.
@@ -123,7 +123,7 @@ pub(super) struct Worker<S: service::Worker> {
     pub(super) context: WorkerContext<S>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) ring: Ring,
-    inputs: Inputs,
+    receive_buffers: ReceiveBuffers,
     pub(super) table: ConnectionTable<S, RingIo>,
     /// Connections whose receive ended because the ring had no free receive buffer. Their receives
     /// restart after the burst, which gives buffers back.
@@ -142,24 +142,28 @@ pub(super) struct Worker<S: service::Worker> {
 }
 
 /// Creates the ring of a worker, and its receive buffers.
-pub(super) fn open() -> io::Result<(Ring, Inputs)> {
+pub(super) fn open() -> io::Result<(Ring, ReceiveBuffers)> {
     Ring::new(RING)
 }
 
 impl<S: service::Worker> EventLoop for Worker<S> {
     type Service = S;
-    type Kernel = (Ring, Inputs);
+    type Kernel = (Ring, ReceiveBuffers);
 
-    fn open(_: &Inbox) -> io::Result<(Ring, Inputs)> {
+    fn open(_: &Inbox) -> io::Result<(Ring, ReceiveBuffers)> {
         open()
     }
 
-    fn new(context: WorkerContext<S>, inbox: Arc<Inbox>, (ring, inputs): (Ring, Inputs)) -> Self {
+    fn new(
+        context: WorkerContext<S>,
+        inbox: Arc<Inbox>,
+        (ring, receive_buffers): (Ring, ReceiveBuffers),
+    ) -> Self {
         Self {
             context,
             inbox,
             ring,
-            inputs,
+            receive_buffers,
             table: ConnectionTable::new(),
             without_buffer: Vec::new(),
             unchecked_sends: Vec::new(),
@@ -287,19 +291,19 @@ impl<S: service::Worker> Worker<S> {
     fn on_received(
         &mut self,
         slot: Slot,
-        bytes: Arrived,
+        bytes: ReceivedBytes,
         stays_active: bool,
         burst: &mut Vec<Slot>,
         now_s: u32,
     ) {
         let Some(connection) = self.table.get_mut(slot) else {
-            return self.inputs.give_back(bytes);
+            return self.receive_buffers.give_back(bytes);
         };
         connection.io.is_receiving = stays_active;
         connection.io.is_multishot &= stays_active;
         connection.io.is_cancelling &= stays_active;
         if connection.io.is_closed {
-            self.inputs.give_back(bytes);
+            self.receive_buffers.give_back(bytes);
             return self.free_slot_if_unused(slot);
         }
         connection.active_s = now_s;
@@ -316,8 +320,10 @@ impl<S: service::Worker> Worker<S> {
         let is_held = !is_first || is_blocked || has_no_turn || !is_plain;
         if !is_plain {
             let (io, held) = (&mut connection.io, connection.held.tail());
-            let transformed = io.transport.transform(self.inputs.bytes(&bytes), held);
-            self.inputs.give_back(bytes);
+            let transformed = io
+                .transport
+                .transform(self.receive_buffers.bytes(&bytes), held);
+            self.receive_buffers.give_back(bytes);
             if let Err(error) = transformed {
                 self.context.count_if_panic(&error);
                 return self.close(slot);
@@ -326,8 +332,8 @@ impl<S: service::Worker> Worker<S> {
             connection.io.arrived = Some(bytes);
         } else {
             for arrived in connection.io.arrived.take().into_iter().chain([bytes]) {
-                connection.held.append(self.inputs.bytes(&arrived));
-                self.inputs.give_back(arrived);
+                connection.held.append(self.receive_buffers.bytes(&arrived));
+                self.receive_buffers.give_back(arrived);
             }
         }
         self.join_burst(slot, burst);
@@ -345,7 +351,7 @@ impl<S: service::Worker> Worker<S> {
     }
 
     /// Handles the end of a receive.
-    fn on_receive_end(&mut self, slot: Slot, how: &Ended, burst: &mut Vec<Slot>) {
+    fn on_receive_end(&mut self, slot: Slot, how: &ReceiveEnd, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
@@ -356,7 +362,7 @@ impl<S: service::Worker> Worker<S> {
             return self.free_slot_if_unused(slot);
         }
         match how {
-            Ended::Closed => {
+            ReceiveEnd::Closed => {
                 connection.io.reached_eof = true;
                 // If the peer has only shut down its sending side, it still gets the replies to
                 // earlier requests. If it has hung up, the connection is closed, which cancels its
@@ -369,16 +375,16 @@ impl<S: service::Worker> Worker<S> {
                     self.join_burst(slot, burst);
                 }
             }
-            Ended::NoBuffer => self.without_buffer.push(slot),
+            ReceiveEnd::NoBuffer => self.without_buffer.push(slot),
             // The worker cancelled the multishot receive (`limit_receiving`). A turn of the
             // connection starts the next receive. A connection that waits for a ticket gets no turn
             // now, so its receive is started here.
-            Ended::Stopped if connection.waits_for_ticket => {
+            ReceiveEnd::Stopped if connection.waits_for_ticket => {
                 self.receive(slot);
                 self.watch_hang_up(slot);
             }
-            Ended::Stopped => self.join_burst(slot, burst),
-            Ended::Lost(_) => self.close(slot),
+            ReceiveEnd::Stopped => self.join_burst(slot, burst),
+            ReceiveEnd::Lost(_) => self.close(slot),
         }
     }
 
@@ -565,7 +571,7 @@ impl<S: service::Worker> Worker<S> {
         connection.session = self.context.service.open();
         connection.tickets = OpenTickets::default();
         if let Some(arrived) = connection.io.arrived.take() {
-            self.inputs.give_back(arrived);
+            self.receive_buffers.give_back(arrived);
         }
         self.free_slot_if_unused(slot);
     }

@@ -10,7 +10,7 @@ const CONFIG: RingConfig = RingConfig {
 /// Takes events until `wanted` has had enough.
 fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
     for _ in 0..1_000 {
-        ring.wait(Some(TURN_NS * 10)).unwrap();
+        ring.wait(Some(DRAIN_WAIT_NS * 10)).unwrap();
         while let Some(event) = ring.next_event() {
             if wanted(ring, event) {
                 return;
@@ -23,7 +23,7 @@ fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
 #[test]
 fn sent_data_is_received_and_its_buffers_are_returned() {
     Ring::probe().unwrap();
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 7);
     for turn in 0..100_u8 {
@@ -38,8 +38,8 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
                 } => {
                     assert!(token == 7 && stays_active);
                     // What a buffer has no room for lies in the next.
-                    got.extend_from_slice(inputs.bytes(&bytes));
-                    inputs.give_back(bytes);
+                    got.extend_from_slice(receive_buffers.bytes(&bytes));
+                    receive_buffers.give_back(bytes);
                 }
                 Event::Sent {
                     token,
@@ -61,17 +61,17 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
         matches!(
             event,
             Event::ReceiveEnded {
-                how: Ended::Closed,
+                how: ReceiveEnd::Closed,
                 ..
             }
         )
     });
-    assert_eq!(ring.under_way, 0);
+    assert_eq!(ring.in_flight, 0);
 }
 
 #[test]
 fn without_a_buffer_receiving_ends_and_begins_again() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
     target.send(&[b'x'; 1000]).unwrap();
@@ -90,11 +90,12 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
                 }
             }
             Event::ReceiveEnded {
-                how: Ended::NoBuffer,
+                how: ReceiveEnd::NoBuffer,
                 ..
             } => {
                 starved += 1;
-                kept.drain(..).for_each(|bytes| inputs.give_back(bytes));
+                kept.drain(..)
+                    .for_each(|bytes| receive_buffers.give_back(bytes));
                 ring.receive(&source, 1);
             }
             other => panic!("{other:?}"),
@@ -106,7 +107,7 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
 
 #[test]
 fn received_once_the_rest_waits_in_the_kernel() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     target.send(&[b'x'; 100]).unwrap();
     for len in [64, 36] {
@@ -118,19 +119,19 @@ fn received_once_the_rest_waits_in_the_kernel() {
                 stays_active: false,
             } => {
                 assert_eq!(bytes.len(), len);
-                inputs.give_back(bytes);
+                receive_buffers.give_back(bytes);
                 true
             }
             other => panic!("{other:?}"),
         });
-        ring.wait(Some(TURN_NS)).unwrap();
+        ring.wait(Some(DRAIN_WAIT_NS)).unwrap();
         assert!(ring.next_event().is_none());
     }
 }
 
 #[test]
 fn receiving_can_be_stopped_and_goes_on_where_it_was() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
     ring.wait(Some(0)).unwrap();
@@ -139,19 +140,19 @@ fn receiving_can_be_stopped_and_goes_on_where_it_was() {
         matches!(
             event,
             Event::ReceiveEnded {
-                how: Ended::Stopped,
+                how: ReceiveEnd::Stopped,
                 ..
             }
         )
     });
     target.send(b"later").unwrap();
-    ring.wait(Some(TURN_NS)).unwrap();
+    ring.wait(Some(DRAIN_WAIT_NS)).unwrap();
     assert!(ring.next_event().is_none());
     ring.receive(&source, 2);
     until(&mut ring, |_, event| match event {
         Event::Received { token, bytes, .. } => {
-            assert_eq!((token, inputs.bytes(&bytes)), (2, &b"later"[..]));
-            inputs.give_back(bytes);
+            assert_eq!((token, receive_buffers.bytes(&bytes)), (2, &b"later"[..]));
+            receive_buffers.give_back(bytes);
             true
         }
         other => panic!("{other:?}"),
@@ -215,7 +216,7 @@ fn a_sleeping_ring_is_woken_every_time() {
     use crate::poll::Waker;
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let waker = Waker::new().unwrap();
-    ring.watch(&waker, 6);
+    ring.watch_readable(&waker, 6);
     for _ in 0..2 {
         waker.wake();
         until(&mut ring, |_, event| {
@@ -233,10 +234,10 @@ fn a_sleeping_ring_is_woken_every_time() {
 
 #[test]
 fn data_over_tcp_is_received() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let client = Stream::connect(listener.address().unwrap()).unwrap();
-    ring.watch(&listener, 5);
+    ring.watch_readable(&listener, 5);
     until(&mut ring, |_, event| {
         matches!(event, Event::Ready { token: 5, .. })
     });
@@ -247,8 +248,8 @@ fn data_over_tcp_is_received() {
         Event::Received {
             token: 8, bytes, ..
         } => {
-            assert_eq!(inputs.bytes(&bytes), b"over tcp");
-            inputs.give_back(bytes);
+            assert_eq!(receive_buffers.bytes(&bytes), b"over tcp");
+            receive_buffers.give_back(bytes);
             true
         }
         other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 //! send for each.
 
 use service::Next;
-use sys::ring::{Arrived, Inputs, Ring};
+use sys::ring::{ReceiveBuffers, ReceivedBytes, Ring};
 
 use super::{RingIo, Worker, watch_writable};
 use crate::connection::{Connection, HeldInput};
@@ -24,16 +24,16 @@ pub(super) struct BurstMember {
 /// Where the input of a connection is during a burst.
 enum Input {
     /// In a receive buffer of the ring. There is no earlier input of the connection.
-    Arrived(Arrived),
+    Buffer(ReceivedBytes),
     /// In the connection's own memory: earlier input first, then newly received bytes.
     HeldInput(HeldInput),
 }
 
 impl BurstMember {
     /// Returns the slot and the input of the connection.
-    fn input_of<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
+    fn input_of<'i>(&'i self, receive_buffers: &'i ReceiveBuffers) -> (Slot, &'i [u8]) {
         let input = match &self.input {
-            Input::Arrived(arrived) => inputs.bytes(arrived),
+            Input::Buffer(arrived) => receive_buffers.bytes(arrived),
             Input::HeldInput(held) => held.as_slice(),
         };
         (self.slot, input)
@@ -48,7 +48,7 @@ impl<S: service::Worker> Worker<S> {
         let mut members = std::mem::take(&mut self.members);
         members.extend(slots.iter().filter_map(|&slot| self.member(slot)));
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let input_of = |member| BurstMember::input_of(member, &self.inputs);
+        let input_of = |member| BurstMember::input_of(member, &self.receive_buffers);
         let send =
             |context: &mut WorkerContext<S>, connection: &mut Connection<S, RingIo>, slot| {
                 let (ring, unchecked_sends) = (&mut self.ring, &mut self.unchecked_sends);
@@ -87,12 +87,12 @@ impl<S: service::Worker> Worker<S> {
             return None;
         }
         let input = match (io.arrived.take(), connection.held.is_empty()) {
-            (Some(arrived), true) => Input::Arrived(arrived),
+            (Some(arrived), true) => Input::Buffer(arrived),
             (arrived, _) => {
                 let mut held = std::mem::take(&mut connection.held);
                 if let Some(arrived) = arrived {
-                    held.append(self.inputs.bytes(&arrived));
-                    self.inputs.give_back(arrived);
+                    held.append(self.receive_buffers.bytes(&arrived));
+                    self.receive_buffers.give_back(arrived);
                 }
                 Input::HeldInput(held)
             }
@@ -109,14 +109,14 @@ impl<S: service::Worker> Worker<S> {
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
-            (Input::Arrived(arrived), connection) => {
+            (Input::Buffer(arrived), connection) => {
                 if let Some(connection) = connection
                     && consumed < arrived.len()
                 {
-                    let unconsumed = &self.inputs.bytes(&arrived)[consumed..];
+                    let unconsumed = &self.receive_buffers.bytes(&arrived)[consumed..];
                     connection.held.append(unconsumed);
                 }
-                self.inputs.give_back(arrived);
+                self.receive_buffers.give_back(arrived);
             }
             (Input::HeldInput(mut held), Some(connection)) => {
                 held.consume(consumed);

@@ -1,8 +1,8 @@
-//! Memory to receive into: buffers that the kernel is lent, in a ring of its own, and of which it
+//! Memory to receive into: buffers that the kernel is uses, in a ring of its own, and of which it
 //! takes as much as has come: what follows lies behind it in the same buffer (Linux 6.12), or in
 //! another. So many small messages share a few buffers, which stay near.
 //!
-//! The part of a buffer that an event names is the receiver's until it is given back: [`Arrived`]
+//! The part of a buffer that an event names is the receiver's until it is given back: [`ReceivedBytes`]
 //! stands for that, and cannot be copied. A buffer returns to the kernel when it is full and
 //! all its parts were given back.
 
@@ -21,18 +21,18 @@ use io_uring::{IoUring, cqueue};
 pub(super) const GROUP: u16 = 0;
 const PAGE: usize = 4096;
 /// The kernel may use a buffer bit by bit (`IOU_PBUF_RING_INC`).
-const TAKES_PARTS: u16 = 2;
+const IOU_PBUF_RING_INC: u16 = 2;
 
 /// Bytes that have come, until they are given back.
 #[derive(Debug)]
-pub struct Arrived {
-    pool: u32,
+pub struct ReceivedBytes {
+    pool_id: u32,
     buffer: u16,
     start: u32,
     len: u32,
 }
 
-impl Arrived {
+impl ReceivedBytes {
     /// How many bytes they are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -48,18 +48,18 @@ impl Arrived {
 
 /// The memory a ring receives into. A clone is another handle on the same.
 #[derive(Debug, Clone)]
-pub struct Inputs {
+pub struct ReceiveBuffers {
     pool: Rc<Pool>,
 }
 
-impl Inputs {
+impl ReceiveBuffers {
     pub(super) fn new(pool: Rc<Pool>) -> Self {
         Self { pool }
     }
 
     /// The bytes that have come.
     #[must_use]
-    pub fn bytes<'a>(&'a self, arrived: &'a Arrived) -> &'a [u8] {
+    pub fn bytes<'a>(&'a self, arrived: &'a ReceivedBytes) -> &'a [u8] {
         self.pool.bytes(arrived)
     }
 
@@ -68,7 +68,7 @@ impl Inputs {
         clippy::needless_pass_by_value,
         reason = "what was given back must not be looked at again"
     )]
-    pub fn give_back(&self, arrived: Arrived) {
+    pub fn give_back(&self, arrived: ReceivedBytes) {
         self.pool.give_back(&arrived);
     }
 }
@@ -77,29 +77,29 @@ impl Inputs {
 #[derive(Debug)]
 pub(super) struct Pool {
     /// Tells pools apart.
-    number: u32,
+    id: u32,
     entries: NonNull<BufRingEntry>,
     bytes: NonNull<u8>,
     buffers: u16,
     buffer_len: u32,
     tail: Cell<u16>,
-    lent: Box<[Cell<Lent>]>,
+    uses: Box<[Cell<BufferUse>]>,
     /// The kernel takes parts of buffers.
-    takes_parts: Cell<bool>,
+    is_incremental: Cell<bool>,
 }
 
 /// How far the kernel is with a buffer.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lent {
+struct BufferUse {
     /// Bytes it has used.
     used: u32,
     /// Parts that have not been given back.
     parts: u32,
     /// It has done with it.
-    is_over: bool,
+    is_retired: bool,
 }
 
-static POOLS: AtomicU32 = AtomicU32::new(0);
+static NEXT_POOL_ID: AtomicU32 = AtomicU32::new(0);
 
 impl Pool {
     pub(super) fn new(buffers: u16, buffer_len: u32) -> io::Result<Self> {
@@ -107,16 +107,16 @@ impl Pool {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let pool = Self {
-            number: POOLS.fetch_add(1, Ordering::Relaxed),
+            id: NEXT_POOL_ID.fetch_add(1, Ordering::Relaxed),
             entries: zeroed(entries_layout(buffers)?).cast(),
             bytes: zeroed(bytes_layout(buffers, buffer_len)?),
             buffers,
             buffer_len,
             tail: Cell::new(0),
-            lent: vec![Cell::default(); usize::from(buffers)].into(),
-            takes_parts: Cell::new(true),
+            uses: vec![Cell::default(); usize::from(buffers)].into(),
+            is_incremental: Cell::new(true),
         };
-        (0..buffers).for_each(|buffer| pool.lend(buffer));
+        (0..buffers).for_each(|buffer| pool.provide(buffer));
         Ok(pool)
     }
 
@@ -128,9 +128,9 @@ impl Pool {
             // for as long as the io_uring, which keeps this pool or leaks it (`ring.rs`).
             unsafe { submitter.register_buf_ring_with_flags(at, self.buffers, GROUP, flags) }
         };
-        match register(TAKES_PARTS) {
+        match register(IOU_PBUF_RING_INC) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.takes_parts.set(false);
+                self.is_incremental.set(false);
                 register(0)
             }
             registered => registered,
@@ -138,32 +138,32 @@ impl Pool {
     }
 
     /// Whether the kernel uses a buffer bit by bit; known once it has been registered.
-    pub(super) fn takes_parts(&self) -> bool {
-        self.takes_parts.get()
+    pub(super) fn is_incremental(&self) -> bool {
+        self.is_incremental.get()
     }
 
     /// Bytes in a buffer that an event has named. `flags`: the event's.
-    pub(super) fn arrived(&self, buffer: u16, len: u32, flags: u32) -> Arrived {
+    pub(super) fn record_received(&self, buffer: u16, len: u32, flags: u32) -> ReceivedBytes {
         assert!(buffer < self.buffers, "a buffer outside");
-        let lent = &self.lent[usize::from(buffer)];
-        let Lent { used, parts, .. } = lent.get();
+        let uses = &self.uses[usize::from(buffer)];
+        let BufferUse { used, parts, .. } = uses.get();
         let len = len.min(self.buffer_len - used);
-        lent.set(Lent {
+        uses.set(BufferUse {
             used: used + len,
             parts: parts + 1,
-            is_over: !(self.takes_parts.get() && cqueue::buffer_more(flags)),
+            is_retired: !(self.is_incremental.get() && cqueue::buffer_more(flags)),
         });
-        Arrived {
-            pool: self.number,
+        ReceivedBytes {
+            pool_id: self.id,
             buffer,
             start: used,
             len,
         }
     }
 
-    fn bytes<'a>(&'a self, arrived: &'a Arrived) -> &'a [u8] {
-        assert_eq!(arrived.pool, self.number, "bytes of another ring");
-        let start = self.byte_of(arrived.buffer);
+    fn bytes<'a>(&'a self, arrived: &'a ReceivedBytes) -> &'a [u8] {
+        assert_eq!(arrived.pool_id, self.id, "bytes of another ring");
+        let start = self.start_of(arrived.buffer);
         let start = start.wrapping_add(arrived.start as usize);
         // SAFETY: inside the memory, which is zeroed or was written by the kernel; the kernel has
         // given this part away, and gets it back only when `arrived` is given up, which is
@@ -171,31 +171,31 @@ impl Pool {
         unsafe { slice::from_raw_parts(start, arrived.len()) }
     }
 
-    pub(super) fn give_back(&self, arrived: &Arrived) {
-        assert_eq!(arrived.pool, self.number, "bytes of another ring");
-        let lent = &self.lent[usize::from(arrived.buffer)];
-        let before = lent.get();
+    pub(super) fn give_back(&self, arrived: &ReceivedBytes) {
+        assert_eq!(arrived.pool_id, self.id, "bytes of another ring");
+        let uses = &self.uses[usize::from(arrived.buffer)];
+        let before = uses.get();
         let parts = before.parts - 1;
-        lent.set(Lent { parts, ..before });
-        if parts == 0 && before.is_over {
-            self.lend(arrived.buffer);
+        uses.set(BufferUse { parts, ..before });
+        if parts == 0 && before.is_retired {
+            self.provide(arrived.buffer);
         }
     }
 
-    fn byte_of(&self, buffer: u16) -> *mut u8 {
+    fn start_of(&self, buffer: u16) -> *mut u8 {
         let at = usize::from(buffer) * self.buffer_len as usize;
         self.bytes.as_ptr().wrapping_add(at)
     }
 
-    fn lend(&self, buffer: u16) {
-        self.lent[usize::from(buffer)].set(Lent::default());
+    fn provide(&self, buffer: u16) {
+        self.uses[usize::from(buffer)].set(BufferUse::default());
         let tail = self.tail.get();
-        let place = usize::from(tail & (self.buffers - 1));
+        let index = usize::from(tail & (self.buffers - 1));
         // SAFETY: inside the ring of buffers.
-        let mut entry = unsafe { self.entries.add(place) };
+        let mut entry = unsafe { self.entries.add(index) };
         // SAFETY: as above, and the kernel does not look at entries behind the tail.
         let entry = unsafe { entry.as_mut() };
-        entry.set_addr(self.byte_of(buffer) as u64);
+        entry.set_addr(self.start_of(buffer) as u64);
         entry.set_len(self.buffer_len);
         entry.set_bid(buffer);
         self.tail.set(tail.wrapping_add(1));
