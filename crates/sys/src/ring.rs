@@ -1,20 +1,24 @@
-//! Completions: one io_uring that receives and sends for its thread.
+//! One io_uring, by which a thread receives, sends and waits for many sockets.
 //!
 //! ```text
-//! receive, send, watch_readable ──► submission queue ─┐
+//! receive, send, watch ──► submission queue ─┐
 //!                                            ├ wait: one system call for all of them
 //! Event ◄── completion queue ◄───────────────┘
 //! ```
 //!
-//! Receiving and watching are *multishot*: asked for once, they go on by themselves until an event
-//! says that they have ended. What is received lies in [`ReceiveBuffers`], memory the kernel chooses from
-//! as bytes come, so that a connection that says nothing holds none. What is to be sent is given
-//! away until its event gives it back.
+//! [`Ring::receive`] and [`Ring::watch_readable`] are *multishot* operations: submitted once, they
+//! post an event each time, until an event says that the operation has ended. Received bytes are in
+//! [`ReceiveBuffers`], a pool from which the kernel selects a buffer when bytes arrive. So a
+//! connection that is silent occupies no buffer. Bytes to send are moved into the ring, and the
+//! event for the end of the send returns their memory.
 //!
-//! Invariants: memory the kernel may read or write belongs to this module for as long as it may: a
-//! ring that is dropped first ends what is under way, and leaks what the kernel does not give back.
-//! A ring stays on the thread that made it. A socket must not be closed before the event that ends
-//! what was asked for it; nothing worse than a message to the wrong peer would come of that.
+//! Invariants:
+//! - The ring owns all memory that the kernel may still read or write. A ring that is dropped
+//!   cancels its operations and waits until they have ended. It leaks the memory of operations that
+//!   do not end in time.
+//! - A ring is used only by the thread that created it.
+//! - The caller must not close a socket before the last event of its operations. If it does, the
+//!   descriptor may be reused and bytes be sent to the wrong peer. Memory stays safe.
 
 mod features;
 mod receive_buffers;
@@ -35,79 +39,88 @@ pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
 use crate::socket::Stream;
 
-/// How long a ring that is dropped waits for the kernel to end what is under way, in turns of a
-/// millisecond.
+/// Maximum number of waits of a ring that is dropped, for its operations in the kernel to end.
 const DRAIN_WAITS_MAX: u32 = 200;
+/// Duration of each of these waits, in nanoseconds.
 const DRAIN_WAIT_NS: u64 = 1_000_000;
 
-/// What a ring is made for.
+/// The sizes of a ring.
 #[derive(Debug, Clone, Copy)]
 pub struct RingConfig {
-    /// Requests submitted at once; twice as many events wait at most before the kernel has to keep
-    /// them elsewhere.
+    /// The number of entries of the submission queue. The completion queue has twice as many;
+    /// further completions are kept in kernel memory.
     pub entries: u32,
-    /// Buffers to receive into, a power of two, 32 768 at most.
+    /// The number of receive buffers: a power of two, at most 32 768.
     pub buffers: u16,
-    /// Bytes of each.
+    /// The length of each receive buffer, in bytes.
     pub buffer_len: u32,
 }
 
-/// What has happened. Tokens are those that were given with what was asked for.
+/// A result of an operation. The token in an event is the one passed when the operation was
+/// started.
 #[derive(Debug)]
 pub enum Event {
-    /// Bytes have come.
+    /// Bytes were received.
     Received {
-        /// Whose.
+        /// The token of the receive.
         token: u32,
-        /// Where they are.
+        /// The bytes. They occupy part of a receive buffer until they are given back
+        /// ([`ReceiveBuffers::give_back`]).
         bytes: ReceivedBytes,
-        /// The receive stays active (multishot).
+        /// The receive continues (multishot) and will post another event.
         stays_active: bool,
     },
-    /// Receiving has ended.
+    /// A receive has ended and returned no bytes.
     ReceiveEnded {
-        /// Whose.
+        /// The token of the receive.
         token: u32,
-        /// Why.
+        /// The reason.
         how: ReceiveEnd,
     },
-    /// What was to be sent has been, or cannot be.
+    /// A send has ended.
     Sent {
-        /// Whose.
+        /// The token of the send.
         token: u32,
-        /// The memory it was in.
+        /// The bytes passed to [`Ring::send`]; the caller may reuse their memory.
         bytes: Vec<u8>,
-        /// An error: the connection is lost.
+        /// `Ok` if all bytes were sent. Otherwise the connection is lost.
         result: io::Result<()>,
     },
-    /// Both directions of a watched socket are closed, or an error is pending.
+    /// The end of [`Ring::watch_hang_up`]: the peer has hung up or has shut down its sending side,
+    /// or an error is pending.
     HungUp {
-        /// Its token.
+        /// The token of the watch.
         token: u32,
     },
-    /// What was watched is ready.
+    /// A watched descriptor is readable ([`Ring::watch_readable`]) or writable
+    /// ([`Ring::watch_writable`]).
     Ready {
-        /// Its token.
+        /// The token of the watch.
         token: u32,
-        /// The poll stays active (multishot).
+        /// The watch continues (multishot) and will post another event.
         stays_active: bool,
     },
 }
 
-/// Why receiving has ended.
+/// The reason why a receive has ended.
 #[derive(Debug)]
 pub enum ReceiveEnd {
-    /// The peer will send no more.
+    /// The end of the stream: the peer has shut down its sending side.
     Closed,
-    /// No buffer was left: once some are given back, ask again.
+    /// The kernel found no free receive buffer. The caller restarts the receive after it has given
+    /// buffers back.
     NoBuffer,
-    /// [`Ring::stop_receiving`].
+    /// The receive was cancelled by [`Ring::stop_receiving`].
     Stopped,
     /// The connection is lost.
     Lost(io::Error),
 }
 
-/// What an event is of: the highest byte of a request's number.
+/// A kind of operation.
+///
+/// Each operation is submitted with 64 bits of user data, which the kernel returns with its
+/// completions. The highest byte is the kind. The lowest four bytes are the token, or for a send
+/// the index in [`Ring::sends`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Operation {
@@ -120,6 +133,7 @@ enum Operation {
 }
 
 impl Operation {
+    /// Returns the user data of an operation of this kind, with this token or index.
     fn user_data(self, number: u32) -> u64 {
         u64::from(self as u8) << 56 | u64::from(number)
     }
@@ -139,27 +153,31 @@ impl Operation {
     }
 }
 
-/// Bytes on their way out.
+/// The state of a send in progress.
 #[derive(Debug)]
 struct SendState {
     token: u32,
     fd: RawFd,
     bytes: Vec<u8>,
+    /// The number of bytes that have been sent. A send may take several operations.
     sent: usize,
 }
 
-/// One io_uring.
+/// One io_uring, with the memory of its operations.
 pub struct Ring {
     uring: IoUring,
     pool: Rc<Pool>,
-    /// Freed only when the kernel is done with all of it ([`Ring`]'s `drop`).
+    /// The sends in progress. The kernel reads their bytes, so `drop` frees them only after all
+    /// operations have ended.
     sends: ManuallyDrop<Vec<Option<SendState>>>,
+    /// The indices of `sends` that are `None`.
     free_numbers: Vec<u32>,
-    /// What the submission queue had no room for.
+    /// Operations for which the submission queue had no space, the oldest first.
     backlog: VecDeque<Entry>,
-    /// Requests that the kernel will still say something of.
+    /// The number of operations for which another completion will come, those in `backlog`
+    /// included.
     in_flight: usize,
-    /// Nothing is asked for any more.
+    /// The ring is being dropped. A send that is incomplete is not continued.
     is_dropping: bool,
 }
 
@@ -172,19 +190,21 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring for the calling thread, and the memory it receives into.
+    /// Creates a ring for the calling thread, and its receive buffers.
     ///
     /// # Errors
-    /// The kernel has no io_uring, or not what this needs of it (Linux 6.0 has), or does not let
-    /// this process use it.
+    /// The kernel has no io_uring, lacks a feature that this module needs (Linux 6.0 has all), or
+    /// does not allow this process to use io_uring.
     pub fn new(config: RingConfig) -> io::Result<(Self, ReceiveBuffers)> {
         let build = |is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(2 * config.entries).setup_submit_all();
-            // Linux 5.19: it says when it has work to do for an event.
+            // Linux 5.19: a flag in the submission queue says that completions are pending, which
+            // the kernel posts only in a system call.
             builder.setup_taskrun_flag();
             if is_deferred {
-                // Linux 6.1: nothing happens but while this thread waits.
+                // Linux 6.1: the kernel processes completions only when this thread waits, and does
+                // not interrupt it otherwise.
                 builder.setup_single_issuer().setup_defer_taskrun();
             } else {
                 builder.setup_coop_taskrun();
@@ -209,11 +229,11 @@ impl Ring {
         Ok((ring, ReceiveBuffers::new(pool)))
     }
 
-    /// Whether this machine has what a ring needs: makes one and receives through it. Then, what
-    /// else its kernel does.
+    /// Checks whether this machine supports a ring: creates one and receives by it. Returns the
+    /// optional features of the kernel.
     ///
     /// # Errors
-    /// What is missing.
+    /// The feature that is missing.
     pub fn probe() -> io::Result<Features> {
         let config = RingConfig {
             entries: 8,
@@ -248,18 +268,19 @@ impl Ring {
                 return Ok(Features::of(&ring.uring, &ring.pool));
             }
         }
-        let what = "io_uring does not receive by itself (Linux 6.0 is needed)";
+        let what = "io_uring has no multishot receive (Linux 6.0 is needed)";
         Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 
-    /// Receives from a socket until an event says that it has ended.
+    /// Starts a multishot receive from a socket. Each event has at most one buffer of bytes. The
+    /// receive ends with [`Event::ReceiveEnded`] or with an event that does not stay active.
     pub fn receive(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
         self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
-    /// Receives once from a socket, a buffer at most.
+    /// Starts a single receive from a socket, of at most one buffer of bytes.
     pub fn receive_once(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let anywhere = std::ptr::null_mut();
@@ -268,14 +289,14 @@ impl Ring {
         self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
-    /// Ends receiving for a token; its event follows.
+    /// Cancels the receive with this token. Its last event follows.
     pub fn stop_receiving(&mut self, token: u32) {
         let entry = opcode::AsyncCancel::new(Operation::Receive.user_data(token)).build();
         self.push(entry.user_data(Operation::CancelReceive.user_data(token)));
     }
 
-    /// Sends all of `bytes`. Only one at a time may be under way to a socket: the kernel promises
-    /// no order.
+    /// Starts to send all of `bytes` to a socket. The caller must wait for [`Event::Sent`] before
+    /// it starts another send to the same socket, because the kernel may reorder two sends.
     pub fn send(&mut self, target: impl AsFd, token: u32, bytes: Vec<u8>) {
         let send = SendState {
             token,
@@ -293,17 +314,20 @@ impl Ring {
         self.submit_send(number, send);
     }
 
+    /// Queues an operation that sends the bytes of `send` that have not been sent, and stores
+    /// `send` at index `number`.
     fn submit_send(&mut self, number: u32, send: SendState) {
         let rest = &send.bytes[send.sent..];
         let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         let entry = opcode::Send::new(Fd(send.fd), rest.as_ptr(), len).flags(flags);
-        // What moves here is the list's head: its bytes stay where they are.
+        // Moving `send` does not move the bytes, which are on the heap. The pointer in the entry
+        // stays valid.
         self.sends[number as usize] = Some(send);
         self.push(entry.build().user_data(Operation::Send.user_data(number)));
     }
 
-    /// Says each time that something has become readable.
+    /// Starts to watch a descriptor. Posts [`Event::Ready`] each time that it becomes readable.
     pub fn watch_readable(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true);
@@ -314,7 +338,7 @@ impl Ring {
         );
     }
 
-    /// Says once that a socket has room to send.
+    /// Starts to watch a socket. Posts [`Event::Ready`] once, when the socket is writable.
     pub fn watch_writable(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32);
@@ -325,8 +349,8 @@ impl Ring {
         );
     }
 
-    /// Says once that the peer of a socket has hung up, or has shut down its send side. Neither
-    /// bytes nor room end the wait.
+    /// Starts to watch a socket. Posts [`Event::HungUp`] once, when the peer has hung up or has shut
+    /// down its sending side. Received bytes and space to send post no event.
     pub fn watch_hang_up(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, 0);
@@ -337,17 +361,20 @@ impl Ring {
         );
     }
 
+    /// Queues an operation, to be submitted by the next [`wait`](Self::wait).
     fn push(&mut self, entry: Entry) {
         self.in_flight += 1;
         self.backlog.push_back(entry);
         self.fill_queue();
     }
 
+    /// Moves operations from `backlog` to the submission queue, as many as it has space for.
     fn fill_queue(&mut self) {
         let mut queue = self.uring.submission();
         while let Some(entry) = self.backlog.front() {
-            // SAFETY: what the entry points to is kept until the event that ends it: bytes to be
-            // sent in `sends`, memory to receive into in `pool`; both outlive the ring (`drop`).
+            // SAFETY: the memory that the entry points to stays valid until the operation has
+            // ended. Bytes to send are in `sends`, and receive buffers in `pool`. `drop` frees
+            // either only after the last operation has ended.
             if unsafe { queue.push(entry) }.is_err() {
                 return;
             }
@@ -355,14 +382,16 @@ impl Ring {
         }
     }
 
-    /// Hands over all that was asked for and waits for an event, or until `timeout_ns` has passed
-    /// (none: for ever; 0: not at all).
+    /// Submits all queued operations, then waits until an event is available or `timeout_ns` has
+    /// passed. `None` means that there is no timeout. With a timeout of 0, or if an event is
+    /// available already, it does not wait.
     ///
     /// # Errors
-    /// The kernel's own, none in a correct program.
+    /// The kernel reports an error. This does not happen in a correct program.
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<()> {
         loop {
-            // More than the queue holds goes in several turns, without waiting.
+            // If the backlog is not empty, the submission queue is full. Submit the queue without
+            // waiting, refill it and repeat. Only the last round may wait.
             let is_last = self.backlog.is_empty();
             let has_event = !self.uring.completion().is_empty();
             let timeout_ns = match is_last && !has_event {
@@ -371,7 +400,8 @@ impl Ring {
             };
             let entered = match timeout_ns {
                 None => self.uring.submit_and_wait(1),
-                // A time of 0 would be waited for like any other, with a timer.
+                // Do not pass a timeout of 0 to the kernel, which would set a timer for it.
+                // `submit` does not wait. Skip even that if it would do nothing.
                 Some(0) if self.needs_no_system_call() => Ok(0),
                 Some(0) => self.uring.submit(),
                 Some(ns) => {
@@ -384,7 +414,8 @@ impl Ring {
             };
             if let Err(error) = entered {
                 let code = error.raw_os_error();
-                // The time is over, a signal came, or events have to be taken first.
+                // ETIME: the timeout has passed. EINTR: a signal came. EBUSY: completions have to
+                // be taken before more operations can be submitted.
                 if ![libc::ETIME, libc::EINTR, libc::EBUSY]
                     .map(Some)
                     .contains(&code)
@@ -402,14 +433,15 @@ impl Ring {
         }
     }
 
-    /// Whether there is nothing to be handed over, and nothing the kernel has to do for events to
-    /// come.
+    /// Returns whether a system call would have no effect now: there is nothing to submit, no
+    /// completions are pending (`taskrun`), and none are kept in kernel memory because the
+    /// completion queue was full (`cq_overflow`).
     fn needs_no_system_call(&mut self) -> bool {
         let queue = self.uring.submission();
         queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
     }
 
-    /// The next event, if one has come.
+    /// Returns the next event, or `None` if there is none. Does not wait.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
             let completion = self.uring.completion().next()?;
@@ -443,6 +475,7 @@ impl Ring {
         }
     }
 
+    /// Converts the completion of a receive to an event.
     fn received(&self, token: u32, result: io::Result<u32>, flags: u32) -> Event {
         let ended = |how| Event::ReceiveEnded { token, how };
         match (result, cqueue::buffer_select(flags)) {
@@ -451,7 +484,7 @@ impl Ring {
                 bytes: self.pool.record_received(buffer, len, flags),
                 stays_active: cqueue::more(flags),
             },
-            // A buffer that was chosen for nothing.
+            // The kernel selected a buffer but received nothing: the end of the stream.
             (Ok(_), Some(buffer)) => {
                 self.pool
                     .give_back(&self.pool.record_received(buffer, 0, flags));
@@ -472,6 +505,8 @@ impl Ring {
         }
     }
 
+    /// Handles the completion of a send. Returns the event if the send has ended. Returns `None` if
+    /// only some of the bytes were sent, and submits the rest.
     fn sent(&mut self, number: u32, result: io::Result<u32>) -> Option<Event> {
         let mut send = self.sends.get_mut(number as usize)?.take()?;
         let result = match result {
@@ -502,17 +537,20 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.is_dropping = true;
-        // The kernel may read and write its memory until it has said its last. A clone of the pool
-        // that is not dropped leaks it, and so it is with what is being sent, however this ends: a
-        // worker that panicked may have left the ring in a state in which this panics, too.
+        // The kernel may read and write the memory of an operation until its last completion. So
+        // the memory must not be freed if this function returns early or panics. (It may panic: a
+        // worker that panicked may have left the ring in an inconsistent state.) `sends` and this
+        // clone of `pool` are `ManuallyDrop`. They are leaked unless they are dropped explicitly
+        // below.
         let pool = ManuallyDrop::new(Rc::clone(&self.pool));
-        // What was not handed over has nothing to say.
+        // No completions come for operations that were never moved to the submission queue.
         self.in_flight = self.in_flight.wrapping_sub(self.backlog.len());
         self.backlog.clear();
-        // What is in the queue can be ended when the kernel has it.
+        // Operations in the submission queue can be cancelled only after they were submitted.
         let _ = self.uring.submit();
         let everything = CancelBuilder::any();
-        // What cannot be ended is waited for.
+        // The result does not matter, because the loop below waits for operations that were not
+        // cancelled.
         let _ = self
             .uring
             .submitter()

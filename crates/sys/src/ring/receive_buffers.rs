@@ -1,10 +1,15 @@
-//! Memory to receive into: buffers that the kernel is uses, in a ring of its own, and of which it
-//! takes as much as has come: what follows lies behind it in the same buffer (Linux 6.12), or in
-//! another. So many small messages share a few buffers, which stay near.
+//! The receive buffers of a ring ("provided buffers" of io_uring). The kernel selects one of them
+//! when bytes arrive.
 //!
-//! The part of a buffer that an event names is the receiver's until it is given back: [`ReceivedBytes`]
-//! stands for that, and cannot be copied. A buffer returns to the kernel when it is full and
-//! all its parts were given back.
+//! The free buffers are listed in a *buffer ring*, memory shared with the kernel. This module
+//! appends buffers at the tail, and the kernel takes them from the head. Since Linux 6.12 the kernel
+//! can use a buffer incrementally: each receive takes as many bytes of the buffer as have arrived,
+//! and the next receive continues behind them. So many small messages share a few buffers, which
+//! stay in the processor's cache. On older kernels each receive takes a complete buffer.
+//!
+//! [`ReceivedBytes`] stands for the part of a buffer that one receive has filled. It cannot be
+//! copied, and the caller gives it back once. A buffer is provided to the kernel again when the
+//! kernel has retired it and all parts of it have been given back.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -17,36 +22,40 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
 
-/// The name of the buffers in their ring.
+/// The buffer group: the number by which receive operations name this pool of buffers.
 pub(super) const GROUP: u16 = 0;
+/// The alignment of the buffers and of the buffer ring, in bytes.
 const PAGE: usize = 4096;
-/// The kernel may use a buffer bit by bit (`IOU_PBUF_RING_INC`).
+/// The registration flag by which the kernel uses buffers incrementally (Linux 6.12).
 const IOU_PBUF_RING_INC: u16 = 2;
 
-/// Bytes that have come, until they are given back.
+/// Received bytes: a part of a receive buffer, until it is given back.
 #[derive(Debug)]
 pub struct ReceivedBytes {
+    /// The pool of the buffer ([`Pool::id`]).
     pool_id: u32,
+    /// The index of the buffer in its pool.
     buffer: u16,
+    /// The offset of the first byte in the buffer.
     start: u32,
     len: u32,
 }
 
 impl ReceivedBytes {
-    /// How many bytes they are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether they are none; what an event brings is some.
+    /// Returns whether there are no bytes. False for the bytes of an event.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// The memory a ring receives into. A clone is another handle on the same.
+/// A handle on the receive buffers of a ring. A clone is a handle on the same buffers.
 #[derive(Debug, Clone)]
 pub struct ReceiveBuffers {
     pool: Rc<Pool>,
@@ -57,51 +66,65 @@ impl ReceiveBuffers {
         Self { pool }
     }
 
-    /// The bytes that have come.
+    /// Returns the bytes for which `arrived` stands.
+    ///
+    /// # Panics
+    /// The bytes belong to another ring.
     #[must_use]
     pub fn bytes<'a>(&'a self, arrived: &'a ReceivedBytes) -> &'a [u8] {
         self.pool.bytes(arrived)
     }
 
-    /// Lets the kernel have their memory again.
+    /// Gives received bytes back, so that the kernel can reuse their buffer.
+    ///
+    /// # Panics
+    /// The bytes belong to another ring.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "what was given back must not be looked at again"
+        reason = "bytes that were given back must not be read again"
     )]
     pub fn give_back(&self, arrived: ReceivedBytes) {
         self.pool.give_back(&arrived);
     }
 }
 
-/// The buffers, and the ring in which the kernel finds them.
+/// The receive buffers, and the buffer ring that lists the free ones.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Tells pools apart.
+    /// Distinguishes the pools of the process.
     id: u32,
+    /// The buffer ring, with `buffers` entries.
     entries: NonNull<BufRingEntry>,
+    /// The memory of all buffers, one after the other.
     bytes: NonNull<u8>,
+    /// The number of buffers.
     buffers: u16,
+    /// The length of each buffer, in bytes.
     buffer_len: u32,
+    /// The number of entries appended to the buffer ring so far. Wraps.
     tail: Cell<u16>,
+    /// The use of each buffer by the kernel.
     uses: Box<[Cell<BufferUse>]>,
-    /// The kernel takes parts of buffers.
+    /// The kernel uses buffers incrementally.
     is_incremental: Cell<bool>,
 }
 
-/// How far the kernel is with a buffer.
+/// How a buffer has been used since it was last provided to the kernel.
 #[derive(Debug, Clone, Copy, Default)]
 struct BufferUse {
-    /// Bytes it has used.
+    /// The number of bytes that the kernel has filled.
     used: u32,
-    /// Parts that have not been given back.
+    /// The number of filled parts that have not been given back.
     parts: u32,
-    /// It has done with it.
+    /// The kernel will not fill more of the buffer.
     is_retired: bool,
 }
 
+/// The id of the next pool of the process.
 static NEXT_POOL_ID: AtomicU32 = AtomicU32::new(0);
 
 impl Pool {
+    /// Allocates the buffers and the buffer ring, and appends all buffers to it.
     pub(super) fn new(buffers: u16, buffer_len: u32) -> io::Result<Self> {
         if !buffers.is_power_of_two() || buffers > 1 << 15 || buffer_len == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -120,12 +143,14 @@ impl Pool {
         Ok(pool)
     }
 
+    /// Registers the buffer ring with an io_uring, for incremental use if the kernel supports that.
     pub(super) fn register(&self, uring: &IoUring) -> io::Result<()> {
         let at = self.entries.as_ptr() as u64;
         let register = |flags| {
             let submitter = uring.submitter();
-            // SAFETY: the ring of buffers is of a page's alignment, has so many entries, and lives
-            // for as long as the io_uring, which keeps this pool or leaks it (`ring.rs`).
+            // SAFETY: the buffer ring is aligned to a page and has `self.buffers` entries. It lives
+            // as long as the io_uring, because the ring owns this pool, and frees or leaks it only
+            // after the io_uring has ended its operations (`ring.rs`).
             unsafe { submitter.register_buf_ring_with_flags(at, self.buffers, GROUP, flags) }
         };
         match register(IOU_PBUF_RING_INC) {
@@ -137,14 +162,16 @@ impl Pool {
         }
     }
 
-    /// Whether the kernel uses a buffer bit by bit; known once it has been registered.
+    /// Returns whether the kernel uses buffers incrementally. Valid after
+    /// [`register`](Self::register).
     pub(super) fn is_incremental(&self) -> bool {
         self.is_incremental.get()
     }
 
-    /// Bytes in a buffer that an event has named. `flags`: the event's.
+    /// Records that the kernel has received `len` bytes into a buffer, and returns these bytes.
+    /// `buffer` and `flags` are those of the completion.
     pub(super) fn record_received(&self, buffer: u16, len: u32, flags: u32) -> ReceivedBytes {
-        assert!(buffer < self.buffers, "a buffer outside");
+        assert!(buffer < self.buffers, "no such receive buffer");
         let uses = &self.uses[usize::from(buffer)];
         let BufferUse { used, parts, .. } = uses.get();
         let len = len.min(self.buffer_len - used);
@@ -161,16 +188,19 @@ impl Pool {
         }
     }
 
+    /// Returns the bytes for which `arrived` stands.
     fn bytes<'a>(&'a self, arrived: &'a ReceivedBytes) -> &'a [u8] {
         assert_eq!(arrived.pool_id, self.id, "bytes of another ring");
         let start = self.start_of(arrived.buffer);
         let start = start.wrapping_add(arrived.start as usize);
-        // SAFETY: inside the memory, which is zeroed or was written by the kernel; the kernel has
-        // given this part away, and gets it back only when `arrived` is given up, which is
-        // borrowed for as long as the bytes are.
+        // SAFETY: the range is inside `self.bytes`, which is initialised (zeroed at first). The
+        // kernel does not write to this part until it is given back. Giving it back consumes
+        // `arrived`, which the returned slice borrows.
         unsafe { slice::from_raw_parts(start, arrived.len()) }
     }
 
+    /// Gives received bytes back. If they are the last part of a retired buffer, provides the
+    /// buffer to the kernel again.
     pub(super) fn give_back(&self, arrived: &ReceivedBytes) {
         assert_eq!(arrived.pool_id, self.id, "bytes of another ring");
         let uses = &self.uses[usize::from(arrived.buffer)];
@@ -182,29 +212,36 @@ impl Pool {
         }
     }
 
+    /// Returns the address of the first byte of a buffer.
     fn start_of(&self, buffer: u16) -> *mut u8 {
         let at = usize::from(buffer) * self.buffer_len as usize;
         self.bytes.as_ptr().wrapping_add(at)
     }
 
+    /// Provides a buffer to the kernel: appends it to the buffer ring.
     fn provide(&self, buffer: u16) {
         self.uses[usize::from(buffer)].set(BufferUse::default());
         let tail = self.tail.get();
         let index = usize::from(tail & (self.buffers - 1));
-        // SAFETY: inside the ring of buffers.
+        // SAFETY: `index` is less than the number of entries.
         let mut entry = unsafe { self.entries.add(index) };
-        // SAFETY: as above, and the kernel does not look at entries behind the tail.
+        // SAFETY: the entry is inside the buffer ring. The kernel reads only entries before the
+        // tail, and this entry is the one at the tail. There are as many entries as buffers, so it
+        // is free.
         let entry = unsafe { entry.as_mut() };
         entry.set_addr(self.start_of(buffer) as u64);
         entry.set_len(self.buffer_len);
         entry.set_bid(buffer);
         self.tail.set(tail.wrapping_add(1));
-        // SAFETY: the ring has entries, in whose first the tail lies.
-        let shared = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
-        // SAFETY: aligned, ours, and reached by us and the kernel as an atomic only.
-        let shared = unsafe { AtomicU16::from_ptr(shared.cast_mut()) };
-        // Release: pairs with the kernel's reading of it: the entry is whole.
-        shared.store(self.tail.get(), Ordering::Release);
+        // SAFETY: the buffer ring has at least one entry. By the kernel's layout the shared tail is
+        // in unused bytes of the first entry.
+        let shared_tail = unsafe { BufRingEntry::tail(self.entries.as_ptr()) };
+        // SAFETY: the pointer is aligned and valid as long as the pool. This module and the kernel
+        // access the tail only atomically.
+        let shared_tail = unsafe { AtomicU16::from_ptr(shared_tail.cast_mut()) };
+        // Release: pairs with the kernel's acquire load of the tail. A kernel that sees the new
+        // tail also sees the complete entry.
+        shared_tail.store(self.tail.get(), Ordering::Release);
     }
 }
 
@@ -214,18 +251,21 @@ impl Drop for Pool {
             entries_layout(self.buffers),
             bytes_layout(self.buffers, self.buffer_len),
         ) {
-            // SAFETY: allocated with this layout in `new`, and unused: the ring has ended.
+            // SAFETY: allocated with this layout in `new`. The kernel no longer uses it, because
+            // `Ring::drop` drops its pool only after the last operation has ended.
             unsafe { dealloc(self.entries.as_ptr().cast(), entries) };
-            // SAFETY: as above.
+            // SAFETY: allocated with this layout in `new`, and no longer used by the kernel either.
             unsafe { dealloc(self.bytes.as_ptr(), bytes) };
         }
     }
 }
 
+/// The layout of the buffer ring.
 fn entries_layout(buffers: u16) -> io::Result<Layout> {
     layout(usize::from(buffers) * size_of::<BufRingEntry>())
 }
 
+/// The layout of the memory of all buffers.
 fn bytes_layout(buffers: u16, buffer_len: u32) -> io::Result<Layout> {
     layout(usize::from(buffers) * buffer_len as usize)
 }
@@ -234,8 +274,10 @@ fn layout(bytes: usize) -> io::Result<Layout> {
     Layout::from_size_align(bytes, PAGE).map_err(io::Error::other)
 }
 
+/// Allocates zeroed memory. Aborts if there is none.
 fn zeroed(layout: Layout) -> NonNull<u8> {
-    // SAFETY: the layout is not empty: `Pool::new` has seen to it.
+    // SAFETY: the size is not zero, because `Pool::new` requires at least one buffer of at least
+    // one byte.
     let start = unsafe { alloc_zeroed(layout) };
     NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
 }

@@ -7,7 +7,7 @@ const CONFIG: RingConfig = RingConfig {
     buffer_len: 64,
 };
 
-/// Takes events until `wanted` has had enough.
+/// Passes the events of the ring to `wanted` until it returns true. Panics after ten seconds.
 fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
     for _ in 0..1_000 {
         ring.wait(Some(DRAIN_WAIT_NS * 10)).unwrap();
@@ -17,11 +17,11 @@ fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
             }
         }
     }
-    panic!("what was waited for did not come");
+    panic!("the expected events did not come");
 }
 
 #[test]
-fn sent_data_is_received_and_its_buffers_are_returned() {
+fn sent_bytes_are_received_in_reused_buffers_until_the_peer_closes() {
     Ring::probe().unwrap();
     let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
@@ -37,7 +37,7 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
                     stays_active,
                 } => {
                     assert!(token == 7 && stays_active);
-                    // What a buffer has no room for lies in the next.
+                    // The bytes may be split between two buffers, and so between two events.
                     got.extend_from_slice(receive_buffers.bytes(&bytes));
                     receive_buffers.give_back(bytes);
                 }
@@ -70,7 +70,7 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
 }
 
 #[test]
-fn without_a_buffer_receiving_ends_and_begins_again() {
+fn receive_without_free_buffer_ends_and_can_be_restarted() {
     let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
@@ -106,7 +106,7 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
 }
 
 #[test]
-fn received_once_the_rest_waits_in_the_kernel() {
+fn single_receive_takes_one_buffer_and_leaves_the_other_bytes_in_the_socket() {
     let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     target.send(&[b'x'; 100]).unwrap();
@@ -130,7 +130,7 @@ fn received_once_the_rest_waits_in_the_kernel() {
 }
 
 #[test]
-fn receiving_can_be_stopped_and_goes_on_where_it_was() {
+fn stopped_receive_takes_no_bytes_and_the_next_receive_gets_them() {
     let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
@@ -160,7 +160,7 @@ fn receiving_can_be_stopped_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn more_requests_than_the_queue_holds_are_submitted() {
+fn more_operations_than_the_submission_queue_holds_are_submitted() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let pairs: Vec<_> = (0..100).map(|_| Stream::pair().unwrap()).collect();
     for (token, (_, target)) in pairs.iter().enumerate() {
@@ -181,7 +181,7 @@ fn more_requests_than_the_queue_holds_are_submitted() {
 }
 
 #[test]
-fn a_long_message_to_a_slow_peer_arrives_whole() {
+fn long_send_to_a_slow_peer_arrives_completely() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -200,7 +200,7 @@ fn a_long_message_to_a_slow_peer_arrives_whole() {
 }
 
 #[test]
-fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
+fn dropping_a_ring_cancels_a_send_to_a_peer_that_does_not_read() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let (_source, target) = Stream::pair().unwrap();
     ring.send(&target, 3, vec![0; 10_000_000]);
@@ -212,7 +212,7 @@ fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
 }
 
 #[test]
-fn a_sleeping_ring_is_woken_every_time() {
+fn multishot_watch_reports_each_wake_up() {
     use crate::poll::Waker;
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let waker = Waker::new().unwrap();
@@ -233,7 +233,7 @@ fn a_sleeping_ring_is_woken_every_time() {
 }
 
 #[test]
-fn data_over_tcp_is_received() {
+fn bytes_sent_over_tcp_are_received() {
     let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let client = Stream::connect(listener.address().unwrap()).unwrap();
@@ -254,5 +254,5 @@ fn data_over_tcp_is_received() {
         }
         other => panic!("{other:?}"),
     });
-    // Dropped with everything under way.
+    // The ring is dropped here with a watch and a receive in progress.
 }
