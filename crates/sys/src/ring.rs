@@ -349,8 +349,8 @@ impl Ring {
         );
     }
 
-    /// Starts to watch a socket. Posts [`Event::HungUp`] once, when the peer has hung up or has shut
-    /// down its sending side. Received bytes and space to send post no event.
+    /// Starts to watch a socket. Posts [`Event::HungUp`] once, when the peer has hung up or has
+    /// shut down its sending side. Received bytes and space to send post no event.
     pub fn watch_hang_up(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, 0);

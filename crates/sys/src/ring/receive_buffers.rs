@@ -2,10 +2,10 @@
 //! when bytes arrive.
 //!
 //! The free buffers are listed in a *buffer ring*, memory shared with the kernel. This module
-//! appends buffers at the tail, and the kernel takes them from the head. Since Linux 6.12 the kernel
-//! can use a buffer incrementally: each receive takes as many bytes of the buffer as have arrived,
-//! and the next receive continues behind them. So many small messages share a few buffers, which
-//! stay in the processor's cache. On older kernels each receive takes a complete buffer.
+//! appends buffers at the tail, and the kernel takes them from the head. Since Linux 6.12 the
+//! kernel can use a buffer incrementally: each receive takes as many bytes of the buffer as have
+//! arrived, and the next receive continues behind them. So many small messages share a few buffers,
+//! which stay in the processor's cache. On older kernels each receive takes a complete buffer.
 //!
 //! [`ReceivedBytes`] stands for the part of a buffer that one receive has filled. It cannot be
 //! copied, and the caller gives it back once. A buffer is provided to the kernel again when the
