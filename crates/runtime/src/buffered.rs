@@ -14,8 +14,8 @@
 //! 2. other connections that wait for their peers;
 //! 3. connections that are queued for a turn.
 //!
-//! With a share per worker, only connections of the worker whose share is exceeded are closed.
-//! Tasks are not divided into the last two groups.
+//! With a share per worker, only connections of the worker whose share is exceeded are closed. In
+//! `threads` and `fibres` there is no third group.
 
 use service::Worker;
 

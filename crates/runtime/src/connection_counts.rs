@@ -240,20 +240,20 @@ impl ConnectionCounts {
     #[must_use]
     pub fn bursts(&self) -> BurstCounts {
         let mut sum = BurstCounts::default();
-        for bursts in &*self.workers() {
-            for (sum, count) in sum.sizes.iter_mut().zip(&bursts.sizes) {
+        for counts in &*self.workers() {
+            for (sum, count) in sum.sizes.iter_mut().zip(&counts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
             }
-            sum.connections += bursts.connections.load(Ordering::Relaxed);
+            sum.connections += counts.connections.load(Ordering::Relaxed);
         }
         sum
     }
 
     /// Registers a new worker and returns its counters, all zero.
     pub(crate) fn register_worker(&self) -> Arc<WorkerCounts> {
-        let new = Arc::<WorkerCounts>::default();
-        self.workers().push(Arc::clone(&new));
-        new
+        let counts = Arc::<WorkerCounts>::default();
+        self.workers().push(Arc::clone(&counts));
+        counts
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerCounts>>> {

@@ -98,8 +98,9 @@ pub const MAPPINGS_PER_THREAD: usize = 4;
 /// the published experiments.
 pub const OTHER_MAPPINGS: usize = 3072;
 /// Initial length of the receive buffer of a thread or fibre, in bytes. After a receive that fills
-/// it, the buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer than this. Also the
-/// length of the longest output whose buffer a thread or fibre keeps for its next replies.
+/// it, the buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer bytes than the initial
+/// length. Also the length of the longest output whose buffer a thread or fibre keeps for its next
+/// replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
 /// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of
 /// the peer.

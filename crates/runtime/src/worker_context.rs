@@ -58,7 +58,8 @@ pub(crate) struct WorkerContext<S: Worker> {
     last_wake_ns: u64,
     /// Time of the last return from waiting after which at least one connection was served.
     last_burst_ns: u64,
-    /// Connections whose turn ended with unanswered input.
+    /// Connections that get a turn in the next round without an event, because unanswered input or
+    /// the result of a ticket is left.
     pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
     pub(crate) waiting_for_memory: Vec<Slot>,
@@ -79,8 +80,8 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// The number of members of the current burst that have been answered. After a panic, the
     /// members from this index on are prepared again.
     answered: usize,
-    /// Index of the burst member whose session is running, which is to blame if the burst panics.
-    /// `None` while the runtime's own code runs.
+    /// Index of the burst member whose session is running. If the burst panics, this session has
+    /// panicked. `None` while the runtime's own code runs.
     current_member: Option<usize>,
 }
 
@@ -201,9 +202,9 @@ impl<S: Worker> WorkerContext<S> {
     /// Moves the connections that continue without an event to `burst`.
     ///
     /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
-    /// `waiting_for_memory`. Connections of other workers may hold the memory that these wait for.
-    /// So, while any wait, all workers are woken once per second, and each closes its slow holders
-    /// ([`slow_holders`](Self::slow_holders)).
+    /// `waiting_for_memory`. The memory that these wait for may be held by connections of other
+    /// workers. So while any connection waits for memory, all workers are woken once per second,
+    /// and each closes its slow holders ([`slow_holders`](Self::slow_holders)).
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
         if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {

@@ -246,15 +246,15 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "nice"]);
         bind(&mut command, &bounds).unwrap();
-        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        let here = rustix::process::getpriority_process(None).unwrap();
+        let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let own_priority = rustix::process::getpriority_process(None).unwrap();
         let expected = if crate::thread::may_go_first() {
             -20
         } else {
-            here
+            own_priority
         };
-        assert_eq!(said.trim(), expected.to_string());
+        assert_eq!(printed.trim(), expected.to_string());
         let after = rustix::process::getpriority_process(None).unwrap();
-        assert_eq!(after, here, "the parent's priority has changed");
+        assert_eq!(after, own_priority, "the parent's priority has changed");
     }
 }

@@ -1,8 +1,8 @@
 //! A safe interface to Linux: epoll, io_uring, sockets, signals, clocks, threads, child processes,
 //! resource limits, and facts about the machine.
 //!
-//! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the invariant
-//! that makes it sound. Of the other crates, all but `fibre` and `store` forbid `unsafe`.
+//! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
+//! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid `unsafe`.
 
 pub mod child;
 pub mod clock;

@@ -302,10 +302,10 @@ mod tests {
         unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
         // SAFETY: the call has no preconditions and cannot fail.
         let waiting = unsafe { libc::pthread_self() };
-        let over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                     // SAFETY: the waiting thread owns the scope and so outlives this thread.
                     unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
                     std::thread::sleep(std::time::Duration::from_millis(5));
@@ -316,7 +316,7 @@ mod tests {
             let start_ns = monotonic_ns();
             let outcome = poll.wait(&mut events, Some(100_000_000));
             let waited_ns = monotonic_ns() - start_ns;
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             outcome.unwrap();
             assert!(events.is_empty());
             assert!(waited_ns >= 100_000_000, "{waited_ns} ns");

@@ -138,6 +138,7 @@ impl Operation {
         u64::from(self as u8) << 56 | u64::from(number)
     }
 
+    /// Returns the kind of operation in the user data. `None` if the data names none.
     fn of_user_data(user_data: u64) -> Option<Self> {
         let operations = [
             Self::Receive,

@@ -88,8 +88,7 @@ impl Stream {
     /// number of bytes taken so far, or fails with `WouldBlock` if there are none.
     ///
     /// # Errors
-    /// The kernel reports an error. It does not for a connected socket and a timeout above a
-    /// microsecond.
+    /// The timeout is below a microsecond. There are no other errors for a connected socket.
     pub fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
         let timeout = Some(Duration::from_nanos(send_ns));
         sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Send, timeout)?;
@@ -100,8 +99,7 @@ impl Stream {
     /// `timeout_ns` nanoseconds without bytes fails with `WouldBlock`.
     ///
     /// # Errors
-    /// The kernel reports an error. It does not for a connected socket and a timeout above a
-    /// microsecond.
+    /// The timeout is below a microsecond. There are no other errors for a connected socket.
     pub fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()> {
         let timeout = Some(Duration::from_nanos(timeout_ns));
         Ok(sockopt::set_socket_timeout(
@@ -343,8 +341,7 @@ impl Listener {
         loop {
             match accept_with(&self.fd, FLAGS) {
                 Ok(fd) => return Ok(Stream { fd }),
-                // The peer has closed the connection while it was queued, or a signal came. Try the
-                // next connection.
+                // The peer has closed the queued connection, or a signal came. Take the next one.
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -396,8 +393,7 @@ pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
 /// Implements [`Stream::recv_stamped`] for any socket.
 #[inline]
 pub(crate) fn recv_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    // 64 bytes suffice for one control message with a time stamp. Its header needs the alignment of
-    // 8 bytes.
+    // 64 bytes, aligned for the header, suffice for a control message with one time stamp.
     let mut control = [0_u64; 8];
     let mut slice = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -420,8 +416,7 @@ pub(crate) fn recv_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize
 
 /// Returns the time of arrival in the control messages of a received message, in unix nanoseconds.
 fn stamp_of(message: &libc::msghdr) -> Option<u64> {
-    // SAFETY: the kernel has filled the message header. Its control buffer belongs to the caller
-    // and still exists.
+    // SAFETY: the kernel has filled the message header, and its control buffer still exists.
     let first = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: the pointer is null or points to the first control message in the control buffer.
     let header = unsafe { first.as_ref() }?;

@@ -10,9 +10,11 @@ use sys::socket::Stream;
 use crate::buffered::is_inactive;
 use crate::connection_table::Slot;
 
-/// A connected peer, shared by its task and the supervisor. The task writes the atomic fields, and
-/// the supervisor reads them. They are relaxed: the supervisor checks repeatedly, so it may see a
-/// change late.
+/// A connected peer, shared by its task and the supervisor.
+///
+/// The task writes `is_idle`, `holds_memory` and `active_s`, and the supervisor reads them. The
+/// supervisor, or any task that closes the connection, sets `is_shut`. All are relaxed, because
+/// they are checked repeatedly and a change may be seen late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
@@ -25,6 +27,7 @@ pub(crate) struct Peer {
     /// Both directions of the socket have been shut down, so the task has to end.
     is_shut: AtomicBool,
     /// The bytes that are counted for the task in the sum of `connection_tasks/buffered.rs`.
+    /// Changes only under the lock of that sum.
     buffered: AtomicU64,
 }
 
@@ -84,8 +87,8 @@ impl Peer {
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
     }
 
-    /// Shuts down both directions of the socket. The calls in which the task may sleep then return,
-    /// and the task ends.
+    /// Shuts down both directions of the socket. The call in which the task sleeps then returns,
+    /// immediately or after its timeout, and the task ends.
     pub(crate) fn shut(&self) {
         if !self.is_shut.swap(true, Ordering::Relaxed) {
             self.stream.shut();

@@ -1,5 +1,5 @@
-//! The supervisor: the thread that does the work of `threads` and `fibres` that belongs to no
-//! single task. It sleeps until it is woken for one of four reasons:
+//! The supervisor thread of `threads` and `fibres`. It does the work that belongs to no single
+//! task, and sleeps until it is woken for one of four reasons:
 //!
 //! - a task has finished and has to be joined;
 //! - a connection waits for memory, so slow holders have to be closed;

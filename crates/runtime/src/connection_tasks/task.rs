@@ -293,9 +293,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Sends all replies, and waits as long as the peer takes to read them. Returns false if the
     /// connection is lost or has to be closed.
     fn send(&mut self) -> bool {
-        let is_holding = self.output.has_pins();
+        let has_pins = self.output.has_pins();
         self.peer
-            .set_holding(is_holding || self.session.holds_memory());
+            .set_holding(has_pins || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
         // Send without blocking until the socket has no space. Then count the remaining output
         // (`count_buffered`) before the first send that may block.
@@ -323,7 +323,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                     return false;
                 }
             }
-            if sent_once.len > 0 && (is_holding || may_block) {
+            if sent_once.len > 0 && (has_pins || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }
         }

@@ -38,8 +38,10 @@ impl Wake for FibreWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Relaxed: the flag guards no other memory. The waker has put a result into the mailbox
-        // before this call, and the mailbox's lock makes the result visible to the fibre.
+        // Relaxed suffices, because the mailbox's lock orders the two threads. The waker has put a
+        // result into the mailbox before this call. If the waker finds the flag set, the fibre has
+        // not cleared it yet. The fibre looks into the mailbox only after it has cleared the flag
+        // (`wait_woken`), so it finds the result.
         if !self.is_woken.swap(true, Ordering::Relaxed) {
             self.permits.release();
         }

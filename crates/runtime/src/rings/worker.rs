@@ -1,25 +1,21 @@
 //! A worker that owns an io_uring: it waits for events of its connections, answers them in bursts,
 //! and runs the service's maintenance.
-//!
-//! A connection may have up to four operations in progress in the kernel: a receive, a send, a wait
-//! for a writable socket, and a wait for a hang-up. The kernel posts an event when an operation
-//! ends. Each of these events names a slot of the worker's table. So the slot of a closed
-//! connection is kept until its last operation has ended: otherwise an event of the old connection
-//! would be handled as one of the next connection in that slot.
 
 mod burst;
+mod ring_io;
 
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use service::{OpenTickets, Output, Pin, Session as _};
+use service::{OpenTickets, Session as _};
 use sys::clock::monotonic_ns;
 use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, ReceivedBytes, Ring, RingConfig};
 
 use self::burst::BurstMember;
-use crate::connection::{Connection, ConnectionIo, HeldInput};
+pub(super) use self::ring_io::RingIo;
+use crate::connection::{Connection, HeldInput};
 use crate::connection_counts::Traffic;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
@@ -29,7 +25,7 @@ use crate::limits::{
 };
 use crate::restart::EventLoop;
 use crate::setup::second;
-use crate::transport::{Sent, SocketTransport, Transport as _};
+use crate::transport::Transport as _;
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
 /// The token of events of the worker's inbox. The token of a connection's events is its slot.
@@ -40,83 +36,6 @@ const RING: RingConfig = RingConfig {
     buffers: RING_BUFFERS,
     buffer_len: RING_BUFFER_LEN,
 };
-
-/// The socket of a connection, and the state of its operations in the worker's ring.
-pub(super) struct RingIo {
-    pub(super) transport: SocketTransport,
-    /// A receive is in progress in the kernel.
-    is_receiving: bool,
-    /// The receive in progress is multishot: it posts an event for each buffer of input, until it
-    /// is cancelled or fails.
-    is_multishot: bool,
-    /// The worker has asked the kernel to cancel the receive in progress.
-    is_cancelling: bool,
-    /// Received bytes that the current burst answers, in one of the ring's receive buffers. Input
-    /// that is not answered in the current burst is in `Connection::held`.
-    arrived: Option<ReceivedBytes>,
-    /// The receive has returned the end of the stream: the peer has shut down its sending side.
-    reached_eof: bool,
-    /// A send is in progress in the kernel.
-    is_sending: bool,
-    /// Capacity in bytes of the output buffer that is being sent.
-    send_capacity: usize,
-    /// The connection is in [`Worker::unchecked_sends`].
-    is_send_unchecked: bool,
-    /// The kernel will post an event when the socket is writable.
-    is_writable_watched: bool,
-    /// The kernel will post an event when the peer hangs up.
-    is_hang_up_watched: bool,
-    /// The connection waits for memory held by other connections.
-    waits_for_memory: bool,
-    /// The connection has been closed and its socket shut down, but operations of it are still in
-    /// progress in the kernel. Its slot is freed when the last of them has ended.
-    is_closed: bool,
-}
-
-impl RingIo {
-    pub(super) fn new(transport: SocketTransport) -> Self {
-        Self {
-            transport,
-            is_receiving: false,
-            is_multishot: false,
-            is_cancelling: false,
-            arrived: None,
-            reached_eof: false,
-            is_sending: false,
-            send_capacity: 0,
-            is_send_unchecked: false,
-            is_writable_watched: false,
-            is_hang_up_watched: false,
-            waits_for_memory: false,
-            is_closed: false,
-        }
-    }
-
-    /// Returns whether the kernel will post another event for this connection.
-    fn has_kernel_operations(&self) -> bool {
-        self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
-    }
-
-    /// Returns whether no input waits for an answer and no send is in progress. False also for a
-    /// closed connection, which is not to be closed again.
-    pub(super) fn is_idle(&self) -> bool {
-        self.arrived.is_none() && !self.is_sending && !self.is_closed
-    }
-}
-
-impl ConnectionIo for RingIo {
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
-        self.transport.send(output, sent)
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.transport.has_unsent()
-    }
-
-    fn buffered(&self) -> usize {
-        self.transport.buffered()
-    }
-}
 
 /// A worker: its context, its ring, and its connections.
 pub(super) struct Worker<S: service::Worker> {
@@ -339,8 +258,8 @@ impl<S: service::Worker> Worker<S> {
         self.join_burst(slot, burst);
         self.limit_receiving(slot);
         if waits_for_ticket {
-            // The connection is in no burst until the result of its ticket arrives, so this is the
-            // only place that restarts its receive. Without a receive or a watch, the worker would
+            // The connection is in no burst until the result of its ticket arrives, so no turn
+            // restarts its receive. Restart it here. Without a receive or a watch, the worker would
             // not notice that the peer has hung up.
             self.receive(slot);
             self.watch_hang_up(slot);

@@ -145,13 +145,13 @@ impl Pool {
 
     /// Registers the buffer ring with an io_uring, for incremental use if the kernel supports that.
     pub(super) fn register(&self, uring: &IoUring) -> io::Result<()> {
-        let at = self.entries.as_ptr() as u64;
+        let address = self.entries.as_ptr() as u64;
         let register = |flags| {
             let submitter = uring.submitter();
             // SAFETY: the buffer ring is aligned to a page and has `self.buffers` entries. It lives
             // as long as the io_uring, because the ring owns this pool, and frees or leaks it only
             // after the io_uring has ended its operations (`ring.rs`).
-            unsafe { submitter.register_buf_ring_with_flags(at, self.buffers, GROUP, flags) }
+            unsafe { submitter.register_buf_ring_with_flags(address, self.buffers, GROUP, flags) }
         };
         match register(IOU_PBUF_RING_INC) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -172,10 +172,10 @@ impl Pool {
     /// `buffer` and `flags` are those of the completion.
     pub(super) fn record_received(&self, buffer: u16, len: u32, flags: u32) -> ReceivedBytes {
         assert!(buffer < self.buffers, "no such receive buffer");
-        let uses = &self.uses[usize::from(buffer)];
-        let BufferUse { used, parts, .. } = uses.get();
+        let buffer_use = &self.uses[usize::from(buffer)];
+        let BufferUse { used, parts, .. } = buffer_use.get();
         let len = len.min(self.buffer_len - used);
-        uses.set(BufferUse {
+        buffer_use.set(BufferUse {
             used: used + len,
             parts: parts + 1,
             is_retired: !(self.is_incremental.get() && cqueue::buffer_more(flags)),
@@ -203,10 +203,10 @@ impl Pool {
     /// buffer to the kernel again.
     pub(super) fn give_back(&self, arrived: &ReceivedBytes) {
         assert_eq!(arrived.pool_id, self.id, "bytes of another ring");
-        let uses = &self.uses[usize::from(arrived.buffer)];
-        let before = uses.get();
+        let buffer_use = &self.uses[usize::from(arrived.buffer)];
+        let before = buffer_use.get();
         let parts = before.parts - 1;
-        uses.set(BufferUse { parts, ..before });
+        buffer_use.set(BufferUse { parts, ..before });
         if parts == 0 && before.is_retired {
             self.provide(arrived.buffer);
         }
@@ -214,8 +214,8 @@ impl Pool {
 
     /// Returns the address of the first byte of a buffer.
     fn start_of(&self, buffer: u16) -> *mut u8 {
-        let at = usize::from(buffer) * self.buffer_len as usize;
-        self.bytes.as_ptr().wrapping_add(at)
+        let offset = usize::from(buffer) * self.buffer_len as usize;
+        self.bytes.as_ptr().wrapping_add(offset)
     }
 
     /// Provides a buffer to the kernel: appends it to the buffer ring.

@@ -170,7 +170,7 @@ impl<S: service::Worker> Worker<S> {
 
 /// Sends the output of `context` to a connection. Returns false if the connection is lost.
 ///
-/// Plain bytes are sent by the ring, so that one system call submits the sends of the whole burst.
+/// Plain bytes are sent by the ring, so that one system call submits the sends of a complete burst.
 /// The ring owns the bytes until they are sent. It cannot own pinned values, so output with pins is
 /// sent by a system call of its own, as is output that a transform has to change.
 fn send<S: service::Worker>(
