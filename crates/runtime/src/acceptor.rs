@@ -1,9 +1,9 @@
-//! The acceptor thread. It admits or rejects connections; the runtime's [`Dispatch`] passes
-//! admitted ones on.
+//! The acceptor thread. It accepts connections, and admits or rejects each. The runtime's
+//! [`Dispatch`] passes admitted connections to workers or tasks.
 //!
-//! The acceptor waits by epoll under every runtime. A ring would keep a listener open for some
-//! milliseconds after its process was killed: clients could still connect but would get no reply,
-//! and a new server would find the port in use.
+//! The acceptor waits by epoll under every runtime, also with `rings`. An io_uring would keep a
+//! listener open for some milliseconds after its process was killed. In that time clients could
+//! connect but would get no reply, and a new server would find the port in use.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ use crate::transport::SocketTransport;
 /// The token of the acceptor's waker. The token of a listener is its index.
 const WAKER_TOKEN: u64 = u64::MAX;
 
-/// An exhausted resource.
+/// The resource whose exhaustion stopped a connection from being accepted or served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exhausted {
     /// Descriptors, or kernel memory for sockets.
@@ -34,18 +34,19 @@ pub(crate) enum Exhausted {
 
 /// Passes admitted connections to workers or tasks.
 pub(crate) trait Dispatch {
-    /// Passes an admitted connection on, or rejects it ([`reject`]).
+    /// Passes an admitted connection to a worker or task. If that is not possible, rejects it
+    /// ([`reject`]). Returns an error if the acceptor has to pause.
     fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted>;
 
-    /// Wakes the workers that got connections since the last call.
+    /// Wakes the workers to which connections were passed since the last call.
     fn flush(&mut self);
 }
 
-/// A listener, and what its connections pass through.
+/// A listening socket, and the transform of the connections that it accepts.
 pub struct Listening {
     /// The listening socket.
     pub listener: Listener,
-    /// Creates the transform of each connection; none for plain bytes.
+    /// Creates the transform of each connection. `None` if bytes are sent and received unchanged.
     pub transform: Option<NewTransform>,
 }
 
@@ -58,7 +59,7 @@ impl From<Listener> for Listening {
     }
 }
 
-/// The acceptor thread.
+/// The state of the acceptor thread.
 pub(crate) struct Acceptor<H> {
     poll: Poll,
     listeners: Vec<Listening>,
@@ -109,6 +110,7 @@ impl<H: Dispatch> Acceptor<H> {
         }
     }
 
+    /// Accepts the connections that wait at a listener, at most [`ACCEPTS_PER_EVENT`].
     fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
         for _ in 0..ACCEPTS_PER_EVENT {
             match self.listeners[token].listener.accept() {
@@ -120,35 +122,37 @@ impl<H: Dispatch> Acceptor<H> {
         Ok(())
     }
 
+    /// Admits a connection and dispatches it, or rejects it if the limit of connections is reached.
     fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
         if !self.setup.counts.admit() {
+            // With a transform, the peer could not read an untransformed message.
             if self.listeners[token].transform.is_none() {
                 send_rejection(&stream, &self.setup);
             }
             return Ok(());
         }
         stream.set_nodelay();
-        // A panic here must not stop accepting.
+        // A panic of the transform or the dispatch must not end the acceptor thread.
         let taken = catch_unwind(AssertUnwindSafe(|| {
             let transform = self.listeners[token].transform.as_ref();
             let transport = SocketTransport::new(stream, transform.map(|new| new()));
             self.dispatch.take(transport)
         }));
         taken.unwrap_or_else(|_| {
-            self.setup.counts.leave();
+            self.setup.counts.count_closed();
             self.setup.counts.count_panics(1);
             Ok(())
         })
     }
 
-    /// Pauses accepting until the exhausted resource may be available again. New connections wait
-    /// in the kernel.
+    /// Pauses for [`ACCEPT_PAUSE_NS`], after which the exhausted resource may be available again.
+    /// New connections meanwhile wait in the kernel's queue.
     fn pause(&self, exhausted: Exhausted) {
         let counts = &self.setup.counts;
         counts.pause_accepting(exhausted);
         let started_ns = monotonic_ns();
         self.listen_for(Interest::None);
-        // Only the waker can be ready.
+        // This wait ends with the pause, or earlier by the waker, when the server stops.
         let _ = self
             .poll
             .wait(&mut Events::with_capacity(1), Some(ACCEPT_PAUSE_NS));
@@ -156,22 +160,24 @@ impl<H: Dispatch> Acceptor<H> {
         counts.resume_accepting(monotonic_ns() - started_ns);
     }
 
+    /// Changes the events of all listeners that the acceptor waits for.
     fn listen_for(&self, interest: Interest) {
         for (token, Listening { listener, .. }) in self.listeners.iter().enumerate() {
-            // The listeners have been registered since the start, so changing the interest cannot
-            // fail.
+            // Changing the interest of a registered listener does not fail, and all have been
+            // registered since the start.
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }
 }
 
-/// Rejects an admitted connection. The caller closes it.
+/// Rejects an admitted connection: counts it as closed and rejected, and sends the rejection
+/// message. The caller drops the socket.
 pub(crate) fn reject(stream: &Stream, setup: &Shared) {
     setup.counts.reject();
     send_rejection(stream, setup);
 }
 
-/// Sends the rejection message, as far as the socket has space.
+/// Sends the service's rejection message, as far as the socket has space.
 pub(crate) fn send_rejection(stream: &Stream, setup: &Shared) {
     let _ = stream.send(setup.rejection);
 }

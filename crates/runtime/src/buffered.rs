@@ -1,17 +1,21 @@
-//! Memory that connections keep between bursts outside the store: incomplete requests (a line may
-//! be 1 MiB long), and output that peers have not read. One bound limits the sum in the whole
-//! process.
+//! A bound of the memory that connections keep between bursts outside the store. This memory holds
+//! incomplete requests (a line may be 1 MiB long) and output that peers have not read. The bound
+//! holds for the sum over all connections of the process.
 //!
-//! In runtimes whose workers own connections, each worker has an equal share of the bound, so that
-//! no cache line is written by two workers. A worker counts a connection after serving it, and only
-//! if the amount changed. In runtimes with a task per connection, a task adds its bytes to one
-//! shared sum before it sleeps (`connection_tasks/buffered.rs`).
+//! In `events` and `rings` each worker has an equal share of the bound and a sum of its own, so
+//! that no two workers write the same cache line. A worker updates its sum after it has served a
+//! connection, if the bytes of that connection have changed. In `threads` and `fibres` all tasks
+//! share one sum, to which a task adds its bytes before it sleeps (`connection_tasks/buffered.rs`).
 //!
-//! When the bound is reached, connections are closed until a part of it is free again. The order
-//! is: connections that wait for their peers and have been inactive for more than a second, the
-//! largest first; then other connections that wait for their peers, the largest first; then the
-//! rest. Candidates are the connections of the worker whose share is exceeded, or all of them in
-//! runtimes with tasks.
+//! When a sum exceeds its bound, connections are closed until it is at or below a low-water mark.
+//! They are closed in this order, and within each group the largest first:
+//!
+//! 1. connections that wait for their peers and have been inactive for more than a second;
+//! 2. other connections that wait for their peers;
+//! 3. connections that are queued for a turn.
+//!
+//! With a share per worker, only connections of the worker whose share is exceeded are closed. In
+//! `threads` and `fibres` there is no third group.
 
 use service::Worker;
 
@@ -23,13 +27,15 @@ use crate::limits::{
     BUFFERED_PER_WORKER, BUFFERED_UNCOUNTED, SLOW_PEER_S,
 };
 
-/// The bound in bytes, for a server with this memory for items and these limits of connections and
-/// workers.
+/// Returns the bound in bytes, for a server with `memory_bytes` for items, at most `connections`
+/// connections, and `workers` workers.
 ///
-/// The bound is the largest of: 64 MiB; an eighth of the memory, which is also the limit of
-/// unfinished uploads inside the store; the size of a receive for each connection, which suffices
-/// because connections keep more than that only briefly; and enough for each worker that one long
-/// line does not exceed its share.
+/// The bound is the largest of four values:
+///
+/// - 64 MiB;
+/// - an eighth of the memory for items, which is also the store's limit for unfinished uploads;
+/// - 16 KiB, the size of one receive, for each connection, because connections rarely keep more;
+/// - 4 MiB for each worker, so that a single line of 1 MiB does not exceed a worker's share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     (memory_bytes / BUFFERED_MEMORY_PART)
@@ -38,8 +44,8 @@ pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// How many of the `bytes` of a connection count towards the bound: none if they are within the
-/// allowance of every connection, else all of them.
+/// Returns how many of the `bytes` that a connection keeps count towards the bound: none if there
+/// are at most [`BUFFERED_UNCOUNTED`], otherwise all. So most connections never change a sum.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
     if bytes <= BUFFERED_UNCOUNTED {
@@ -49,26 +55,30 @@ pub(crate) fn counted(bytes: usize) -> u64 {
     }
 }
 
-/// Whether a connection has been inactive for long.
+/// Returns whether a connection last active in second `active_s` has been inactive for more than
+/// [`SLOW_PEER_S`] seconds in second `now_s`.
 pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
-/// The low-water mark: once the bound has been exceeded, connections are closed until the sum is at
-/// most this.
+/// Returns the low-water mark in bytes, for a bound of `max` bytes. Once the sum exceeds the bound,
+/// connections are closed until it is at or below this mark. A gap between the two makes the search
+/// for connections to close rare.
 pub(crate) fn low_water_mark(max: u64) -> u64 {
     max - max / BUFFERED_FREED_PART
 }
 
-/// A worker's share of the bound, and the bytes of its connections.
+/// A worker's share of the bound, and the sum of the bytes that its connections keep.
 #[derive(Debug)]
 pub(crate) struct WorkerShare {
+    /// The share in bytes.
     max: u64,
+    /// The sum of [`Connection::counted`] of the worker's connections.
     sum: u64,
 }
 
 impl WorkerShare {
-    /// A share for one of `workers` workers.
+    /// Creates the share of one of `workers` workers, with a sum of 0.
     pub(crate) fn new(counts: &ConnectionCounts, workers: usize) -> Self {
         Self {
             max: counts.buffered_max() / workers.max(1) as u64,
@@ -76,24 +86,26 @@ impl WorkerShare {
         }
     }
 
-    /// The bytes that the worker's connections keep.
+    /// Returns the bytes that the worker's connections keep.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Whether the share is exceeded, so that connections have to be closed.
+    /// Returns whether the share is exceeded, so that connections have to be closed.
     #[inline]
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.sum > self.max
     }
 
-    /// Whether `bytes` more would stay within half of the share.
+    /// Returns whether the sum plus `bytes` is at most half of the share. Replies are delayed only
+    /// then, so that delaying them does not cause connections to be closed.
     #[inline]
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+    pub(crate) fn has_space_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Counts the bytes of a connection. Returns false if they have not changed.
+    /// Updates the sum by the bytes that a connection keeps now. Returns false if they have not
+    /// changed since the last call.
     #[inline]
     pub(crate) fn count<S: Worker, I: ConnectionIo>(
         &mut self,
@@ -108,18 +120,21 @@ impl WorkerShare {
         true
     }
 
-    /// Removes the bytes of a connection that is about to be closed.
+    /// Subtracts the bytes of a connection that is about to be closed. Returns whether there were
+    /// any.
     pub(crate) fn release<S: Worker, I>(&mut self, connection: &mut Connection<S, I>) -> bool {
         self.sum -= connection.counted;
         std::mem::take(&mut connection.counted) > 0
     }
 
-    /// The connections to close.
-    pub(crate) fn overflow<S: Worker, I>(
+    /// Returns the connections to close so that the sum falls to the low-water mark, in the order
+    /// of closing.
+    pub(crate) fn excess_connections<S: Worker, I>(
         &self,
         table: &ConnectionTable<S, I>,
         now_s: u32,
     ) -> Vec<Slot> {
+        // Later tuples in the sorted order are closed first.
         let rank = |slot| {
             let it = table.get(slot).filter(|it| it.counted > 0)?;
             let is_inactive = !it.waits_for_ticket && is_inactive(it.active_s, now_s);
@@ -143,7 +158,7 @@ mod tests {
     use crate::testing::{NoIo, Silent, SilentSession};
 
     #[test]
-    fn the_bound_grows_with_memory_connections_and_workers() {
+    fn the_bound_is_the_largest_of_memory_connection_and_worker_bounds() {
         const MIB: u64 = 1 << 20;
         assert_eq!(buffered_max(64 * MIB, 1024, 4), 64 * MIB);
         assert_eq!(buffered_max(4096 * MIB, 1024, 4), 512 * MIB);
@@ -152,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn inactive_connections_are_closed_first_and_larger_before_smaller() {
+    fn inactive_connections_are_closed_first_then_larger_ones_and_queued_ones_last() {
         let counts = ConnectionCounts::new(8, 200_000);
         let now_s = 10;
         let mut share = WorkerShare::new(&counts, 2);
@@ -171,13 +186,21 @@ mod tests {
             table.add(connection);
         }
         assert_eq!(share.sum(), 120_000);
-        assert!(share.is_over());
-        assert_eq!(share.overflow(&table, now_s), [3], "the largest");
+        assert!(share.is_exceeded());
+        assert_eq!(
+            share.excess_connections(&table, now_s),
+            [3],
+            "the largest comes first"
+        );
         table.get_mut(0).unwrap().active_s = now_s - 2;
-        assert_eq!(share.overflow(&table, now_s), [0], "it is inactive");
+        assert_eq!(
+            share.excess_connections(&table, now_s),
+            [0],
+            "the inactive one comes first"
+        );
         share.max = 40_000;
         assert_eq!(
-            share.overflow(&table, now_s),
+            share.excess_connections(&table, now_s),
             [0, 3, 1],
             "the queued one comes last"
         );

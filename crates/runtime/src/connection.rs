@@ -1,4 +1,5 @@
-//! The state of a connection between bursts: transport, session, and unfinished input and output.
+//! The state of a connection in the runtimes whose workers own connections (`events`, `rings`,
+//! `memory`): its transport, its session, input that is not consumed and output that is not sent.
 
 use std::io;
 
@@ -7,51 +8,55 @@ use service::{Next, OpenTickets, Output, Pin, Session, Worker};
 use crate::buffered::is_inactive;
 use crate::transport::Sent;
 
-/// What carries the bytes of a connection. Its type depends on the runtime.
+/// The transport of a connection, with the state that a runtime keeps for it.
 pub(crate) trait ConnectionIo {
-    /// Sends the output from byte `sent`, as much as the transport takes within the limit of a
-    /// turn.
+    /// Sends the output from byte `sent` on, as far as the transport has space. Stops at the limit
+    /// of a turn ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
-    /// Whether the transport itself has bytes to send, such as a handshake.
+    /// Returns whether the transport has bytes of its own to send, such as those of a handshake.
     fn has_unsent(&self) -> bool;
 
-    /// Bytes of memory that the transport occupies between bursts, beyond a fixed size.
+    /// Returns the bytes of heap memory that the transport occupies between bursts.
     fn buffered(&self) -> usize;
 }
 
-/// A connection.
+/// A connection of a worker.
 pub(crate) struct Connection<S: Worker, I> {
     /// The transport, and the state of the operations on it.
     pub(crate) io: I,
     pub(crate) session: S::Session,
-    /// Distinguishes the connection from earlier ones in its slot.
+    /// Distinguishes the connection from earlier connections in its slot.
     pub(crate) generation: u32,
-    /// The tickets whose results its session waits for.
+    /// The tickets whose results the session waits for.
     pub(crate) tickets: OpenTickets,
     /// Input that is not consumed yet.
     pub(crate) held: HeldInput,
-    /// Replies of earlier turns that are sent together with those of the last turn. Bounded by
-    /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns and a full output.
+    /// Replies of the last turns that have not been sent, because another turn follows. They are
+    /// sent together with its replies, after at most
+    /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns or when the output is full.
     pub(crate) delayed_replies: Vec<u8>,
-    /// Turns since replies were last sent.
+    /// The number of turns since replies were last sent.
     pub(crate) turns: u8,
-    /// Output that the peer has not taken yet.
+    /// Output for which the socket had no space. While there is any, the connection is not
+    /// answered.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
-    /// The connection is in the present burst, or in a list of connections that continue without an
-    /// event.
+    /// The connection is in the current burst, or in one of the worker context's lists `runnable`
+    /// and `waiting_for_memory`. Prevents that it is added a second time.
     pub(crate) is_queued: bool,
-    /// The connection continues without receiving more input.
-    pub(crate) needs_turn: bool,
-    /// The connection gets its next turn with the result of a ticket.
+    /// The session can continue with the input that it has: it waits for another turn, for space in
+    /// the output, for memory or for a result.
+    pub(crate) continues_without_input: bool,
+    /// The session continues only when the result of a ticket is delivered.
     pub(crate) waits_for_ticket: bool,
-    /// The connection is closed once its output has been sent.
-    pub(crate) is_closing: bool,
+    /// The connection has to be closed after its output has been sent.
+    pub(crate) close_after_send: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
-    /// Capacity, in bytes, of the buffer that a ring is sending and the peer did not take at once.
+    /// Capacity in bytes of the output buffer of a blocked send, which a ring owns until the peer
+    /// has read enough. 0 if there is no such send.
     pub(crate) blocked_send_capacity: usize,
-    /// The bytes that its worker has counted for the connection (`crate::buffered`).
+    /// The bytes that are counted for the connection in its worker's sum (`crate::buffered`).
     pub(crate) counted: u64,
 }
 
@@ -67,16 +72,16 @@ impl<S: Worker, I> Connection<S, I> {
             turns: 0,
             unsent: None,
             is_queued: false,
-            needs_turn: false,
+            continues_without_input: false,
             waits_for_ticket: false,
-            is_closing: false,
+            close_after_send: false,
             active_s: now_s,
             blocked_send_capacity: 0,
             counted: 0,
         }
     }
 
-    /// Whether the connection has no unfinished input, output, upload or ticket.
+    /// Returns whether the connection has no unfinished input, output, upload or ticket.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none()
             && self.held.is_empty()
@@ -84,7 +89,8 @@ impl<S: Worker, I> Connection<S, I> {
             && self.tickets.count() == 0
     }
 
-    /// Whether the connection holds memory of the service that others may wait for.
+    /// Returns whether the connection holds memory of the service for which other connections may
+    /// wait: pinned values in unsent output, or an upload.
     pub(crate) fn holds_memory(&self) -> bool {
         let pinned = self
             .unsent
@@ -93,8 +99,9 @@ impl<S: Worker, I> Connection<S, I> {
         pinned || self.session.holds_memory()
     }
 
-    /// Whether it holds such memory and its peer has been inactive for long. A connection that is
-    /// queued, or waits for a completion, does not wait for its peer.
+    /// Returns whether the connection is a slow holder: it holds memory of the service, and has
+    /// been waiting for its peer for more than a second. A connection that is queued, or that waits
+    /// for the result of a ticket, does not wait for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.is_queued
             && !self.waits_for_ticket
@@ -104,24 +111,27 @@ impl<S: Worker, I> Connection<S, I> {
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
-    /// Records what the session needs next; `has_ended`: the peer has shut down its sending side.
-    /// Returns whether the connection is to be closed once its output has been sent.
+    /// Records what the session needs next. `reached_eof` says that the peer has shut down its
+    /// sending side. Returns whether the connection has to be closed after its output has been
+    /// sent.
     #[inline]
-    pub(crate) fn record_next(&mut self, next: Next, has_ended: bool) -> bool {
-        self.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+    pub(crate) fn record_next(&mut self, next: Next, reached_eof: bool) -> bool {
+        self.continues_without_input = !matches!(next, Next::Input | Next::Upload | Next::Close);
         self.waits_for_ticket = next == Next::Completion;
         let has_tickets = self.tickets.count() > 0;
-        // Replies may still be due after the peer has closed its side.
-        let nothing_left = has_ended && !self.needs_turn && !has_tickets;
-        // A session that waits for the result of a ticket without having one would wait forever.
+        // After the peer has shut down its sending side, replies to earlier requests may be due.
+        // The connection is finished when none are.
+        let is_finished = reached_eof && !self.continues_without_input && !has_tickets;
+        // Without an open ticket no result would arrive, and the connection would wait forever.
         let is_stuck = next == Next::Completion && !has_tickets;
         debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        let is_over = next == Next::Close || nothing_left || is_stuck;
-        self.is_closing |= is_over;
-        is_over
+        let must_close = next == Next::Close || is_finished || is_stuck;
+        self.close_after_send |= must_close;
+        must_close
     }
 
-    /// Bytes of memory outside the service that the connection occupies until the next burst.
+    /// Returns the bytes of heap memory, outside the service, that the connection occupies until
+    /// the next burst.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
@@ -136,20 +146,21 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
     }
 }
 
-/// Output that is partly sent.
+/// Output that has been sent in part.
 #[derive(Debug)]
 pub(crate) struct Unsent<P> {
     pub(crate) output: Output<P>,
-    /// Bytes of `output` that have been sent.
+    /// The number of bytes of `output` that have been sent.
     pub(crate) sent: usize,
 }
 
-/// Input kept from one burst to the next. Its length is bounded by the longest line that a session
-/// accepts plus the bytes of one wait: one receive for events, all buffers for rings.
+/// Input that a connection keeps from one burst to the next. Its length is at most that of the
+/// longest line that a session accepts, plus the bytes that arrive during one wait: one receive
+/// with `events`, all receive buffers of the ring with `rings`.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,
-    /// Bytes at the front that have been consumed.
+    /// The number of bytes at the front of `bytes` that have been consumed.
     start: usize,
 }
 
@@ -166,7 +177,7 @@ impl HeldInput {
         self.bytes.len() - self.start
     }
 
-    /// Capacity in bytes.
+    /// The capacity of the buffer in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -175,7 +186,8 @@ impl HeldInput {
         self.tail().extend_from_slice(bytes);
     }
 
-    /// The held bytes, as a vector to append to.
+    /// Returns the held bytes as a vector, so that the caller can append to it. Moves them to the
+    /// front of the buffer first.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.bytes.drain(..self.start);
@@ -198,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn held_input_is_used_from_the_front() {
+    fn consumed_bytes_are_removed_and_the_memory_is_freed_after_the_last() {
         let mut held = HeldInput::default();
         held.append(b"abc");
         held.consume(2);

@@ -1,11 +1,15 @@
-//! Counts of connections: one set for the whole process, updated when a connection opens or closes.
+//! Counters of connections and of their traffic.
+//!
+//! [`ConnectionCounts`] is one set of counters for the whole process. It changes when a connection
+//! opens or closes. Counters that change in every burst are per worker (`WorkerCounts`), so that
+//! workers do not write the same cache line.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acceptor::Exhausted;
 
-/// The counts of connections, and the counts of all workers.
+/// The counters of connections of the process, and a list of the counters of each worker.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     max: u64,
@@ -19,21 +23,22 @@ pub struct ConnectionCounts {
     paused_ns: AtomicU64,
     slow_closed: AtomicU64,
     buffered_closed: AtomicU64,
-    /// Bytes kept by tasks, in runtimes with a task per connection.
+    /// Bytes of input and output that all tasks together keep between bursts, in runtimes with a
+    /// task per connection. In the other runtimes each worker has such a counter of its own.
     buffered: AtomicU64,
     panics: AtomicU64,
     restarts: AtomicU64,
-    /// The last second in which a connection requested memory.
+    /// The last second in which a connection waited for memory. 0 until a connection does.
     memory_requested_s: AtomicU32,
     workers: Mutex<Vec<Arc<WorkerCounts>>>,
 }
 
-/// Number of size classes of bursts: 1 connection, 2, up to 4, up to 8, and so on; the last is
-/// unbounded.
+/// The number of counters in a histogram of burst sizes. The counters are for bursts of 1
+/// connection, 2 connections, 3 to 4, 5 to 8, and so on. The last counter has no upper limit.
 pub const BURST_SIZES: usize = 11;
 
-/// Counts of one worker: its traffic, bursts by size in powers of two, and the bytes that its
-/// connections keep. Only that worker writes them.
+/// The counters of one worker: its traffic, a histogram of its burst sizes, and the bytes that its
+/// connections keep between bursts. Only that worker writes them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct WorkerCounts {
@@ -43,7 +48,7 @@ pub(crate) struct WorkerCounts {
     buffered: AtomicU64,
 }
 
-/// What a worker counts of its traffic.
+/// A quantity of traffic that each worker counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Traffic {
@@ -51,14 +56,16 @@ pub enum Traffic {
     BytesRead,
     /// Bytes sent.
     BytesWritten,
-    /// Turns that ended with unanswered input.
+    /// Turns that ended before all received requests were answered, so that the connection had to
+    /// queue for another turn.
     Yields,
-    /// Requests deferred because slower peers held the memory.
+    /// Requests deferred because the memory that they need was held by other connections or
+    /// not reclaimed yet.
     MemoryWaits,
 }
 
 impl Traffic {
-    /// All counts, in the order of `stats`.
+    /// All quantities, in the order in which `stats` prints them.
     pub const ALL: [Self; 4] = [
         Self::BytesRead,
         Self::BytesWritten,
@@ -66,7 +73,7 @@ impl Traffic {
         Self::MemoryWaits,
     ];
 
-    /// The name in `stats`.
+    /// Returns the name of the quantity in `stats`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,13 +85,15 @@ impl Traffic {
     }
 }
 
-/// The traffic of all workers, in the order of [`Traffic::ALL`].
+/// The traffic of all workers together, in the order of [`Traffic::ALL`].
 pub type TrafficCounts = [u64; Traffic::ALL.len()];
 
-/// The bursts of all workers.
+/// A histogram of the burst sizes of all workers together. The size of a burst is its number of
+/// connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BurstCounts {
-    /// Bursts by size: 1 connection, 2, up to 4, up to 8, and so on; the last is unbounded.
+    /// The number of bursts of 1 connection, 2 connections, 3 to 4, 5 to 8, and so on. The last
+    /// number has no upper limit of the size.
     pub sizes: [u64; BURST_SIZES],
     /// Sum of the sizes of all bursts.
     pub connections: u64,
@@ -96,24 +105,25 @@ impl WorkerCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Adds to a count of the traffic.
+    /// Adds `by` to one quantity of the traffic.
     #[inline]
     pub(crate) fn add(&self, traffic: Traffic, by: u64) {
         add(&self.traffic[traffic as usize], by);
     }
 
-    /// Counts a burst of this many connections. Zero is not counted.
+    /// Counts a burst of this many connections. Does nothing if the number is zero.
     pub(crate) fn count_burst(&self, connections: usize) {
-        if let Some(less) = connections.checked_sub(1) {
-            let size = (usize::BITS - less.leading_zeros()) as usize;
-            add(&self.sizes[size.min(BURST_SIZES - 1)], 1);
+        if let Some(one_less) = connections.checked_sub(1) {
+            // The bit length of `connections - 1`: 0 for 1, 1 for 2, 2 for 3 and 4, 3 for 5 to 8.
+            let bit_len = (usize::BITS - one_less.leading_zeros()) as usize;
+            add(&self.sizes[bit_len.min(BURST_SIZES - 1)], 1);
             add(&self.connections, connections as u64);
         }
     }
 }
 
-/// Adds to a count that only the calling thread writes, so that no other thread changes it between
-/// load and store.
+/// Adds `by` to a counter that only the calling thread writes. A load and a store suffice, because
+/// no other thread changes the counter between them.
 fn add(cell: &AtomicU64, by: u64) {
     cell.store(
         cell.load(Ordering::Relaxed).wrapping_add(by),
@@ -121,7 +131,7 @@ fn add(cell: &AtomicU64, by: u64) {
     );
 }
 
-/// The counts at one moment.
+/// The values of [`ConnectionCounts`] at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionSnapshot {
     /// Limit of open connections.
@@ -130,33 +140,36 @@ pub struct ConnectionSnapshot {
     pub current: u64,
     /// Connections accepted since the start.
     pub total: u64,
-    /// Connections rejected because of the limit.
+    /// Connections rejected at the limit of open connections, or because the runtime could not take
+    /// them (a full inbox, no thread or stack).
     pub rejected: u64,
-    /// Whether new connections are accepted.
+    /// False while the acceptor pauses because descriptors, threads or stacks are exhausted.
     pub is_accepting: bool,
-    /// Pauses of accepting because descriptors were exhausted.
+    /// How often the acceptor paused because descriptors were exhausted.
     pub file_pauses: u64,
-    /// Pauses of accepting because threads or stacks were exhausted, in runtimes with a task per
-    /// connection.
+    /// How often the acceptor paused because threads or stacks were exhausted, in runtimes with a
+    /// task per connection.
     pub task_pauses: u64,
-    /// Total duration of the pauses, in nanoseconds.
+    /// Total duration of the acceptor's pauses, in nanoseconds.
     pub paused_ns: u64,
-    /// Connections closed because they held memory and were inactive.
+    /// Connections closed because they held memory that others needed and had been inactive for
+    /// more than a second.
     pub slow_closed: u64,
     /// Bytes of input and output that connections keep between bursts.
     pub buffered: u64,
-    /// The bound of these bytes ([`buffered_max`](crate::buffered_max)).
+    /// The upper bound of `buffered`, in bytes ([`buffered_max`](crate::buffered_max)).
     pub buffered_max: u64,
-    /// Connections closed because the bound was reached.
+    /// Connections closed because `buffered` reached its bound.
     pub buffered_closed: u64,
     /// Connections closed because of a panic in their session or worker.
     pub panics: u64,
-    /// Worker loops that failed and restarted without their connections.
+    /// How often the loop of a worker failed. The worker then closed all its connections and
+    /// started a new loop.
     pub restarts: u64,
 }
 
 impl ConnectionSnapshot {
-    /// Pauses of accepting, for any reason.
+    /// Returns how often the acceptor paused, for any reason.
     #[must_use]
     pub fn pauses(&self) -> u64 {
         self.file_pauses + self.task_pauses
@@ -164,8 +177,8 @@ impl ConnectionSnapshot {
 }
 
 impl ConnectionCounts {
-    /// Zero counts, with at most `max` connections that keep at most `buffered_max` bytes between
-    /// bursts.
+    /// Creates counters that are all zero, for at most `max` open connections, which together keep
+    /// at most `buffered_max` bytes between bursts.
     #[must_use]
     pub fn new(max: u64, buffered_max: u64) -> Self {
         let zero = || AtomicU64::new(0);
@@ -189,7 +202,7 @@ impl ConnectionCounts {
         }
     }
 
-    /// The current counts.
+    /// Returns the current values.
     #[must_use]
     pub fn snapshot(&self) -> ConnectionSnapshot {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -211,7 +224,7 @@ impl ConnectionCounts {
         }
     }
 
-    /// The traffic of all workers.
+    /// Returns the traffic of all workers together.
     #[must_use]
     pub fn traffic(&self) -> TrafficCounts {
         let mut sums = TrafficCounts::default();
@@ -223,31 +236,32 @@ impl ConnectionCounts {
         sums
     }
 
-    /// The bursts of all workers.
+    /// Returns the burst sizes of all workers together.
     #[must_use]
     pub fn bursts(&self) -> BurstCounts {
         let mut sum = BurstCounts::default();
-        for bursts in &*self.workers() {
-            for (sum, count) in sum.sizes.iter_mut().zip(&bursts.sizes) {
+        for counts in &*self.workers() {
+            for (sum, count) in sum.sizes.iter_mut().zip(&counts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
             }
-            sum.connections += bursts.connections.load(Ordering::Relaxed);
+            sum.connections += counts.connections.load(Ordering::Relaxed);
         }
         sum
     }
 
-    /// Registers a new worker and returns its counts.
+    /// Registers a new worker and returns its counters, all zero.
     pub(crate) fn register_worker(&self) -> Arc<WorkerCounts> {
-        let new = Arc::<WorkerCounts>::default();
-        self.workers().push(Arc::clone(&new));
-        new
+        let counts = Arc::<WorkerCounts>::default();
+        self.workers().push(Arc::clone(&counts));
+        counts
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerCounts>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a connection, or counts it as rejected.
+    /// Counts a new connection as open and returns true, or counts it as rejected and returns false
+    /// if the limit of open connections is reached.
     pub(crate) fn admit(&self) -> bool {
         let admit = |current| (current < self.max).then_some(current + 1);
         let admitted = self
@@ -263,24 +277,24 @@ impl ConnectionCounts {
         admitted
     }
 
-    /// Undoes an admission and counts the connection as rejected.
+    /// Counts an open connection as closed, and as rejected.
     pub(crate) fn reject(&self) {
-        self.leave();
-        self.refuse();
+        self.count_closed();
+        self.count_rejected();
     }
 
-    /// Counts an admitted connection as rejected. The connection has an entry in the list of peers;
-    /// dropping the entry calls [`leave`](Self::leave).
-    pub(crate) fn refuse(&self) {
+    /// Counts a connection as rejected, and leaves it counted as open. Used for a connection that
+    /// already has a task: the end of the task counts it as closed.
+    pub(crate) fn count_rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an admitted connection as closed.
-    pub(crate) fn leave(&self) {
+    /// Counts an open connection as closed.
+    pub(crate) fn count_closed(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a pause of accepting.
+    /// Counts the start of a pause of the acceptor, by the resource that is exhausted.
     pub(crate) fn pause_accepting(&self, exhausted: Exhausted) {
         self.is_accepting.store(false, Ordering::Relaxed);
         let pauses = match exhausted {
@@ -290,30 +304,31 @@ impl ConnectionCounts {
         pauses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the end of a pause of accepting, which took `paused_ns`.
+    /// Counts the end of a pause of the acceptor, which lasted `paused_ns`.
     pub(crate) fn resume_accepting(&self, paused_ns: u64) {
         self.is_accepting.store(true, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
 
-    /// Records that a connection waits for memory. Returns true to the first caller in a second,
-    /// which then wakes every worker.
+    /// Records that a connection waits for memory in second `now_s`. Returns true to the first
+    /// caller in that second. This caller has to wake every worker, so that each closes its
+    /// connections that hold memory and are inactive.
     pub(crate) fn request_memory(&self, now_s: u32) -> bool {
         self.memory_requested_s.fetch_max(now_s, Ordering::Relaxed) < now_s
     }
 
-    /// Whether a connection waits for memory, or did within the last second.
+    /// Returns whether a connection waited for memory in second `now_s` or in the second before.
     pub(crate) fn is_memory_requested(&self, now_s: u32) -> bool {
         let requested_s = self.memory_requested_s.load(Ordering::Relaxed);
         requested_s > 0 && requested_s + 1 >= now_s
     }
 
-    /// The bound of the bytes that connections keep between bursts.
+    /// Returns the upper bound of the bytes that all connections keep between bursts.
     pub(crate) fn buffered_max(&self) -> u64 {
         self.buffered_max
     }
 
-    /// The bytes that connections keep.
+    /// Returns the bytes that all connections keep between bursts.
     fn buffered(&self) -> u64 {
         let workers = self.workers();
         let of_workers = workers.iter().map(|counts| &counts.buffered);
@@ -321,12 +336,14 @@ impl ConnectionCounts {
         all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sets the bytes kept by tasks, in runtimes with a task per connection.
+    /// Sets the bytes that all tasks together keep between bursts, in runtimes with a task per
+    /// connection.
     pub(crate) fn set_buffered(&self, bytes: u64) {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a connection closed because the bound was reached.
+    /// Counts a connection that is closed because the bytes of all connections reached their bound
+    /// ([`buffered_max`](crate::buffered_max)).
     pub(crate) fn count_closed_by_bound(&self) {
         self.buffered_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -336,12 +353,13 @@ impl ConnectionCounts {
         self.panics.fetch_add(connections, Ordering::Relaxed);
     }
 
-    /// Counts a loop that failed and restarts.
+    /// Counts a failure of a worker's loop, which then restarts.
     pub(crate) fn count_restart(&self) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection closed because its peer was too slow.
+    /// Counts a connection that is closed because it holds memory that others need and its peer has
+    /// been inactive for more than a second.
     pub(crate) fn count_closed_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -352,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_for_memory_is_signalled_once_a_second_and_expires() {
+    fn request_memory_returns_true_once_a_second_and_the_request_expires_after_a_second() {
         let counts = ConnectionCounts::new(1, 0);
         assert!(!counts.is_memory_requested(1));
         assert!(counts.request_memory(5));
@@ -363,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_counted_by_powers_of_two() {
+    fn burst_sizes_are_counted_in_powers_of_two() {
         let counts = ConnectionCounts::new(1, 0);
         let bursts = counts.register_worker();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
@@ -375,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_above_the_limit_are_rejected() {
+    fn connection_above_the_limit_is_rejected_until_another_closes() {
         let counts = ConnectionCounts::new(2, 0);
         assert!(counts.admit());
         assert!(counts.admit());
@@ -387,7 +405,7 @@ mod tests {
             (1, 2, 2)
         );
         assert!(counts.admit());
-        counts.leave();
+        counts.count_closed();
         assert!(counts.admit());
         let snapshot = counts.snapshot();
         assert_eq!(

@@ -13,8 +13,9 @@ pub(crate) type Slot = usize;
 /// The connections of a worker.
 pub(crate) struct ConnectionTable<S: Worker, I> {
     connections: Vec<Option<Box<Connection<S, I>>>>,
+    /// The slots without a connection.
     free: Vec<Slot>,
-    /// The generation of the next connection. It wraps after 2³² connections of one worker.
+    /// The generation that the next connection gets. Wraps after 2³² connections of one worker.
     generation: u32,
 }
 
@@ -35,13 +36,13 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
-    /// The connection with this identity; none if it has been closed.
+    /// Returns the connection with this identity, or `None` if it has been closed.
     pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection<S, I>> {
         self.get_mut(id.slot as Slot)
             .filter(|connection| connection.generation == id.generation)
     }
 
-    /// Stores a connection in a free slot.
+    /// Stores a connection in a free slot, gives it the next generation, and returns the slot.
     pub(crate) fn add(&mut self, mut connection: Connection<S, I>) -> Slot {
         connection.generation = self.generation;
         self.generation = self.generation.wrapping_add(1);
@@ -54,35 +55,36 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.len() - 1
     }
 
-    /// Closes the connection in a slot, if there is one.
+    /// Drops the connection in a slot, which closes its socket, frees the slot, and counts the
+    /// connection as closed. Does nothing if the slot is free.
     pub(crate) fn close(&mut self, slot: Slot, counts: &ConnectionCounts) {
         let connection = self.connections.get_mut(slot).and_then(Option::take);
         if connection.is_some() {
             drop(connection);
             self.free.push(slot);
-            counts.leave();
+            counts.count_closed();
         }
     }
 
-    /// Closes all connections after a panic that may have left any of them inconsistent. Returns
-    /// their number.
+    /// Drops all connections after a panic that may have left any of them inconsistent, and counts
+    /// them as closed. Returns their number.
     pub(crate) fn close_all(self, counts: &ConnectionCounts) -> u64 {
         let mut count = 0;
         for connection in self.connections.into_iter().flatten() {
-            // A panic while one is dropped must not affect the others.
+            // If dropping one connection panics, the others are still dropped and counted.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
-            counts.leave();
+            counts.count_closed();
             count += 1;
         }
         count
     }
 
-    /// All slots, used or free.
+    /// Returns all slots, used and free.
     pub(crate) fn slots(&self) -> std::ops::Range<Slot> {
         0..self.connections.len()
     }
 
-    /// Whether no connection is open.
+    /// Returns whether all slots are free.
     pub(crate) fn is_empty(&self) -> bool {
         self.connections.iter().all(Option::is_none)
     }

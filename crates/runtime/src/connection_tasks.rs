@@ -1,16 +1,19 @@
-//! The common part of the runtimes with a task (a thread or a fibre) per connection.
+//! The common part of `threads` and `fibres`, the runtimes with one task per connection. A task is
+//! a thread or a fibre.
 //!
 //! ```text
 //! acceptor ──▶ a task: receive → with a worker context: prepare, answer → send → …
 //!              supervisor: joins finished tasks, closes slow holders, continues maintenance
 //! ```
 //!
-//! A worker context (the state of the service, counts, a list of requests) takes tens of KiB, and
-//! the cache's reclamation has to check every context. So there are only as many contexts as
-//! workers, for any number of connections. A task uses a context only for the duration of a burst:
-//! between receiving and sending, without a system call in between. A burst answers one connection,
-//! so no requests of other connections are prefetched. Fibres are the exception: their processor
-//! sees the input before any of its fibres runs (`fibres/wake.rs`).
+//! A worker context (the service's state, counters, a list of requests) takes tens of KiB, and the
+//! cache checks every context before it reclaims memory. So there are only as many contexts as
+//! configured workers, for any number of connections. A task uses a context only for the duration
+//! of a burst, which is between receiving and sending and makes no system call.
+//!
+//! A burst answers one connection, so it cannot prefetch for other connections. For fibres the
+//! completion poller prefetches instead: it sees the input of all fibres of a processor before any
+//! of them runs (`fibres/wake.rs`).
 
 mod buffered;
 mod peers;
@@ -39,45 +42,48 @@ use peers::Peers;
 use supervisor::Supervisor;
 use task::serve_connection;
 
-/// The state shared by all tasks.
+/// The state shared by all tasks and the supervisor.
 pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     setup: Arc<Shared>,
+    /// Starts tasks and lends worker contexts: `Threads` or `Fibres`.
     pub(crate) runtime: C,
     peers: Peers<C::Task>,
-    /// Maximum number of tasks at a time.
+    /// Maximum number of tasks at a time, finished tasks that are not joined included.
     max_tasks: usize,
-    /// Wakes the supervisor.
+    /// The supervisor's inbox. Only its waker is used.
     inbox: Arc<Inbox>,
+    /// Set once the server has to stop.
     is_ending: Arc<AtomicBool>,
-    /// The supervisor has been woken because the service has more maintenance to do.
+    /// The service has more maintenance to do, and the supervisor has been woken for it.
     has_maintenance: AtomicBool,
-    /// Time of the last maintenance step.
-    maintained_ns: AtomicU64,
-    /// Bytes that sleeping tasks keep.
+    /// Time of the last maintenance step of any context.
+    last_maintained_ns: AtomicU64,
+    /// The sum of the bytes that all tasks keep while they sleep.
     buffered: Mutex<u64>,
 }
 
-/// How to choose a worker context.
+/// Selects one of the worker contexts that are not in use.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Choice {
-    /// The context used last: its memory is most likely cached, and the next write continues the
-    /// evacuation it began.
+pub(crate) enum ContextChoice {
+    /// The most recently used context. Its memory is most likely in the processor's cache, and a
+    /// context continues the evacuation of a segment that it has begun.
     MostRecent,
-    /// The context idle for longest, or each in turn, so that an evacuation begun by any of them is
+    /// The context that has been idle for longest (`threads`), or each context in turn (`fibres`).
+    /// Repeated steps then reach every context, so that the evacuations begun by all of them are
     /// finished.
     LeastRecent,
 }
 
-/// What a runtime with a task per connection provides.
+/// The operations that differ between threads and fibres.
 pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
-    /// The service's state of a worker.
+    /// The service's state in a worker context.
     type Service: Worker;
-    /// A running task.
+    /// The handle by which a task is joined.
     type Task: Task;
-    /// A task's connection to its peer.
+    /// The socket by which a task waits for its peer.
     type PeerSocket: PeerSocket;
 
-    /// Starts a task.
+    /// Starts a task that runs `serve_connection`.
     ///
     /// # Errors
     /// No thread or stack is available.
@@ -86,73 +92,81 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
         serve_connection: impl FnOnce() + Send + 'static,
     ) -> Result<Self::Task, Exhausted>;
 
-    /// Sets up a task's connection to its peer. Called by the task itself.
+    /// Prepares the socket of a peer for its task. Called by the task itself.
     ///
     /// # Errors
-    /// The connection is lost already, or the kernel cannot watch it.
+    /// The connection is lost, or the kernel cannot watch the socket.
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
-    /// Runs the work of a burst with a worker context. The work makes no system calls.
+    /// Runs `work`, one burst, with a worker context. Waits until a context is free. `work` makes
+    /// no system calls.
     fn with_context<R: Send>(
         &self,
         work: impl FnOnce(&mut WorkerContext<Self::Service>) -> R + Send,
     ) -> R;
 
-    /// Runs a step of the service's maintenance, without system calls, if a context is free.
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained>;
+    /// Runs a step of the service's maintenance with a context that is not in use. Returns `None`
+    /// if there is no such context. Makes no system calls.
+    fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained>;
 
-    /// The number of worker contexts.
+    /// Returns the number of worker contexts.
     fn contexts(&self) -> usize;
 
-    /// Called after the last task has ended.
+    /// Stops the threads that run tasks. The supervisor calls this after the last task has ended.
     fn stop(&self);
 }
 
-/// A running task.
+/// The handle of a task.
 pub(crate) trait Task: Send + 'static {
-    /// Waits for the end of the task.
+    /// Waits until the task has ended.
     ///
     /// # Errors
     /// The task panicked; the error is its payload.
     fn join(self) -> Result<(), Box<dyn Any + Send>>;
 }
 
-/// A task's connection to its peer. The caller retries transient errors, except those of an
-/// exchange.
+/// The socket of a task. A call that has to wait suspends the task. The caller repeats calls that
+/// fail with `WouldBlock` or `Interrupted`, except [`exchange`](PeerSocket::exchange).
 pub(crate) trait PeerSocket: Send {
-    /// Waits for bytes; 0 means that the peer has closed its side.
-    fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
+    /// Waits for bytes and receives them. Returns their number; 0 means that the peer has shut down
+    /// its sending side.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends as many bytes as the socket has space for, without waiting.
+    /// Sends as many bytes as the socket has space for, without waiting. Returns their number.
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// As [`try_send`](PeerSocket::try_send), but waits if there is no space.
+    /// Sends like [`try_send`](PeerSocket::try_send), but waits for space if there is none.
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
-    fn has_exchange(&self) -> bool;
+    /// Returns whether an [`exchange`](PeerSocket::exchange) is cheaper than a send followed by a
+    /// receive. If not, `exchange` must not be called.
+    fn prefers_exchange(&self) -> bool;
 
-    /// Sends all of `bytes`, then receives. Any error means that the connection is lost.
-    fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
+    /// Sends all of `bytes`, then waits for bytes and receives them into `buffer`. Returns the
+    /// number of received bytes. Any error means that the connection is lost.
+    fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other tasks run. A task calls this if it has more to do, or if it might otherwise never
-    /// wait: its peer sends without end, and the task does not [exchange](PeerSocket::exchange).
+    /// Lets other tasks run. A task calls this between turns. If it does not use
+    /// [`exchange`](PeerSocket::exchange), it also calls this after each receive: input may always
+    /// be available, and then the receive never suspends the task.
     fn yield_now(&self);
 
-    /// Sleeps for `timeout_ns`. Returns true early if the peer has hung up or the connection is
-    /// lost.
+    /// Sleeps for `timeout_ns` nanoseconds. Returns true if the peer has hung up or the connection
+    /// is lost, possibly before that time has passed.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
 
-    /// Wakes the task from [`wait_woken`](PeerSocket::wait_woken), on any thread.
+    /// Returns a waker by which any thread ends the task's [`wait_woken`](PeerSocket::wait_woken).
     fn waker(&self) -> Waker;
 
-    /// Sleeps until the [waker](PeerSocket::waker) has been called since the last return, for at
-    /// most `timeout_ns`. May return early.
+    /// Sleeps until the [waker](PeerSocket::waker) is called, for at most `timeout_ns` nanoseconds.
+    /// Does not sleep if the waker was called after the last return of this method. May return
+    /// without a call of the waker.
     fn wait_woken(&self, timeout_ns: u64);
 }
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Starts the supervisor. The returned value starts a task for each accepted connection.
+    /// Starts the supervisor thread. The acceptor passes connections to the returned value, which
+    /// starts a task for each.
     ///
     /// # Errors
     /// The limit of descriptors or threads is reached.
@@ -170,7 +184,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             inbox: Arc::clone(&running.inboxes[0]),
             is_ending: Arc::clone(&running.is_ending),
             has_maintenance: AtomicBool::new(false),
-            maintained_ns: AtomicU64::new(0),
+            last_maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),
         });
         let supervisor = Supervisor::new(Arc::clone(&tasks))?;
@@ -178,46 +192,48 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         Ok(tasks)
     }
 
-    /// Runs a step of maintenance if it is due and a context is free. If work remains, the
-    /// supervisor continues with it.
+    /// Runs a step of maintenance if one is due and a context is free. Called by tasks after each
+    /// turn. If work remains, wakes the supervisor, which runs further steps while no requests do.
     fn maintain(&self, now_ns: u64) {
-        // The steps of all contexts together are as frequent as in the other runtimes, where every
-        // worker runs steps of its own.
+        // In the other runtimes every worker runs a step per interval. Here any task runs the next
+        // step, so the interval is divided by the number of contexts. The rate of steps is the
+        // same.
         let interval_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
         if !self.is_maintenance_due(interval_ns, now_ns) {
             return;
         }
-        let maintained = self.maintain_at(Choice::MostRecent, now_ns);
+        let maintained = self.maintain_at(ContextChoice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
         if has_more && !self.has_maintenance.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();
         }
     }
 
-    /// Whether the last step was at least `interval_ns` ago.
+    /// Returns whether the last step of maintenance was at least `interval_ns` ago.
     fn is_maintenance_due(&self, interval_ns: u64, now_ns: u64) -> bool {
-        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
+        let last_ns = self.last_maintained_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(last_ns) >= interval_ns
     }
 
-    /// Runs a step of maintenance if a context is free. Returns true if more work remains.
-    fn maintain_at(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+    /// Runs a step of maintenance with a context that is not in use. Returns whether more work may
+    /// remain, or `None` if all contexts are in use.
+    fn maintain_at(&self, choice: ContextChoice, now_ns: u64) -> Option<bool> {
         let maintained = self.runtime.maintain(choice, now_ns)?;
-        self.maintained_ns.store(now_ns, Ordering::Relaxed);
+        self.last_maintained_ns.store(now_ns, Ordering::Relaxed);
         if maintained.needs_thread {
             (self.setup.wake_maintenance)();
         }
         Some(maintained.has_more)
     }
 
-    /// Counts the panic of a transform, which closes its connection.
+    /// Counts a panic if `error` is the panic of a transform. The caller closes the connection.
     fn count_if_panic(&self, error: &io::Error) {
         if transform::is_panic(error) {
             self.setup.counts.count_panics(1);
         }
     }
 
-    /// Starts the task of a peer.
+    /// Starts the task of a peer. Fails if there are too many tasks, or no thread or stack.
     fn spawn(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
@@ -252,7 +268,8 @@ impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
             .inspect_err(|_| reject(&peer.stream, &self.setup))
     }
 
-    /// Does nothing: each new connection has its own task, which runs already.
+    /// Does nothing, because no worker has to be woken: [`take`](Dispatch::take) has started a task
+    /// for each connection.
     fn flush(&mut self) {}
 }
 

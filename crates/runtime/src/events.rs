@@ -1,4 +1,4 @@
-//! Event loops: one epoll loop per worker.
+//! The runtime `events`: one epoll loop per worker. Most of it is in `crate::readiness`.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
@@ -19,7 +19,7 @@ use crate::worker_context::WorkerContext;
 use service::Service;
 use worker::{Worker, open};
 
-/// Starts the workers.
+/// Starts the worker threads.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.

@@ -1,23 +1,26 @@
-//! Fibres: one per connection, on as many kernel threads as there are workers.
+//! The runtime `fibres`: one fibre per connection, on as many processors (kernel threads) as there
+//! are workers.
 //!
 //! ```text
 //! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …
 //! ```
 //!
-//! Each processor has a worker context. A fibre does not yield while it answers, so it has the
-//! context to itself for the duration of a burst. The context's lock is contended only by the
-//! supervisor, which continues maintenance while a processor sleeps and only tries the lock. A
-//! burst runs on the processor's stack, which is large and cached; a fibre's own stack holds little
-//! more than the connection's state, about a page.
+//! Each processor has a worker context. A fibre does not yield during a burst, so no other fibre of
+//! its processor uses the context meanwhile. The only other user is the supervisor, which runs
+//! maintenance with the contexts of sleeping processors. It skips a context whose lock is taken.
 //!
-//! A fibre answers one connection, and would wait for the cache misses of its bucket and its item.
-//! Therefore the processor looks at all input of its ring before it runs the fibres: it prefetches
-//! the bucket of each first request, then the items. So the misses overlap, as in a burst of the
-//! event loop. With epoll each fibre receives for itself, so the processor sees no input and
-//! prefetches nothing.
+//! A burst runs on the processor's stack, which is large and stays in the processor's cache. So a
+//! fibre's own stack need not be large: it contains the connection's state, about a page.
 //!
-//! An idle connection costs about a page of stack, its receive buffer and its output, both at most
-//! [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN), and a few hundred bytes of state.
+//! A fibre answers one connection, so it cannot prefetch for other connections as a burst of an
+//! event loop does. Therefore the processor prefetches before it runs the fibres that have input:
+//! first the index bucket of the first request of each, then the items. The cache misses of
+//! different connections overlap. This needs an io_uring, which receives for all fibres of the
+//! processor. With epoll each fibre receives for itself, and nothing is prefetched across
+//! connections.
+//!
+//! An idle connection occupies about a page of stack, a receive buffer and an output buffer of at
+//! most [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each, and a few hundred bytes of state.
 
 mod accept;
 mod stop;
@@ -38,19 +41,20 @@ use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
 use wake::ProcessorHooks;
 
-/// A stack and its guard page.
+/// Number of memory mappings of a fibre: its stack and the guard page below it.
 const MAPPINGS_PER_FIBRE: usize = 2;
 
-/// The fibres, and the contexts of their processors.
+/// The runtime `fibres`: the fibre scheduler and the contexts of its processors.
 pub(crate) struct Fibres<S: Worker> {
-    /// `None` after the last connection has ended.
+    /// The scheduler and its processors. `None` after it has been stopped.
     runtime: Mutex<Option<Runtime>>,
     contexts: Arc<ContextPool<S>>,
-    /// Number of times the supervisor has looked for a sleeping processor's context.
+    /// The number of times the supervisor has selected a context for maintenance. It selects each
+    /// in turn.
     searches: AtomicUsize,
 }
 
-/// One context per processor, shared by its fibres.
+/// The worker contexts, one per processor. The index is the processor's number.
 pub(crate) struct ContextPool<S: Worker> {
     all: Box<[Mutex<ProcessorContext<S>>]>,
 }
@@ -58,11 +62,12 @@ pub(crate) struct ContextPool<S: Worker> {
 /// The context of a processor.
 struct ProcessorContext<S: Worker> {
     context: WorkerContext<S>,
-    /// The processor sleeps, so that the supervisor may run maintenance with its context.
+    /// The processor sleeps, so the supervisor may run maintenance with its context.
     is_sleeping: bool,
 }
 
-/// Starts the processors and the supervisor. The returned value starts a fibre for each connection.
+/// Starts the processors and the supervisor. The acceptor passes connections to the returned value,
+/// which starts a fibre for each.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
@@ -99,9 +104,9 @@ pub(crate) fn start<S: Service>(
     ConnectionTasks::open(running, setup, fibres, max_tasks.unwrap_or(usize::MAX))
 }
 
-/// How many connections with fibres fit into this many memory mappings
-/// ([`sys::limits::memory_areas`]). `None`: any number, because the guards of stacks need no
-/// mappings ([`fibre::has_lightweight_guard_pages`]).
+/// Returns how many connections `fibres` can serve with this limit of memory mappings
+/// ([`sys::limits::memory_areas`]), at least 1. Returns `None` if mappings set no limit, because
+/// guard pages need no mappings of their own ([`fibre::has_lightweight_guard_pages`]).
 #[must_use]
 pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -> Option<usize> {
     if has_lightweight_guard_pages {
@@ -111,7 +116,8 @@ pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -
     Some((mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_FIBRE).max(1))
 }
 
-/// How many memory mappings this many connections need, if guards need mappings.
+/// Returns how many memory mappings `fibres` needs for this many connections, if guard pages need
+/// mappings of their own.
 #[must_use]
 pub fn fibre_mappings_needed(connections: usize) -> u64 {
     (connections.saturating_mul(MAPPINGS_PER_FIBRE)).saturating_add(OTHER_MAPPINGS) as u64

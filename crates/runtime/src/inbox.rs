@@ -1,4 +1,5 @@
-//! The inbox of a worker: its new connections, and the event that wakes it.
+//! The inbox of a worker. The acceptor puts new connections into it, and any thread can wake the
+//! worker by it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,10 +11,12 @@ use sys::poll::Waker;
 use crate::limits::INBOX_MAX;
 use crate::transport::SocketTransport;
 
-/// New connections of a worker, and the event that wakes it.
+/// The new connections of a worker, and the waker of the worker.
 #[derive(Debug)]
 pub(crate) struct Inbox {
+    /// New connections that the worker has not taken, at most [`INBOX_MAX`].
     accepted: Mutex<VecDeque<SocketTransport>>,
+    /// The event for which the worker waits by epoll or io_uring.
     pub(crate) waker: Waker,
 }
 
@@ -25,7 +28,8 @@ impl Inbox {
         })
     }
 
-    /// Adds a connection, or returns it if the inbox is full. The caller wakes the worker.
+    /// Adds a connection, or returns it if the inbox is full. Does not wake the worker; the caller
+    /// does so after it has added all new connections.
     pub(crate) fn push(&self, transport: SocketTransport) -> Result<(), SocketTransport> {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         if accepted.len() >= INBOX_MAX {
@@ -35,6 +39,7 @@ impl Inbox {
         Ok(())
     }
 
+    /// Takes the oldest connection. `None` if there is none.
     pub(crate) fn take(&self) -> Option<SocketTransport> {
         self.accepted
             .lock()
@@ -43,7 +48,7 @@ impl Inbox {
     }
 }
 
-/// Results of tickets wake the worker by the same event as new connections.
+/// Makes the inbox a standard `Waker`, by which mailboxes wake the worker for results of tickets.
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.waker.wake();

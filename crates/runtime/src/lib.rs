@@ -1,23 +1,29 @@
-//! The runtimes: threads that wait for connections, pass received bytes to the sessions of a
-//! [`Service`](service::Service), and send the replies. A runtime is compiled for each service and
-//! knows none.
+//! The runtimes: threads that accept connections, receive, pass the input to the sessions of a
+//! [`Service`](service::Service), and send the replies. A runtime is generic over the service and
+//! does not depend on any particular service.
 //!
 //! ```text
 //! acceptor ──▶ inbox of the next worker, round robin ──▶ worker: wait → burst → maintain → wait …
 //!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
-//! Each runtime is a folder with the same four files: `accept` (a new connection), `worker` (the
-//! loop), `wake` (how threads wake each other) and `stop`. [`Kind::Events`] has an epoll loop per
-//! worker, [`Kind::Rings`] an io_uring per worker, [`Kind::Threads`] a thread per connection with
-//! at most as many concurrent bursts as workers, and [`Kind::Fibres`] a fibre per connection over
-//! as many kernel threads as workers. Their common parts are the modules next to these folders.
-//! Every runtime gives the same replies.
+//! There are four runtimes ([`Kind`]), which all give the same replies:
 //!
-//! Invariants: a connection stays with one worker, thread or fibre until it is closed. Answering
-//! makes no system call, except for `stats` and `verbosity`. The memory that slow peers can occupy
-//! is bounded, per connection and in total (`buffered`). While a peer does not take its replies,
-//! its requests are not read; only a ring may receive some of them.
+//! - `events`: an epoll loop per worker;
+//! - `rings`: an io_uring per worker;
+//! - `threads`: a thread per connection, with at most as many concurrent bursts as workers;
+//! - `fibres`: a fibre per connection, on as many kernel threads as workers.
+//!
+//! A fifth, [`memory`], serves connections in memory for tests. Each runtime is a folder with the
+//! same four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads wake each
+//! other) and `stop`. Their common parts are the modules next to these folders.
+//!
+//! Invariants:
+//! - A connection stays with one worker, thread or fibre until it is closed.
+//! - Answering makes no system call, except for `stats` and `verbosity`.
+//! - The memory that slow peers can occupy is bounded, per connection and in total (`buffered`).
+//! - While a peer does not read its replies, the server does not receive its requests. Only `rings`
+//!   may receive some of them, because a receive may be in progress already.
 
 #![forbid(unsafe_code)]
 
@@ -80,12 +86,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All runtimes.
+    /// All kinds of runtime.
     pub const ALL: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
-    /// The runtimes tried if none is selected, in this order.
+    /// The runtimes tried if none is selected, in this order. The first that this machine supports
+    /// is used.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
-    /// The name for the command line and `stats settings`.
+    /// Returns the name of the runtime on the command line and in `stats settings`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -108,7 +115,7 @@ impl Kind {
     }
 }
 
-/// Checks whether fibres can wait by io_uring here. Otherwise they wait by epoll.
+/// Checks whether fibres can wait by io_uring on this machine. Otherwise they wait by epoll.
 ///
 /// # Errors
 /// The missing kernel feature.
@@ -116,11 +123,11 @@ pub fn rings_for_fibres() -> io::Result<()> {
     fibre::IoBackend::Rings.probe()
 }
 
-/// Starts the threads of a runtime for a service, and the acceptor.
+/// Starts the threads of a runtime for a service, and the acceptor thread for `listeners`.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a feature that the runtime
-/// needs ([`Kind::probe`]). No thread keeps running then.
+/// needs ([`Kind::probe`]). After an error, none of the threads runs.
 pub fn start(
     kind: Kind,
     service: &impl Service,
@@ -153,11 +160,12 @@ pub fn start(
     })
 }
 
-/// As [`start`] of [`Kind::Threads`], for a service that is compiled for no other runtime. A
-/// connection whose peer neither sends nor takes anything for `idle_ns` nanoseconds is closed.
+/// Starts the runtime [`Kind::Threads`] for a service. Unlike [`start`], this function compiles the
+/// other runtimes not for this service. If `idle_ns` is set, a connection is closed when its peer
+/// neither sends a byte nor reads one of its replies for that many nanoseconds.
 ///
 /// # Errors
-/// As [`start`].
+/// The limit of descriptors or threads is reached. After an error, none of the threads runs.
 pub fn start_threads(
     service: &impl Service,
     setup: Setup,
@@ -171,6 +179,8 @@ pub fn start_threads(
     })
 }
 
+/// Creates the shared state and calls `start`, which starts the threads. If it fails, stops the
+/// threads that it has started.
 fn start_or_stop(
     inboxes: usize,
     setup: &Shared,
@@ -180,13 +190,15 @@ fn start_or_stop(
     match start(&mut running) {
         Ok(()) => Ok(running),
         Err(error) => {
-            // The started threads have no connections. Their panics, if any, are already counted.
+            // The result is not needed: it says whether a thread panicked, and the caller gets the
+            // error of the failed start.
             let _ = running.stop();
             Err(error)
         }
     }
 }
 
+/// Starts the acceptor thread, which passes new connections to `dispatch`.
 fn accept_for(
     dispatch: impl Dispatch + Send + 'static,
     running: &mut Running,

@@ -1,100 +1,115 @@
-//! All bounds of the runtimes.
+//! The bounds and intervals of the runtimes.
 
 /// Maximum number of events returned by one wait.
 pub const EVENTS_PER_WAIT: usize = 256;
 /// Connections whose requests are prepared together before the first is answered.
 pub const BURST_CONNECTIONS: usize = 32;
-/// Requests whose items are prefetched beyond those about to be answered.
+/// Number of requests whose items are prefetched ahead of the connection that is being answered.
 pub const PREFETCH_ITEMS: usize = 16;
 /// Maximum bytes of one receive.
 pub const RECEIVE_LEN: usize = 16 * 1024;
-/// Minimum remaining bytes of a value for which receiving directly into store memory is worthwhile.
+/// Minimum number of missing bytes of a value for which they are received directly into store
+/// memory. Fewer bytes are received into a buffer, together with the requests behind them, and
+/// copied.
 pub const DIRECT_MIN: usize = 4 * 1024;
-/// Maximum number of slices of one send.
-pub const PIECES_MAX: usize = 64;
-/// Bytes sent to one connection before the next gets its turn. The last send of a turn may exceed
-/// it.
+/// Maximum number of slices of output that one vectored send passes to the kernel.
+pub const SLICES_PER_SEND: usize = 64;
+/// Bytes of output sent to one connection before another connection gets a turn. The last send of a
+/// turn may exceed this number.
 pub const SEND_PER_TURN: usize = 1 << 20;
 /// Maximum number of results of tickets that are delivered between two waits.
 pub const COMPLETIONS_PER_WAIT: usize = EVENTS_PER_WAIT;
-/// How often a connection with a task checks whether its peer has hung up while it waits for the
-/// result of a ticket, in nanoseconds.
+/// Interval at which a task that waits for the result of a ticket checks whether its peer has hung
+/// up, in nanoseconds.
 pub const HANG_UP_CHECK_NS: u64 = 100_000_000;
-/// Maximum plain bytes that a transform takes at a time. It takes the next ones once their wire
-/// bytes are sent.
+/// Maximum number of plain bytes that a transform takes at a time. It takes the next bytes only
+/// after the wire bytes of the previous ones have been sent.
 pub const TRANSFORM_CHUNK: usize = 16 * 1024;
-/// Maximum number of accepted connections in a worker's inbox.
+/// Maximum number of new connections in a worker's inbox.
 pub const INBOX_MAX: usize = 4096;
-/// How long accepting pauses after a resource is exhausted, in nanoseconds.
+/// How long the acceptor pauses after descriptors, threads or stacks were exhausted, in
+/// nanoseconds.
 pub const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Maximum number of connections accepted in a row before other events are handled.
+/// Maximum number of connections accepted from one listener before other events are handled.
 pub const ACCEPTS_PER_EVENT: usize = 256;
-/// How often a connection that waits for store memory tries again, in nanoseconds.
+/// Interval at which a connection that waits for store memory tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;
-/// How long a peer may hold memory that others wait for without receiving or sending a byte, in
-/// seconds.
+/// Seconds without a received or sent byte after which a peer counts as inactive. If memory is
+/// needed, inactive peers that hold some are closed.
 pub const SLOW_PEER_S: u32 = 1;
 /// Minimum time between two steps of store maintenance, in nanoseconds.
 pub const MAINTAIN_INTERVAL_NS: u64 = 100_000;
-/// Items visited by one step of maintenance.
+/// Maximum number of items visited by one step of maintenance.
 pub const MAINTAIN_ITEMS: usize = 16;
-/// How long connections may take to finish after a stop was requested, in nanoseconds.
+/// How long connections may take to finish after the server was told to stop, in nanoseconds.
 pub const DRAIN_NS: u64 = 5_000_000_000;
-/// How often a stopping worker checks whether it is finished, in nanoseconds.
+/// Interval at which a stopping worker checks whether its connections have finished, in
+/// nanoseconds.
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
-/// Turns of a connection whose replies are sent together.
+/// Maximum number of consecutive turns of a connection whose replies are sent together.
 pub const TURNS_PER_SEND: u8 = 4;
-/// Pause before a failed worker loop restarts, in nanoseconds.
+/// Pause before the failed loop of a worker restarts, in nanoseconds.
 pub const RESTART_PAUSE_NS: u64 = 10_000_000;
-/// Minimum bound, in bytes, of the input and output that connections keep between bursts.
+/// Minimum, in bytes, of the bound of the input and output that all connections keep between bursts
+/// ([`buffered_max`](crate::buffered_max)).
 pub const BUFFERED_MIN: u64 = 64 << 20;
-/// The bound on what connections keep between bursts is at least this fraction (1/N) of the memory
-/// for items.
+/// The bound of the bytes that connections keep is at least this fraction (1/N) of the memory for
+/// items.
 pub const BUFFERED_MEMORY_PART: u64 = 8;
-/// The bound is at least this many bytes per connection: one receive.
+/// The bound of the bytes that connections keep is at least this many bytes per connection, the
+/// size of one receive.
 pub const BUFFERED_PER_CONNECTION: u64 = RECEIVE_LEN as u64;
-/// The bound is at least this many bytes per worker: the buffer of the longest line, which grows by
-/// doubling, and some more.
+/// The bound of the bytes that connections keep is at least this many bytes per worker. That is
+/// more than the buffer of the longest line, whose capacity doubles as it grows.
 pub const BUFFERED_PER_WORKER: u64 = 4 << 20;
-/// Bytes that a connection may keep without being counted.
+/// Maximum number of bytes that a connection may keep between bursts without being counted.
 pub const BUFFERED_UNCOUNTED: usize = IDLE_BUFFER_LEN;
-/// Fraction (1/N) of the bound that is freed when the bound is reached, so that the search for the
-/// largest connections is rare.
+/// Fraction (1/N) of the bound that is freed by closing connections once the bound is exceeded. A
+/// smaller fraction would make the search for connections to close more frequent.
 pub const BUFFERED_FREED_PART: u64 = 64;
-/// Entries of a worker's submission queue.
+/// Number of entries of the submission queue of a worker's io_uring. The completion queue has twice
+/// as many.
 pub const RING_ENTRIES: u32 = 1024;
-/// Receive buffers of a worker's ring.
+/// Number of receive buffers of a worker's io_uring, shared by its connections.
 pub const RING_BUFFERS: u16 = 32;
-/// Number of waits after which an uncompleted send of a ring counts as one that its peer did not
-/// take at once, even if every wait returned more events than were handled. By then as many events
-/// were handled as the ring holds.
-pub const UNSETTLED_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
-/// Bytes of each receive buffer.
+/// Number of waits after which a send of an io_uring that has not completed counts as blocked.
+///
+/// If the socket has space, a send completes when it is submitted, and its completion is in the
+/// completion queue then. The worker handles [`EVENTS_PER_WAIT`] completions per wait. After this
+/// many waits it has handled as many as the queue holds, so a send without a completion is blocked.
+pub const SEND_CHECK_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
+/// Length of each receive buffer of an io_uring, in bytes.
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
-/// Bytes of held input at which a connection that cannot continue stops receiving.
+/// Bytes of held input at which a connection of an io_uring stops receiving, if its input cannot be
+/// answered now.
 pub const HELD_INPUT_MAX: usize = 4 * 1024;
 /// Maximum capacity, in bytes, of an output buffer that a worker keeps for reuse.
 pub const SPARE_OUTPUT_LEN: usize = 32 * 1024;
-/// Output buffers that a worker keeps for reuse.
+/// Maximum number of output buffers that a worker keeps for reuse.
 pub const SPARE_OUTPUTS: usize = 128;
-/// Stack of a connection's thread, in bytes of address space. A thread touches little of it.
+/// Stack size of a connection's thread, in bytes of address space. Only the few pages that the
+/// thread touches occupy memory.
 pub const TASK_STACK_LEN: usize = 128 * 1024;
-/// Memory mappings of a connection's thread: its stack, the signal stack that the standard library
-/// adds, and a guard page for each.
+/// Number of memory mappings of a connection's thread: its stack, the signal stack that the
+/// standard library adds, and a guard page for each of the two.
 pub const MAPPINGS_PER_THREAD: usize = 4;
-/// Memory mappings reserved for everything else. The kernel's default of 65 530 mappings in total
-/// is then enough for the 15 360 connections of the published experiments.
+/// Number of memory mappings reserved for everything but the stacks of threads and fibres. The rest
+/// of the kernel's default of 65 530 mappings suffices for the threads of the 15 360 connections of
+/// the published experiments.
 pub const OTHER_MAPPINGS: usize = 3072;
-/// Initial size, in bytes, of the receive buffer of a connection with a thread or fibre, and length
-/// of the longest output whose buffer is kept. A connection that fills the receive buffer gets one
-/// of [`RECEIVE_LEN`] bytes, until a receive returns fewer than this.
+/// Initial length of the receive buffer of a thread or fibre, in bytes. After a receive that fills
+/// it, the buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer bytes than the initial
+/// length. Also the length of the longest output whose buffer a thread or fibre keeps for its next
+/// replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
-/// Maximum bytes of one blocking send. Each completed send counts as activity.
+/// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of
+/// the peer.
 pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
-/// How long a blocking send waits for space before the connection counts as inactive, in
-/// nanoseconds.
+/// Timeout of a blocking send, in nanoseconds. A send that times out is repeated, but does not
+/// count as activity of the peer.
 pub const SEND_TIMEOUT_NS: u64 = 250_000_000;
-/// Time between two steps of maintenance without requests, in nanoseconds.
+/// Interval between the maintenance steps of the supervisor, which it makes while no requests
+/// arrive, in nanoseconds.
 pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;
-/// Maximum number of steps of maintenance after the last request.
+/// Maximum number of maintenance steps that the supervisor makes after the last request.
 pub const IDLE_MAINTAIN_STEPS: u32 = 1024;

@@ -1,13 +1,14 @@
-//! Memory: one worker, run by its caller, whose connections are pipes in memory. It has no
-//! descriptors, no threads and no clock: the time is an argument.
+//! The runtime `memory`: one worker whose connections are pipes in memory, for tests and
+//! simulations. It has no descriptors, no threads and no clock. Its caller runs it and passes the
+//! time as an argument.
 //!
 //! ```text
 //! caller: Client::send → Memory::run(now_ns) → Client::receive
 //! ```
 //!
-//! The worker serves its connections by the code of `events` (`crate::readiness`), so tests and
-//! simulations have the same bursts, bounds, back-pressure and completions. A pipe has a bounded
-//! capacity, as a socket has.
+//! The worker serves its connections by the same code as `events` (`crate::readiness`). So bursts,
+//! bounds, back-pressure and completions are the same. A pipe has a bounded capacity, like a
+//! socket.
 
 mod accept;
 mod pipe;

@@ -1,11 +1,12 @@
-//! The common part of the runtimes whose worker learns which connections are ready: `events`, by
-//! epoll, and `memory`, by looking at its pipes.
+//! The common part of the runtimes in which a worker waits until connections are ready, then
+//! receives and sends itself: `events`, which waits by epoll, and `memory`, which checks its pipes.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! The runtime waits, then calls [`ReadinessLoop::turn`] with the events and the time.
+//! The runtime's part is the wait. After each, it calls [`ReadinessLoop::turn`] with the events and
+//! the time.
 
 mod burst;
 
@@ -22,20 +23,21 @@ use crate::worker_context::{Flushed, Outcome, WorkerContext};
 use burst::BurstMember;
 use sys::poll::{Interest, Ready};
 
-/// Registers the events that a worker waits for.
+/// The registry of the events that a worker waits for: an epoll instance, or the pipes of `memory`.
 pub(crate) trait Registry<T> {
-    /// Registers a connection.
+    /// Registers a connection and the events to wait for. Events carry `slot` as their token.
     fn add(&self, transport: &T, slot: Slot, interest: Interest) -> io::Result<()>;
 
-    /// Changes the events of a registered connection.
+    /// Changes the events to wait for of a registered connection.
     fn change(&self, transport: &T, slot: Slot, interest: Interest) -> io::Result<()>;
 }
 
 /// The transport of a connection, and the events registered for it.
 pub(crate) struct ReadinessIo<T> {
     pub(crate) transport: T,
+    /// The events registered for the connection.
     interest: Interest,
-    /// It waits for memory held by others.
+    /// The connection waits for memory held by other connections.
     waits_for_memory: bool,
 }
 
@@ -56,12 +58,13 @@ impl<T: Transport> ConnectionIo for ReadinessIo<T> {
     }
 }
 
-/// The connections of a worker, and how it serves those that are ready.
+/// The connections of a worker, and the code that serves those that are ready.
 pub(crate) struct ReadinessLoop<S: Worker, T, R> {
     pub(crate) context: WorkerContext<S>,
     pub(crate) registry: R,
     pub(crate) table: ConnectionTable<S, ReadinessIo<T>>,
-    /// One receive buffer for each connection of a burst.
+    /// Receive buffers, one for each connection of a burst. A burst borrows them, and they are all
+    /// back after it.
     buffers: Vec<Vec<u8>>,
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
@@ -81,7 +84,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Registers a new connection.
+    /// Adds a new connection to the table and registers it. Drops it if that fails.
     pub(crate) fn accept(&mut self, transport: T, now_ns: u64) {
         let io = ReadinessIo {
             transport,
@@ -100,8 +103,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Serves the connections that are ready, and those that continue without an event. Leaves them
-    /// in `burst`, which is emptied first.
+    /// Serves the connections named by the events `ready`, and those that continue without an
+    /// event. On return, `burst` contains the slots that were served; its old content is discarded.
     #[inline]
     pub(crate) fn turn(
         &mut self,
@@ -120,8 +123,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes slow holders of memory that others need, and delivers the results of tickets. Called
-    /// when the worker was woken by another thread.
+    /// Closes slow holders, and delivers the results of tickets. Called after another thread has
+    /// woken the worker.
     pub(crate) fn on_wake(&mut self, now_ns: u64) {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);
@@ -131,7 +134,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes idle connections after a last receive on each. Returns true once none is left.
+    /// Closes the idle connections of a stopping worker. Receives on each once more before, and
+    /// answers what has arrived. Returns true once no connection is open.
     pub(crate) fn drain(&mut self, now_ns: u64) -> bool {
         for slot in self.table.slots() {
             let is_idle =
@@ -146,7 +150,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.table.is_empty()
     }
 
-    /// Closes all connections after a panic.
+    /// Closes all connections after a panic, and returns the context for the next loop.
     pub(crate) fn close_all(self) -> WorkerContext<S> {
         let Self {
             mut context, table, ..
@@ -156,7 +160,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         context
     }
 
-    /// Handles an event: unsent output is sent at once; a connection with input joins the burst.
+    /// Handles an event. If the socket is writable and output is unsent, sends it. Otherwise adds
+    /// the connection to `burst`, which receives on it.
     fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>, now_ns: u64) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
@@ -169,23 +174,25 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         }
         if ready.hung_up && connection.io.interest == Interest::None {
-            // The peer hung up while its request waits for memory or for a completion. epoll would
-            // report it again at every wait.
+            // The peer has hung up while its request waits for memory or for a completion. epoll
+            // reports a hang-up also without any interest, and at every wait, so the worker would
+            // no longer sleep if the connection stayed open.
             self.close(slot);
         } else if !connection.is_queued {
             connection.is_queued = true;
             burst.push(slot);
         }
-        // A queued connection is read in its turn, and then notices a hang-up.
+        // A connection that is queued already is received on in its turn. A hang-up is noticed
+        // then.
     }
 
-    /// Sends unsent output. Once all is sent, the connection continues.
+    /// Sends the unsent output of a connection. Once all of it is sent, the connection continues.
     fn send_unsent(&mut self, slot: Slot, now_ns: u64) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         match self.context.send_unsent(connection, second(now_ns)) {
-            Some(Flushed::Complete) if connection.is_closing => self.close(slot),
+            Some(Flushed::Complete) if connection.close_after_send => self.close(slot),
             Some(Flushed::Complete) if connection.waits_for_ticket => {
                 self.wait_for(slot, Interest::None);
             }
@@ -201,6 +208,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.count_buffered(slot);
     }
 
+    /// Changes the events registered for a connection to `interest`. Closes it if that fails.
     fn wait_for(&mut self, slot: Slot, interest: Interest) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -214,13 +222,13 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Counts the bytes that a connection keeps, and closes the largest connections if the worker's
-    /// share is exceeded.
+    /// Updates the count of the bytes that a connection keeps between bursts. If the worker's share
+    /// is exceeded, connections are closed (`crate::buffered` says which).
     fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.overflow(&self.table) {
+            for slot in self.context.excess_connections(&self.table) {
                 self.close(slot);
             }
         }

@@ -1,8 +1,10 @@
-//! Restart of a failed worker loop: its connections are closed and counted, and a new loop serves
-//! the connections that are dispatched to the worker from then on. If the thread merely ended, the
-//! new connections would wait forever.
+//! The restart of a worker's loop after it failed: by a panic in the runtime's own code, or an
+//! error of waiting. The connections of the worker are closed and counted. Then a new loop on the
+//! same thread serves new connections. If the thread ended instead, the connections that the
+//! acceptor keeps passing to this worker would wait forever.
 //!
-//! A panic in a session has a smaller effect: see `WorkerContext::serve_burst`.
+//! A panic in a session does not fail the loop. It closes only the session's connection
+//! (`WorkerContext::serve_burst`).
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,11 +19,11 @@ use crate::inbox::Inbox;
 use crate::limits::RESTART_PAUSE_NS;
 use crate::worker_context::WorkerContext;
 
-/// The loop of a worker.
+/// A worker's loop that waits for events and serves connections.
 pub(crate) trait EventLoop: Sized {
-    /// The service's state of the worker.
+    /// The service's state in the worker.
     type Service: service::Worker;
-    /// The kernel objects of the loop.
+    /// The kernel objects by which the loop waits: an epoll instance, or an io_uring.
     type Kernel;
 
     /// Creates the kernel objects.
@@ -30,23 +32,25 @@ pub(crate) trait EventLoop: Sized {
     /// The limit of descriptors or memory is reached.
     fn open(inbox: &Inbox) -> io::Result<Self::Kernel>;
 
+    /// Creates the loop, without connections.
     fn new(context: WorkerContext<Self::Service>, inbox: Arc<Inbox>, kernel: Self::Kernel) -> Self;
 
     /// Serves connections until the worker has to stop.
     ///
     /// # Errors
-    /// Waiting fails. This does not happen in a correct program.
+    /// The kernel reports an error of waiting. This does not happen in a correct program.
     fn serve_all(&mut self) -> io::Result<()>;
 
-    /// Cancels operations in the kernel, then closes all connections.
+    /// Cancels the operations that are in progress in the kernel, then closes all connections.
+    /// Returns the context for the next loop.
     fn close_all(self) -> WorkerContext<Self::Service>;
 }
 
-/// Runs the loop of a worker until it has to stop, with any number of restarts.
+/// Runs the loop of a worker until the worker has to stop. Restarts the loop each time it fails.
 pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     loop {
-        // One `catch_unwind` for the whole loop. State that a panic left inconsistent is not used
-        // again.
+        // One `catch_unwind` around the loop. A panic may leave the loop's state inconsistent, so
+        // `close_all` drops it and only resets and keeps the context.
         let served = catch_unwind(AssertUnwindSafe(|| event_loop.serve_all()));
         if matches!(served, Ok(Ok(()))) {
             return;
@@ -60,14 +64,16 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     }
 }
 
-/// Restarts the loop. `None`: the worker has to stop. New connections are rejected until the kernel
-/// provides the objects that the loop needs.
+/// Creates the next loop of a worker. Repeats that until the kernel objects can be created, and
+/// meanwhile rejects new connections. Returns `None` if the worker has to stop.
 fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inbox>) -> Option<L> {
     loop {
-        // Without a pause, a loop that fails at once would spin.
+        // If each new loop failed immediately, the thread would use all processor time without this
+        // pause.
         thread::sleep(Duration::from_nanos(RESTART_PAUSE_NS));
         if let Ok(kernel) = L::open(inbox) {
-            // The failed loop may have consumed the event for new connections.
+            // Wake the new loop once. The failed loop may have cleared the inbox's event without
+            // taking the connections.
             inbox.waker.wake();
             return Some(L::new(context, Arc::clone(inbox), kernel));
         }

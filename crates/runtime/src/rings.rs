@@ -1,12 +1,12 @@
-//! Rings: one io_uring per worker.
+//! The runtime `rings`: one io_uring per worker.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! Receives are multishot, into buffers that the kernel selects. The sends of a burst are submitted
-//! by the system call that waits for the next events, so a burst costs one system call for any
-//! number of connections.
+//! Receives are multishot: one request to the kernel receives repeatedly, each time into a buffer
+//! that the kernel selects from a pool. The system call that waits for the next events also submits
+//! the sends of the last burst. So a burst costs one system call for any number of connections.
 
 mod accept;
 mod stop;
@@ -24,12 +24,12 @@ use crate::worker_context::WorkerContext;
 use service::Service;
 use worker::Worker;
 
-/// Starts the workers. Each creates its ring on its own thread, because only the thread that
-/// created a ring may use it.
+/// Starts the workers. Each worker creates its ring on its own thread, because a ring may be used
+/// only by the thread that created it. So this function waits for the result of each.
 ///
 /// # Errors
-/// The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
-/// io_uring.
+/// The limit of descriptors or threads is reached, or the kernel lacks a feature of io_uring that
+/// the runtime needs.
 pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Shared>,

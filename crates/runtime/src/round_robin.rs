@@ -1,4 +1,4 @@
-//! Round-robin dispatch of new connections to workers.
+//! Round-robin dispatch of new connections to the workers of `events` and `rings`.
 
 use std::mem;
 use std::sync::Arc;
@@ -9,11 +9,13 @@ use crate::running::Running;
 use crate::setup::Shared;
 use crate::transport::SocketTransport;
 
-/// Passes each new connection to the next worker.
+/// Passes each new connection to the inbox of the next worker.
 pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
-    /// Inboxes that got a connection since the last flush.
+    /// For each inbox, whether a connection was added since the last flush, so that its worker has
+    /// to be woken.
     inbox_is_ready: Vec<bool>,
+    /// Index of the inbox that got the last connection.
     next: usize,
     setup: Arc<Shared>,
 }

@@ -1,5 +1,5 @@
-//! A running runtime, and its end: first accepting stops, then connections finish, then threads
-//! end.
+//! A running runtime, and how it stops. The acceptor stops first. Then the workers finish their
+//! connections, and at last the worker threads end.
 
 use std::io;
 use std::sync::Arc;
@@ -13,29 +13,31 @@ use crate::connection_counts::ConnectionCounts;
 use crate::inbox::Inbox;
 use crate::worker_context::WorkerHandles;
 
-/// A set of running threads. They continue if this value is dropped without [`Running::stop`].
+/// The threads of a running runtime. They continue to run if this value is dropped without a call
+/// of [`Running::stop`].
 #[derive(Debug)]
 pub struct Running {
-    /// The acceptor has to stop.
+    /// Set to stop the acceptor.
     pub(crate) is_stopping: Arc<AtomicBool>,
-    /// The acceptor has stopped, so workers may end.
+    /// Set to stop the workers, after the acceptor has ended.
     pub(crate) is_ending: Arc<AtomicBool>,
+    /// Wakes the acceptor.
     pub(crate) accept_waker: Arc<poll::Waker>,
-    /// One inbox per worker.
+    /// One inbox per worker, or one for the supervisor of tasks.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     counts: Arc<ConnectionCounts>,
 }
 
-/// A panic happened since the start. Its effect may have been limited by closing a connection or
-/// restarting a worker. All threads were stopped in order.
+/// The error that a panic happened since the start. The panic may only have closed a connection or
+/// restarted a worker. All threads have nevertheless been stopped and joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker thread panicked")]
 pub struct Panicked;
 
 impl Running {
-    /// Creates the state shared by `workers` workers, before they start.
+    /// Creates the state that `workers` workers share, before they are started.
     pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
@@ -49,7 +51,7 @@ impl Running {
         })
     }
 
-    /// How worker `number` is woken and told to end.
+    /// Returns the handles by which worker `number` is woken and told to stop.
     pub(crate) fn handles(&self, number: usize) -> WorkerHandles {
         let waker = |inbox: &Arc<Inbox>| Waker::from(Arc::clone(inbox));
         WorkerHandles {
@@ -84,7 +86,8 @@ impl Running {
     pub fn stop(self) -> Result<(), Panicked> {
         self.is_stopping.store(true, Ordering::Relaxed);
         self.accept_waker.wake();
-        // An empty inbox stays empty only after the acceptor has ended.
+        // Join the acceptor before the workers are told to stop. Otherwise it could pass a
+        // connection to a worker that has already found its inbox empty and ended.
         let mut joined: Vec<_> = self.acceptor.into_iter().map(JoinHandle::join).collect();
         self.is_ending.store(true, Ordering::Relaxed);
         for inbox in &self.inboxes {

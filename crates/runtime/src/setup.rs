@@ -1,31 +1,34 @@
-//! Parameters of a runtime.
+//! The parameters of a runtime.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::connection_counts::ConnectionCounts;
 
-/// Parameters of a runtime.
+/// The parameters of a runtime.
 #[derive(Debug)]
 pub struct Setup {
-    /// Number of worker threads.
+    /// The number of worker threads with `events` and `rings`, of worker contexts with `threads`,
+    /// and of processors with `fibres`.
     pub workers: usize,
-    /// Requests of one connection answered before the next connection gets its turn.
+    /// Maximum number of requests of one connection that are answered before another connection
+    /// gets a turn.
     pub requests_per_turn: usize,
-    /// How workers wait.
+    /// How workers of `events` and `rings` wait for events.
     pub wait_policy: WaitPolicy,
-    /// Scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
+    /// The scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
     pub fibre_scheduler: fibre::Scheduler,
-    /// Counts of connections.
+    /// The counters of connections.
     pub counts: Arc<ConnectionCounts>,
 }
 
-/// The parameters, and what the service adds to them.
+/// The parameters of a runtime, and the values that it gets from the service once at its start.
+/// Shared by all threads of the runtime.
 pub(crate) struct Shared {
     setup: Setup,
-    /// The bytes sent to a connection above the limit.
+    /// The message sent to a connection that is rejected.
     pub(crate) rejection: &'static [u8],
-    /// Wakes the thread of the service's maintenance.
+    /// Wakes the service's maintenance thread.
     pub(crate) wake_maintenance: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -47,19 +50,20 @@ impl Deref for Shared {
     }
 }
 
-/// The second that contains a time of the monotonic clock, counted from 1.
+/// Converts a time of the monotonic clock to whole seconds. The first second is 1, so 0 can mean
+/// "never".
 pub(crate) fn second(now_ns: u64) -> u32 {
     u32::try_from(now_ns / 1_000_000_000 + 1).unwrap_or(u32::MAX)
 }
 
-/// How a worker waits for its connections. If both fields are zero, a worker
-/// sleeps as soon as it is idle and wakes as soon as a request arrives.
+/// How a worker waits for its connections. If both fields are zero, a worker sleeps as soon as it
+/// is idle and wakes up as soon as a request arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// How long a worker polls after the last request before it sleeps, in nanoseconds. Trades
-    /// processor time for wake-up latency.
+    /// How long a worker polls after the last request before it sleeps, in nanoseconds. A larger
+    /// value costs processor time and saves the latency of wake-ups.
     pub busy_poll_ns: u64,
-    /// Minimum time between two wake-ups, in nanoseconds. Requests that arrive in between form one
-    /// burst. Trades latency for processor time, as interrupt coalescing does.
+    /// Minimum time between two bursts, in nanoseconds. Requests that arrive in this time form one
+    /// burst. A larger value costs latency and saves processor time, as interrupt coalescing does.
     pub min_wait_ns: u64,
 }

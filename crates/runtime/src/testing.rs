@@ -1,4 +1,4 @@
-//! A service and a transport that do nothing, for unit tests.
+//! A service and a transport without effects, for unit tests.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use service::{Next, NoPin, Output, Pin, Progress, Session, Tickets, Worker};
 use crate::connection::ConnectionIo;
 use crate::transport::Sent;
 
-/// The transport of a connection that no runtime serves.
+/// A transport that claims to have sent all output, and never holds any bytes.
 pub(crate) struct NoIo;
 
 impl ConnectionIo for NoIo {
@@ -28,7 +28,7 @@ impl ConnectionIo for NoIo {
     }
 }
 
-/// A service without requests.
+/// A service that consumes all input and never replies.
 pub(crate) struct Silent;
 
 /// A session of [`Silent`].

@@ -1,24 +1,32 @@
-//! Threads: one per connection. A thread sleeps in the kernel until its peer sends.
+//! The runtime `threads`: one thread per connection. The thread sleeps in a system call until its
+//! peer sends.
 //!
 //! ```text
 //! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return it → send → …
 //! ```
 //!
-//! Borrowing and returning a worker context costs two short locks, shared by all connections, and a
-//! fence, because the context goes offline in between. A thread that finds no free context sleeps
-//! until one is returned. While it wakes up, another thread may borrow that context: this is not
-//! fair, but no context stays unused meanwhile.
+//! A thread borrows a worker context from a pool for each burst. Borrowing and returning it each
+//! take a short lock that all connections share. A returned context goes offline, so that it does
+//! not delay reclamation; that costs a memory fence.
 //!
-//! An idle connection costs the touched part of its stack (four pages of
-//! [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN)), its receive buffer and its output, both at
-//! most [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN), and a few hundred bytes of state
-//! (`cargo xtask bench floor -- idle`), besides the kernel's own stack for the thread. A longer
-//! reply is allocated and freed in each burst.
+//! A thread that finds no free context sleeps until one is returned. Before it has woken up,
+//! another thread may borrow the returned context. This is not fair, but no context stays unused
+//! while a thread wakes up.
 //!
-//! Each thread has four memory mappings, and the kernel limits their number per process
-//! (`vm.max_map_count`). A thread that gets only some of its mappings would abort the process, so
-//! the number of threads is bounded by that limit: about fifteen thousand by default. A connection
-//! beyond the bound, or one whose thread cannot be started, is rejected, and accepting pauses.
+//! An idle connection occupies this memory (measured by `cargo xtask bench floor -- idle`):
+//!
+//! - four pages of stack (the rest of [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN) is reserved
+//!   address space);
+//! - a receive buffer and an output buffer of at most
+//!   [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN) each; a longer output buffer is freed
+//!   after the burst;
+//! - a few hundred bytes of state, and the kernel's stack of the thread.
+//!
+//! Each thread needs four memory mappings, and the kernel limits the number of mappings per process
+//! (`vm.max_map_count`). If the limit were reached while a thread is started, the process would
+//! abort. So the number of threads is bounded by this limit, to about fifteen thousand by default.
+//! A connection beyond the bound, or one whose thread cannot be started, is rejected, and the
+//! acceptor pauses.
 
 mod accept;
 mod context_pool;
@@ -38,14 +46,16 @@ use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
 use context_pool::ContextPool;
 
-/// The threads, and the worker contexts that they share.
+/// The runtime `threads`: the worker contexts that the threads of connections share.
 pub(crate) struct Threads<S: Worker> {
     contexts: ContextPool<S>,
-    /// How long a connection may be silent before it is closed, in nanoseconds.
+    /// How long a peer may neither send nor read before its connection is closed, in nanoseconds.
+    /// `None` if there is no such limit.
     idle_ns: Option<u64>,
 }
 
-/// Starts the supervisor. The returned value starts a thread for each connection.
+/// Starts the supervisor. The acceptor passes connections to the returned value, which starts a
+/// thread for each.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
@@ -66,15 +76,15 @@ pub(crate) fn start<S: Service>(
     ConnectionTasks::open(running, setup, threads, max_tasks)
 }
 
-/// How many connections with threads fit into this many memory mappings
-/// ([`sys::limits::memory_areas`]).
+/// Returns how many connections `threads` can serve with this limit of memory mappings
+/// ([`sys::limits::memory_areas`]), at least 1.
 #[must_use]
 pub fn thread_connections_max(mappings: u64) -> usize {
     let mappings = usize::try_from(mappings).unwrap_or(usize::MAX);
     (mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_THREAD).max(1)
 }
 
-/// How many memory mappings this many connections need.
+/// Returns how many memory mappings `threads` needs for this many connections.
 #[must_use]
 pub fn thread_mappings_needed(connections: usize) -> u64 {
     (connections.saturating_mul(MAPPINGS_PER_THREAD)).saturating_add(OTHER_MAPPINGS) as u64

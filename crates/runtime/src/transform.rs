@@ -1,4 +1,4 @@
-//! Transforms of the bytes of a connection, between its transport and its session.
+//! Transforms, such as TLS, of the bytes of a connection between its socket and its session.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,12 +7,12 @@ use service::{Output, Pin};
 
 use crate::limits::{BUFFERED_UNCOUNTED, TRANSFORM_CHUNK};
 
-/// Transforms the bytes of one connection, as TLS does, without access to the socket. The bytes on
-/// the network are called *wire* bytes, those of the session *plain* bytes.
+/// A transform of the bytes of one connection, in both directions. It has no access to the socket.
+/// *Wire* bytes are the bytes on the network; *plain* bytes are the session's input and output.
 pub trait Transform: Send {
-    /// Takes received wire bytes and appends the plain bytes in them to `plain`. Appends wire bytes
-    /// that have to be sent in return, such as those of a handshake, to `reply`. Keeps an
-    /// incomplete record, whose length has a bound.
+    /// Takes received wire bytes and appends the plain bytes that they contain to `plain`. Appends
+    /// wire bytes that have to be sent in return, such as those of a handshake, to `reply`. Keeps
+    /// the bytes of an incomplete record until the rest arrives; the length of a record is bounded.
     ///
     /// # Errors
     /// The peer violates the protocol. The connection is closed.
@@ -23,38 +23,39 @@ pub trait Transform: Send {
         reply: &mut Vec<u8>,
     ) -> Result<(), TransformError>;
 
-    /// Appends plain bytes to `wire` in their form for the network.
+    /// Transforms plain bytes to wire bytes and appends these to `wire`.
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>);
 
-    /// Bytes of memory that it occupies, an incomplete record included.
+    /// Returns the bytes of memory that the transform occupies, an incomplete record included.
     fn buffered(&self) -> usize;
 }
 
-/// The peer violates the protocol of a transform.
+/// The error of a transform whose peer violates its protocol, such as TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid bytes from the peer: {0}")]
 pub struct TransformError(pub &'static str);
 
-/// A transform panicked.
+/// The error that replaces a panic of a transform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a transform panicked")]
 struct Panicked;
 
-/// Whether an error is the panic of a transform.
+/// Returns whether an error stands for a panic of a transform.
 pub(crate) fn is_panic(error: &io::Error) -> bool {
     error
         .get_ref()
         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Panicked>)
 }
 
-/// Creates the transform of a new connection.
+/// A function that creates the transform of a new connection.
 pub type NewTransform = Box<dyn Fn() -> Box<dyn Transform> + Send + Sync>;
 
-/// A transform and the wire bytes that have not been sent.
+/// The transform of a connection, and the wire bytes that have not been sent.
 pub(crate) struct Transformer {
     transform: Box<dyn Transform>,
+    /// Wire bytes to send, produced by the transform.
     wire: Vec<u8>,
-    /// Bytes of `wire` that have been sent.
+    /// The number of bytes of `wire` that have been sent.
     sent: usize,
 }
 
@@ -67,9 +68,10 @@ impl Transformer {
         }
     }
 
-    /// Appends the plain bytes of received `wire` bytes to `plain`.
+    /// Transforms received `wire` bytes and appends the resulting plain bytes to `plain`. A panic
+    /// of the transform is returned as an error.
     pub(crate) fn receive(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
-        // A panic closes this connection and no other.
+        // An error closes only this connection; a panic would close others too.
         let received = catch_unwind(AssertUnwindSafe(|| {
             self.transform.receive(wire, plain, &mut self.wire)
         }));
@@ -78,26 +80,27 @@ impl Transformer {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Wire bytes to send.
+    /// Returns the wire bytes that have not been sent.
     pub(crate) fn unsent(&self) -> &[u8] {
         &self.wire[self.sent..]
     }
 
-    /// Records that `len` wire bytes have been sent.
+    /// Records that `len` more wire bytes have been sent.
     pub(crate) fn advance(&mut self, len: usize) {
         self.sent += len;
         if self.sent == self.wire.len() {
             self.wire.clear();
             self.sent = 0;
             if self.wire.capacity() > BUFFERED_UNCOUNTED {
-                // An idle connection keeps no more than it may keep without being counted.
+                // Free a large buffer. Otherwise it would count towards the bound of buffered bytes
+                // while the connection is idle.
                 self.wire = Vec::new();
             }
         }
     }
 
-    /// Transforms plain bytes of the output from byte `sent`, at most [`TRANSFORM_CHUNK`]. Returns
-    /// their number.
+    /// Transforms output from byte `sent` on, at most [`TRANSFORM_CHUNK`] bytes, to wire bytes.
+    /// Returns the number of transformed bytes.
     pub(crate) fn load<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<usize> {
         let mut rest = TRANSFORM_CHUNK;
         let loaded = catch_unwind(AssertUnwindSafe(|| {
@@ -114,7 +117,7 @@ impl Transformer {
         Ok(TRANSFORM_CHUNK - rest)
     }
 
-    /// Bytes of memory that the unsent wire bytes occupy.
+    /// Returns the bytes of memory that the wire bytes and the transform occupy.
     pub(crate) fn buffered(&self) -> usize {
         self.wire.capacity() + self.transform.buffered()
     }

@@ -7,29 +7,30 @@ use std::os::fd::{AsFd, BorrowedFd};
 use service::{Output, Pin};
 use sys::socket::Stream;
 
-use crate::limits::{PIECES_MAX, SEND_PER_TURN};
+use crate::limits::{SEND_PER_TURN, SLICES_PER_SEND};
 use crate::transform::{Transform, Transformer};
 
-/// Carries the bytes of a connection.
+/// A byte stream to the peer of a connection, with an optional transform of the bytes.
 pub(crate) trait Transport {
-    /// Receives available bytes, as they are on the network; 0 means that the peer has shut down
-    /// its sending side.
+    /// Receives available bytes, before any transform. Returns their number; 0 means that the peer
+    /// has shut down its sending side.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Whether there is no transform: received bytes are the session's input, and its output is
-    /// sent unchanged.
+    /// Returns whether there is no transform, so that received bytes are the session's input and
+    /// its output is sent unchanged.
     fn is_plain(&self) -> bool;
 
-    /// Appends the plain bytes of received `wire` bytes to `plain`.
+    /// Transforms received `wire` bytes and appends the result, the session's input, to `plain`.
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Sends the output from byte `sent`, as much as there is space for within the limit of a turn.
+    /// Sends the output from byte `sent` on, as far as there is space. Stops at the limit of a turn
+    /// ([`SEND_PER_TURN`]).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
-    /// Whether the transform has bytes to send.
+    /// Returns whether the transform has wire bytes to send.
     fn has_unsent(&self) -> bool;
 
-    /// Bytes of memory that the transform occupies.
+    /// Returns the bytes of memory that the transform occupies.
     fn buffered(&self) -> usize;
 }
 
@@ -47,14 +48,16 @@ impl fmt::Debug for SocketTransport {
     }
 }
 
-/// The result of sending.
+/// The result of sending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Bytes of the output that are sent, or kept by the transform.
+    /// The number of bytes, from the start of the output, that have been sent or given to the
+    /// transform.
     pub(crate) position: usize,
-    /// Bytes that this call passed to the network.
+    /// The number of wire bytes that this call passed to the kernel.
     pub(crate) network_len: usize,
-    /// Everything is sent. Otherwise the rest follows when there is space and a turn.
+    /// All output and all wire bytes are sent. If not, the socket has no space or the limit of the
+    /// turn is reached, and another call has to send the rest.
     pub(crate) is_complete: bool,
 }
 
@@ -75,7 +78,7 @@ impl SocketTransport {
         (self.stream, self.transformer)
     }
 
-    /// Shuts both directions down. Wakes threads that wait for the socket.
+    /// Shuts down both directions of the socket. Operations that wait for it then end.
     pub(crate) fn shut(&self) {
         self.stream.shut();
     }
@@ -95,7 +98,8 @@ impl Transport for SocketTransport {
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.transformer {
             Some(transformer) => transformer.receive(wire, plain).inspect_err(|_| {
-                // The peer may be told why: as much as there is space for.
+                // The transform may have left a message about the error for the peer. Send as much
+                // of it as the socket has space for.
                 let _ = self.stream.send(transformer.unsent());
             }),
             None => {
@@ -129,6 +133,8 @@ impl Transport for SocketTransport {
     }
 }
 
+/// Sends output without a transform, from byte `first` on. Stops when the socket has no space or
+/// byte `turn_end` is reached.
 #[inline]
 fn send_plain<P: Pin>(
     stream: &Stream,
@@ -137,7 +143,7 @@ fn send_plain<P: Pin>(
     turn_end: usize,
 ) -> io::Result<Sent> {
     let mut position = first;
-    // The usual case: one send takes everything.
+    // In the usual case, the socket has space for all output and one send suffices.
     if let Some(bytes) = output.as_bytes()
         && let Ok(len) = stream.send(&bytes[first..])
     {
@@ -165,6 +171,8 @@ fn send_plain<P: Pin>(
     })
 }
 
+/// Sends output through a transform, from byte `position` on. Stops when the socket has no space or
+/// byte `turn_end` is reached.
 fn send_transformed<P: Pin>(
     stream: &Stream,
     transformer: &mut Transformer,
@@ -202,7 +210,7 @@ fn send_transformed<P: Pin>(
     }
 }
 
-/// Sends from byte `sent` by one system call. Returns the number of bytes sent.
+/// Sends output from byte `sent` on by one system call. Returns the number of bytes sent.
 #[inline]
 fn send_once<P: Pin>(stream: &Stream, output: &Output<P>, sent: usize) -> io::Result<usize> {
     match output.as_bytes() {
@@ -213,7 +221,8 @@ fn send_once<P: Pin>(stream: &Stream, output: &Output<P>, sent: usize) -> io::Re
     }
 }
 
-/// Calls `send` with the slices of an output from byte `sent`, at most `max_len` bytes.
+/// Calls `send` with the slices of an output from byte `sent` on, at most `max_len` bytes and at
+/// most [`SLICES_PER_SEND`] slices.
 pub(crate) fn with_slices<P: Pin, R>(
     output: &Output<P>,
     sent: usize,
@@ -224,7 +233,7 @@ pub(crate) fn with_slices<P: Pin, R>(
         let end = bytes.len().min(sent.saturating_add(max_len));
         return send(&[IoSlice::new(&bytes[sent..end])]);
     }
-    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+    let mut slices = [IoSlice::new(&[]); SLICES_PER_SEND];
     let mut count = 0;
     for (slice, piece) in slices.iter_mut().zip(output.slices(sent)) {
         let len = piece.len().min(max_len);

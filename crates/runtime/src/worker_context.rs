@@ -1,5 +1,6 @@
-//! The state that every worker has, independent of how it waits: the service's state, counts, and
-//! the buffers of a burst.
+//! The worker context: the part of a worker that is the same in every runtime. It consists of the
+//! service's state, counters, the buffers of a burst, and the lists of connections that have to
+//! continue. It does not wait for events; that is the runtime's part.
 
 mod deliver;
 mod send;
@@ -25,89 +26,98 @@ use crate::limits::{
 };
 use crate::setup::{Shared, second};
 
-/// How a worker is woken and told to end.
+/// The handles by which other threads wake a worker and tell it to stop.
 pub(crate) struct WorkerHandles {
     /// Wakes this worker.
     pub(crate) waker: Waker,
-    /// Wakers of all workers, one each.
+    /// The wakers of all workers, this one included.
     pub(crate) all_wakers: Vec<Waker>,
-    /// The worker has to end.
+    /// Set once the worker has to stop. Shared by all workers.
     pub(crate) is_ending: Arc<AtomicBool>,
 }
 
-/// The state of a worker.
+/// The state that a worker needs to serve bursts.
 pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) setup: Arc<Shared>,
     pub(crate) service: S,
     pub(crate) counts: Arc<WorkerCounts>,
+    /// Wakes this worker.
     waker: Waker,
-    /// Wakers of all workers, one each.
+    /// The wakers of all workers, this one included.
     all_wakers: Vec<Waker>,
+    /// Set once the worker has to stop.
     is_ending: Arc<AtomicBool>,
-    /// Results of tickets, once one has been issued.
+    /// The mailbox for the results of tickets. Created when a session issues the first ticket.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
-    /// Reads the clock at the end of a burst. `None` with a virtual clock, which stands still
-    /// during a burst.
+    /// Reads the monotonic clock, in nanoseconds, at the end of a burst. `None` if the caller
+    /// provides a virtual clock, whose time does not pass during a burst.
     pub(crate) clock_ns: Option<fn() -> u64>,
-    /// Memory that its connections occupy between bursts.
+    /// The bytes of input and output that the worker's connections keep between bursts.
     pub(crate) buffered: WorkerShare,
-    /// Time of the last wake-up.
-    woke_ns: u64,
-    /// Time of the last wake-up with work.
-    worked_ns: u64,
-    /// Connections whose turn ended with unanswered input.
+    /// Time of the last return from waiting for events.
+    last_wake_ns: u64,
+    /// Time of the last return from waiting after which at least one connection was served.
+    last_burst_ns: u64,
+    /// Connections that get a turn in the next round without an event, because unanswered input or
+    /// the result of a ticket is left.
     pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
     pub(crate) waiting_for_memory: Vec<Slot>,
-    /// The prepared requests of a burst.
+    /// The memory of the list of prepared requests, empty between bursts and reused by the next.
     prepared: Vec<S::Request<'static>>,
-    /// The replies to the current connection.
+    /// The replies to the connection that is being answered.
     pub(crate) output: Output<S::Pin>,
-    /// Emptied output buffers for reuse, so that outputs need not grow from empty.
+    /// Empty output buffers for reuse. A new output takes one of them, and so need not grow its
+    /// buffer again.
     spare: Vec<Vec<u8>>,
-    /// When the connections in `waiting_for_memory` try again.
-    retry_ns: u64,
+    /// Time from which the connections in `waiting_for_memory` may try again.
+    memory_retry_ns: u64,
     /// Time of the last step of maintenance.
-    maintained_ns: u64,
-    /// Deadline of a stopping worker.
-    stop_by_ns: Option<u64>,
-    /// The number of answered members of the burst.
+    last_maintained_ns: u64,
+    /// The time at which a stopping worker ends although connections are open. `None` until the
+    /// worker notices that it has to stop.
+    stop_deadline_ns: Option<u64>,
+    /// The number of members of the current burst that have been answered. After a panic, the
+    /// members from this index on are prepared again.
     answered: usize,
-    /// Index of the burst member whose session is running. `None` while the runtime's own code
-    /// runs.
+    /// Index of the burst member whose session is running. If the burst panics, this session has
+    /// panicked. `None` while the runtime's own code runs.
     current_member: Option<usize>,
 }
 
-/// What a burst did for one of its connections.
+/// The result of a burst for one of its connections.
 pub(crate) struct Outcome {
-    /// The number of prepared requests.
+    /// The number of requests that were prepared for the connection.
     prepared: usize,
+    /// The number of consumed bytes, and what the session needs next.
     pub(crate) progress: Progress,
+    /// The connection has to be closed, because sending failed or its session panicked.
     pub(crate) is_lost: bool,
 }
 
 /// The result of a step of maintenance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintained {
-    /// More work may remain.
+    /// Another step may find more to do.
     pub(crate) has_more: bool,
-    /// Work remains that makes system calls, for another thread (`Shared::wake_maintenance`).
+    /// Work remains that makes system calls. The service's maintenance thread has to be woken for
+    /// it (`Shared::wake_maintenance`).
     pub(crate) needs_thread: bool,
 }
 
-/// The result of sending unsent output.
+/// The result of an attempt to send the unsent output of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
     /// All output is sent.
     Complete,
     /// Some output is still unsent.
     Partial,
-    /// The connection is lost.
+    /// Sending failed. The connection has to be closed.
     Lost,
 }
 
 impl<S: Worker> WorkerContext<S> {
-    /// Creates the context of a worker.
+    /// Creates the context of a worker and registers its counters.
     pub(crate) fn new(setup: &Arc<Shared>, service: S, handles: WorkerHandles) -> Self {
         Self {
             service,
@@ -115,8 +125,8 @@ impl<S: Worker> WorkerContext<S> {
             mailbox: None,
             clock_ns: Some(monotonic_ns),
             buffered: WorkerShare::new(&setup.counts, setup.workers),
-            woke_ns: 0,
-            worked_ns: 0,
+            last_wake_ns: 0,
+            last_burst_ns: 0,
             setup: Arc::clone(setup),
             waker: handles.waker,
             all_wakers: handles.all_wakers,
@@ -126,81 +136,90 @@ impl<S: Worker> WorkerContext<S> {
             prepared: Vec::new(),
             output: Output::default(),
             spare: Vec::new(),
-            retry_ns: 0,
-            maintained_ns: 0,
-            stop_by_ns: None,
+            memory_retry_ns: 0,
+            last_maintained_ns: 0,
+            stop_deadline_ns: None,
             answered: 0,
             current_member: None,
         }
     }
 
-    /// Prepares the worker's own thread, which calls this once, for precise pauses.
-    pub(crate) fn begin(&self) {
+    /// Prepares the calling thread for precise pauses, if the worker is configured to pause. The
+    /// worker's thread calls this once, before its loop.
+    pub(crate) fn set_up_thread(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
         }
     }
 
-    /// Whether the worker must pause before it waits again (`min_wait_ns`).
+    /// Returns whether the worker has to pause before it waits again: `min_wait_ns` is set and no
+    /// connection can continue now.
     pub(crate) fn must_pause(&self) -> bool {
         self.setup.wait_policy.min_wait_ns > 0 && self.runnable.is_empty()
     }
 
-    /// Pauses until `min_wait_ns` after the last burst. The first request after a longer idle time
-    /// is therefore answered without a pause.
+    /// Sleeps until `min_wait_ns` after the last burst. Returns immediately if that time has
+    /// passed, so the first request after a longer idle time is answered without a pause.
     pub(crate) fn pause(&self) {
-        sys::clock::sleep_until_ns(self.worked_ns + self.setup.wait_policy.min_wait_ns);
+        sys::clock::sleep_until_ns(self.last_burst_ns + self.setup.wait_policy.min_wait_ns);
     }
 
-    /// Timeout of the next wait, in nanoseconds. `None`: no timeout.
+    /// Returns the timeout of the next wait, in nanoseconds. `None` means that the wait has no
+    /// timeout.
     pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
-        let is_polling = self.woke_ns < self.worked_ns + self.setup.wait_policy.busy_poll_ns;
+        let is_polling =
+            self.last_wake_ns < self.last_burst_ns + self.setup.wait_policy.busy_poll_ns;
         if !self.runnable.is_empty() || is_polling {
             Some(0)
         } else if !self.waiting_for_memory.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
-            self.stop_by_ns.map(|_| DRAIN_CHECK_NS)
+            self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS)
         }
     }
 
-    /// Opens the session of an admitted connection. `None`: the service panicked, and the
-    /// connection is to be dropped.
+    /// Opens the session of an admitted connection. Returns `None` if the service panicked; the
+    /// caller then drops the connection, which is counted as closed here.
     pub(crate) fn open(&self) -> Option<S::Session> {
         let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
         if opened.is_err() {
             self.setup.counts.count_panics(1);
-            self.setup.counts.leave();
+            self.setup.counts.count_closed();
         }
         opened.ok()
     }
 
-    /// Counts a wake-up, by the number of connections that were ready.
+    /// Records the return from a wait at time `now_ns`, and counts a burst of `connections`
+    /// connections.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
-        self.woke_ns = now_ns;
+        self.last_wake_ns = now_ns;
         if connections > 0 {
-            self.worked_ns = now_ns;
+            self.last_burst_ns = now_ns;
             self.counts.count_burst(connections);
         }
     }
 
-    /// Moves connections that continue without an event to the burst: those whose next turn is due,
-    /// and, once per retry interval, those that wait for memory. Connections of other workers may
-    /// hold the memory, so all workers are woken once per second to look for slow holders.
+    /// Moves the connections that continue without an event to `burst`.
+    ///
+    /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
+    /// `waiting_for_memory`. The memory that these wait for may be held by connections of other
+    /// workers. So while any connection waits for memory, all workers are woken once per second,
+    /// and each closes its slow holders ([`slow_holders`](Self::slow_holders)).
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
-        if self.waiting_for_memory.is_empty() || now_ns < self.retry_ns {
+        if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
             return;
         }
-        self.retry_ns = now_ns + MEMORY_RETRY_NS;
+        self.memory_retry_ns = now_ns + MEMORY_RETRY_NS;
         if self.setup.counts.request_memory(second(now_ns)) {
             self.all_wakers.iter().for_each(Waker::wake_by_ref);
         }
         burst.append(&mut self.waiting_for_memory);
     }
 
-    /// The connections to close: those that hold memory of the service which others need, and have
-    /// been inactive for a long time.
+    /// Returns the slow holders: connections that hold memory of the service and whose peers have
+    /// been inactive for more than a second. The caller closes them. Returns none unless a
+    /// connection of any worker waits for memory.
     pub(crate) fn slow_holders<I>(&self, table: &ConnectionTable<S, I>, now_ns: u64) -> Vec<Slot> {
         let (counts, now_s) = (&self.setup.counts, second(now_ns));
         if !counts.is_memory_requested(now_s) {
@@ -215,12 +234,14 @@ impl<S: Worker> WorkerContext<S> {
         slow
     }
 
-    /// Prepares all input of a burst, then answers each connection and calls `send` for its
-    /// replies. `send` returns false if the connection is lost. `input_of` returns the slot and the
-    /// input of a burst member.
+    /// Serves a burst: prepares the input of all `members`, then answers each member and calls
+    /// `send` for its replies. Appends one outcome per member to `outcomes`, in the same order.
     ///
-    /// If a session panics, only its connection is lost. The connections behind it in the burst get
-    /// another turn.
+    /// `input_of` returns the slot and the input of a member. `send` returns false if the
+    /// connection is lost.
+    ///
+    /// If a session panics, only its connection is lost. The members after it in the burst are not
+    /// answered; their outcome is [`Next::Yield`], so they are prepared again in their next turn.
     pub(crate) fn serve_burst<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -232,14 +253,15 @@ impl<S: Worker> WorkerContext<S> {
     ) {
         self.service.begin_burst(now_ns);
         let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
-        // One `catch_unwind` for the whole burst. A panic may leave two things inconsistent: the
-        // session, which is dropped, and this context, which is reset.
+        // One `catch_unwind` for the complete burst. A panic may leave the session and this context
+        // inconsistent. The session is dropped with its connection, and the context is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
             self.serve_members(table, members, &input_of, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
             let Some(panicked) = self.current_member.take() else {
-                // The runtime's own code panicked: restart the worker.
+                // The panic is in the runtime's own code, not in a session. `restart::run` catches
+                // it and restarts the worker's loop.
                 resume_unwind(panic);
             };
             self.setup.counts.count_panics(1);
@@ -265,6 +287,8 @@ impl<S: Worker> WorkerContext<S> {
         self.end_burst(now_ns);
     }
 
+    /// Tells the service that the burst which began at `began_ns` is over. Passes its duration if
+    /// the service records latencies.
     #[inline]
     fn end_burst(&mut self, began_ns: u64) {
         let elapsed_ns = self.service.needs_elapsed_time().then(|| {
@@ -274,6 +298,8 @@ impl<S: Worker> WorkerContext<S> {
         self.service.end_burst(elapsed_ns);
     }
 
+    /// Prepares and answers the members of a burst. May panic; `answered` and `current_member` then
+    /// say how far it came.
     fn serve_members<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -304,6 +330,8 @@ impl<S: Worker> WorkerContext<S> {
         for (number, (member, outcome)) in members.iter().zip(outcomes).enumerate() {
             self.answered = number;
             self.current_member = Some(number);
+            // Prefetch the items of this member's requests and of the next `PREFETCH_ITEMS`
+            // requests, except those that earlier rounds have prefetched.
             let prefetch_end = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
             let next = prefetched..prefetch_end;
             self.service.prefetch(&mut prepared[next]);
@@ -322,7 +350,8 @@ impl<S: Worker> WorkerContext<S> {
         self.current_member = None;
     }
 
-    /// Answers one connection into `output`, as a burst of its own, without sending.
+    /// Answers one connection into `self.output`, as a burst with a single member. Does not send.
+    /// `tickets` lets the session issue tickets.
     pub(crate) fn answer_one(
         &mut self,
         session: &mut S::Session,
@@ -341,8 +370,8 @@ impl<S: Worker> WorkerContext<S> {
         progress
     }
 
-    /// Parses the input of a connection and prefetches the memory of its requests. Returns the
-    /// number of requests.
+    /// Parses the requests of one turn from `input` and appends them to `prepared`. Prefetches the
+    /// memory where the store begins to look for them. Returns the number of requests.
     fn prepare<'i>(
         &self,
         session: &mut S::Session,
@@ -353,9 +382,12 @@ impl<S: Worker> WorkerContext<S> {
         self.service.prepare(session, input, max, prepared)
     }
 
-    /// Answers a turn, behind the delayed replies of earlier turns. Returns true if the replies are
-    /// to be sent now, and false if they are delayed: another turn follows, whose replies are sent
-    /// with them.
+    /// Answers one turn of a connection. The output begins with the delayed replies of earlier
+    /// turns.
+    ///
+    /// Returns true if the caller has to send the output now. Returns false if the session needs
+    /// another turn and the replies are delayed until then, so that one system call sends the
+    /// replies of several turns. Replies are delayed for at most [`TURNS_PER_SEND`] turns.
     fn answer_turn<I>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -366,7 +398,7 @@ impl<S: Worker> WorkerContext<S> {
         if !connection.delayed_replies.is_empty() {
             let replies = mem::take(&mut connection.delayed_replies);
             let memory = self.output.resume_with(replies);
-            self.keep(memory);
+            self.keep_for_reuse(memory);
         }
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
@@ -385,7 +417,7 @@ impl<S: Worker> WorkerContext<S> {
         connection.turns += 1;
         if progress.next == Next::Yield
             && connection.turns < TURNS_PER_SEND
-            && self.buffered.has_room_for(self.output.len())
+            && self.buffered.has_space_for(self.output.len())
             && let Some(replies) = self.take_bytes()
         {
             connection.delayed_replies = replies;
@@ -395,30 +427,33 @@ impl<S: Worker> WorkerContext<S> {
         (progress, true)
     }
 
-    /// Takes the output as bytes. `None` if it is empty or pins values.
+    /// Takes the output as bytes, and replaces its buffer by a spare one. Returns `None` if the
+    /// output is empty or pins values.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Keeps an emptied output buffer for reuse.
-    pub(crate) fn keep(&mut self, memory: Vec<u8>) {
+    /// Keeps an output buffer that has been sent for reuse, unless it is too large or enough are
+    /// kept already.
+    pub(crate) fn keep_for_reuse(&mut self, memory: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
     }
 
-    /// Runs a step of maintenance between bursts, if the interval is over.
+    /// Runs a step of the service's maintenance, if at least [`MAINTAIN_INTERVAL_NS`] have passed
+    /// since the last step.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
-        if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
-            self.maintained_ns = now_ns;
+        if now_ns - self.last_maintained_ns >= MAINTAIN_INTERVAL_NS {
+            self.last_maintained_ns = now_ns;
             if self.maintain_now(now_ns).needs_thread {
                 (self.setup.wake_maintenance)();
             }
         }
     }
 
-    /// Runs one step of the service's maintenance, without system calls.
+    /// Runs one step of the service's maintenance. Makes no system calls.
     pub(crate) fn maintain_now(&mut self, now_ns: u64) -> Maintained {
         Maintained {
             has_more: self.service.maintain(now_ns, MAINTAIN_ITEMS),
@@ -426,7 +461,7 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Resets the context after a panic.
+    /// Resets the context after a panic: the service's state, the output and the prepared requests.
     pub(crate) fn reset(&mut self) {
         self.service.reset();
         let output = mem::take(&mut self.output);
@@ -435,12 +470,14 @@ impl<S: Worker> WorkerContext<S> {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
     }
 
-    /// Closes all connections of a worker that restarts.
+    /// Closes all connections of a worker whose loop failed and restarts, and counts them as closed
+    /// by a panic.
     pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
         self.runnable.clear();
         self.waiting_for_memory.clear();
         if let Some(mailbox) = self.mailbox.take() {
-            // The slots and generations of the next table begin anew.
+            // The next table reuses the slots and generations of this one. A late result must not
+            // reach one of its connections, so it is dropped by the closed mailbox.
             mailbox.close();
         }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
@@ -449,15 +486,16 @@ impl<S: Worker> WorkerContext<S> {
         counts.count_panics(table.close_all(&counts));
     }
 
-    /// Removes a connection that is about to be closed from the lists of connections that continue,
-    /// because its slot will be reused.
+    /// Removes a connection that is about to be closed from `runnable` and `waiting_for_memory`.
+    /// Otherwise the next connection in its slot would be served in its place.
     pub(crate) fn remove_runnable(&mut self, slot: Slot) {
         self.runnable.retain(|&queued| queued != slot);
         self.waiting_for_memory.retain(|&queued| queued != slot);
     }
 
-    /// Counts the memory that a connection occupies until the next burst. Returns true if the
-    /// worker's share is exceeded.
+    /// Updates the count of the bytes that a connection keeps until the next burst. Returns true if
+    /// the worker's share is exceeded by that, so that the caller has to close connections
+    /// ([`excess_connections`](Self::excess_connections)).
     #[inline]
     pub(crate) fn count_buffered<I: ConnectionIo>(
         &mut self,
@@ -466,50 +504,53 @@ impl<S: Worker> WorkerContext<S> {
         self.buffered.count(connection) && self.report_buffered()
     }
 
-    /// Removes a connection from the count before it is closed.
+    /// Subtracts the bytes of a connection from the count, before it is closed.
     pub(crate) fn release_buffered<I>(&mut self, connection: &mut Connection<S, I>) {
         if self.buffered.release(connection) {
             self.report_buffered();
         }
     }
 
-    /// Publishes the sum for `stats` unless the share is exceeded, and returns whether it is. An
-    /// exceeded sum is published once connections have been closed.
+    /// Returns whether the share is exceeded. If it is not, publishes the sum for `stats`. An
+    /// exceeded sum is not published, because connections are closed next; their release publishes
+    /// the reduced sum.
     fn report_buffered(&self) -> bool {
-        let is_over = self.buffered.is_over();
-        if !is_over {
+        let is_exceeded = self.buffered.is_exceeded();
+        if !is_exceeded {
             self.counts.set_buffered(self.buffered.sum());
         }
-        is_over
+        is_exceeded
     }
 
-    /// Returns the connections to close because the worker's share is exceeded, and removes them
-    /// from the lists of connections that continue.
-    pub(crate) fn overflow<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
-        let now_s = second(self.woke_ns);
-        let overflow = self.buffered.overflow(table, now_s);
-        // The slots of these connections will be reused.
-        self.runnable.retain(|slot| !overflow.contains(slot));
+    /// Returns the connections that have to be closed because the worker's share is exceeded, and
+    /// removes them from `runnable` and `waiting_for_memory`. The caller closes them.
+    pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
+        let now_s = second(self.last_wake_ns);
+        let excess_connections = self.buffered.excess_connections(table, now_s);
+        // Otherwise the next connections in these slots would be served in their place.
+        self.runnable
+            .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory
-            .retain(|slot| !overflow.contains(slot));
-        overflow
+            .retain(|slot| !excess_connections.contains(slot));
+        excess_connections
             .iter()
             .for_each(|_| self.setup.counts.count_closed_by_bound());
-        overflow
+        excess_connections
     }
 
-    /// Whether the worker is stopping. Sets the deadline the first time.
+    /// Returns whether the worker has to stop. The first call that returns true also sets the
+    /// deadline.
     pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
         let is_ending = self.is_ending.load(Ordering::Relaxed);
         if is_ending {
-            self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
+            self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         }
         is_ending
     }
 
-    /// Whether the deadline of a stopping worker has passed.
+    /// Returns whether the deadline of a stopping worker has passed.
     pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
-        self.stop_by_ns
+        self.stop_deadline_ns
             .is_some_and(|deadline_ns| now_ns >= deadline_ns)
     }
 }

@@ -1,4 +1,5 @@
-//! Children that stay on their processors and die with their parent.
+//! Child processes with a processor affinity, a priority and a session, which are killed when their
+//! parent ends.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,26 +15,29 @@ use rustix::thread::sched_setaffinity;
 
 use crate::thread::{HIGHEST_PRIORITY, cpu_set};
 
-/// What a child is bound to.
+/// The attributes that a child process gets between fork and exec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// The processors it may run on; empty: the parent's.
+    /// The processors on which the child may run. If empty, the child may run on those of its
+    /// parent.
     pub cpus: Vec<usize>,
-    /// It is killed when the *thread* that started it ends, however it ends.
+    /// The kernel kills the child when the *thread* that has started it ends, for whatever reason.
     pub dies_with_parent: bool,
-    /// It leads a session of its own, so that the terminal's Ctrl-C does not reach it.
+    /// The child leads a session of its own, so that it gets no SIGINT from Ctrl-C in the terminal.
     pub own_session: bool,
-    /// It goes before whatever else wants its processors, where the parent may say so
+    /// The child has the highest priority that is not real-time, if the parent is allowed to set it
     /// ([`crate::thread::may_go_first`]).
     pub goes_first: bool,
 }
 
-/// Binds the child that `command` will start. Signals that the parent blocks
-/// ([`crate::signals::Signals::block`]) are let through again in the child: a mask outlives exec,
-/// and a server started with SIGTERM blocked could only be killed.
+/// Gives the attributes `bounds` to the child that `command` will start.
+///
+/// Also unblocks all signals in the child. The parent may have blocked some
+/// ([`crate::signals::Signals::block`]), and a child inherits the mask across exec. A server that
+/// starts with SIGTERM blocked could be ended only by SIGKILL.
 ///
 /// # Errors
-/// `bounds` names a processor number beyond what Linux has.
+/// `bounds` contains a processor number above the maximum of Linux.
 pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
     let set = (!bounds.cpus.is_empty())
         .then(|| cpu_set(&bounds.cpus))
@@ -49,7 +53,7 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         unblock_signals();
         if dies_with_parent {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // The parent may have died before the line above took effect.
+            // If the parent has died before this call, the kernel will not kill the child.
             if getppid() != Some(parent) {
                 return Err(io::Error::other("the parent is gone"));
             }
@@ -65,51 +69,56 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes
-    // a few direct system calls and neither allocates (the error path allocates only once the
-    // parent, whose locks could matter, is gone) nor takes a lock.
+    // SAFETY: between fork and exec only async-signal-safe functions may be called. The closure
+    // makes direct system calls and takes no lock. It allocates only to report that the parent is
+    // gone.
     unsafe {
         command.pre_exec(in_child);
     }
     Ok(())
 }
 
-/// Asks a process to end.
+/// Sends SIGTERM to a process.
 ///
 /// # Errors
-/// There is no such process, or it is not ours.
+/// There is no such process, or this process is not allowed to signal it.
 pub fn terminate(pid: u32) -> io::Result<()> {
     Ok(kill_process(checked(pid)?, Signal::TERM)?)
 }
 
-/// Kills every process of the group that `pid` leads: a child with a session of its own and what
-/// it started in turn.
+/// Kills every process of the process group that `pid` leads. For a child with a session of its
+/// own, these are the child and the processes that it has started.
 ///
 /// # Errors
-/// There is no such group, or it is not ours.
+/// There is no such group, or this process is not allowed to signal it.
 pub fn kill_group(pid: u32) -> io::Result<()> {
     Ok(kill_process_group(checked(pid)?, Signal::KILL)?)
 }
 
-/// A descriptor that becomes readable when `child` has ended, for [`crate::poll::Poll`]. The
-/// child must not have been waited for: its number could by then be another's.
+/// Returns a descriptor (pidfd) that becomes readable when `child` has ended, for
+/// [`crate::poll::Poll`]. The caller must not have waited for the child before, because its process
+/// number could then belong to another process.
 ///
 /// # Errors
-/// No descriptor left, or a kernel before 5.3.
+/// The limit of descriptors is reached, or the kernel is older than 5.3.
 pub fn ended(child: &Child) -> io::Result<OwnedFd> {
     Ok(pidfd_open(checked(child.id())?, PidfdFlags::empty())?)
 }
 
+/// Converts a process number to a [`Pid`]. Fails for 0 and for numbers above `i32::MAX`.
 fn checked(pid: u32) -> io::Result<Pid> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-/// Sets the highest priority that is not real time: real time would starve the kernel's own
-/// threads under a generator that polls. Where the kernel groups what it schedules by session
-/// (sched(7), "The autogroup feature"), a priority counts within the session only and the session
-/// has one of its own; one that was not opened for this child is left alone. Errors are ignored:
-/// callers have checked [`crate::thread::may_go_first`].
+/// Sets the highest priority ("nice" value) that is not real-time for the calling process. With a
+/// real-time priority, a load generator that polls would starve the kernel's own threads.
+///
+/// If the kernel groups processes by session (sched(7), "The autogroup feature"), the nice value
+/// counts only within the session, and the session has a nice value of its own. This function sets
+/// both, but the second only if the session was created for this child (`own_session`).
+///
+/// Errors are ignored, because callers have checked [`crate::thread::may_go_first`].
 fn go_first(own_session: bool) {
     let _ = setpriority_process(None, HIGHEST_PRIORITY);
     if own_session
@@ -119,12 +128,13 @@ fn go_first(own_session: bool) {
     }
 }
 
+/// Unblocks all signals in the calling thread.
 fn unblock_signals() {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the set is writable; the call initialises it.
+    // SAFETY: the set is writable, and the call initialises it.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    // SAFETY: the set is initialised by the line above; the old mask is not asked for. It cannot
-    // fail with a valid `how`.
+    // SAFETY: the set has been initialised. The null pointer means that the old mask is not
+    // returned. The call fails only for an invalid first argument.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) };
 }
 
@@ -135,7 +145,7 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn a_child_stays_on_its_cpu_and_ends_on_sigterm() {
+    fn child_runs_on_its_processor_and_ends_on_sigterm() {
         let cpu = crate::thread::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
         command
@@ -165,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_killed_when_the_thread_that_started_it_exits() {
+    fn child_is_killed_when_the_thread_that_started_it_ends() {
         let mut child = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
             command.arg("60");
@@ -183,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_blocked_by_the_parent_still_ends_the_child() {
+    fn signal_blocked_in_the_parent_still_ends_the_child() {
         std::thread::spawn(|| {
             use crate::poll::{Events, Interest, Poll};
             let _signals = crate::signals::Signals::block().unwrap();
@@ -205,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn killing_a_group_ends_what_the_child_started() {
+    fn killing_a_group_ends_the_processes_that_the_child_has_started() {
         let mut command = Command::new("sh");
         command
             .args(["-c", "sleep 60 & echo started; wait"])
@@ -220,13 +230,14 @@ mod tests {
         let mut line = [0; 8];
         output.read_exact(&mut line).unwrap();
         kill_group(child.id()).unwrap();
-        // The pipe ends only when the grandchild, which holds it too, is gone.
+        // The grandchild has the pipe's writing end too. So the end of the stream shows that the
+        // grandchild has ended.
         assert_eq!(output.read(&mut line).unwrap(), 0);
         assert!(!child.wait().unwrap().success());
     }
 
     #[test]
-    fn a_child_goes_first_where_the_parent_may_say_so() {
+    fn child_gets_the_highest_priority_if_the_parent_may_set_it() {
         let bounds = Bounds {
             own_session: true,
             goes_first: true,
@@ -235,15 +246,15 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "nice"]);
         bind(&mut command, &bounds).unwrap();
-        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        let here = rustix::process::getpriority_process(None).unwrap();
+        let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let own_priority = rustix::process::getpriority_process(None).unwrap();
         let expected = if crate::thread::may_go_first() {
             -20
         } else {
-            here
+            own_priority
         };
-        assert_eq!(said.trim(), expected.to_string());
+        assert_eq!(printed.trim(), expected.to_string());
         let after = rustix::process::getpriority_process(None).unwrap();
-        assert_eq!(after, here, "the parent keeps its own");
+        assert_eq!(after, own_priority, "the parent's priority has changed");
     }
 }

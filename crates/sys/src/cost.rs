@@ -1,32 +1,34 @@
-//! What a process has paid so far: processor time, memory, context switches, read from `/proc`.
+//! The resources that a process has used: processor time, memory and context switches. They are
+//! read from the kernel's clock of the process and from `/proc`.
 
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 
-/// A reading. Differences of two readings are what an interval cost; `resident_bytes` is a
-/// level, not a sum.
+/// The resources that a process has used since its start. [`Cost::since`] returns the use in an
+/// interval. `resident_bytes` is the present value, not a sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Processor time in user mode.
+    /// Processor time in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// Processor time in the kernel.
+    /// Processor time in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// Resident memory.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Voluntary context switches of all threads alive. None: there are more than
-    /// [`SWITCHES_THREADS_MAX`].
+    /// Voluntary context switches of all threads that exist now. `None` if there are more than
+    /// [`SWITCHES_THREADS_MAX`] threads.
     pub voluntary_switches: Option<u64>,
-    /// Involuntary context switches, likewise.
+    /// Involuntary context switches of all threads that exist now. `None` if there are more than
+    /// [`SWITCHES_THREADS_MAX`] threads.
     pub involuntary_switches: Option<u64>,
 }
 
-/// Threads of a process beyond which their context switches are not counted: each is a file to
-/// read, and with thousands the reading itself would distort the measurement.
+/// Maximum number of threads of a process whose context switches are counted. Counting reads one
+/// file per thread. With thousands of threads, that would distort the measurement.
 pub const SWITCHES_THREADS_MAX: u64 = 256;
 
 impl Cost {
-    /// What was paid from `earlier` to `self`.
+    /// Returns the use between the readings `earlier` and `self`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let switches = |now: Option<u64>, before: Option<u64>| {
@@ -43,14 +45,16 @@ impl Cost {
     }
 }
 
-/// Reads what process `pid` has paid. The sum of user and system time is the kernel's clock of the
-/// process, to the nanosecond, threads that have ended included; its division follows the kernel's
-/// own ticks of 10 ms.
+/// Reads the resources that process `pid` has used.
+///
+/// The sum of user and system time is the kernel's clock of the process. It is exact to the
+/// nanosecond and includes threads that have ended. The sum is divided into user and system time in
+/// the proportion that the kernel counts in `/proc/PID/stat`, in ticks of 10 ms.
 ///
 /// # Errors
 /// There is no such process, or `/proc` is not mounted.
 pub fn of_process(pid: u32) -> io::Result<Cost> {
-    // First: what else is read takes its time.
+    // Read the clock first. Reading the files takes a time that would otherwise be included.
     let total_ns = cpu_ns(pid)?;
     let stat = Stat::read(&fs::read_to_string(format!("/proc/{pid}/stat"))?)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -74,12 +78,12 @@ pub fn of_process(pid: u32) -> io::Result<Cost> {
     })
 }
 
-/// Processor time of all threads a process has or had.
+/// Returns the processor time of all threads of a process, ended threads included, in nanoseconds.
 fn cpu_ns(pid: u32) -> io::Result<u64> {
     let missing = || io::Error::from_raw_os_error(libc::ESRCH);
     let pid = libc::pid_t::try_from(pid).map_err(|_| missing())?;
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: the number is writable for the length of the call.
+    // SAFETY: `clock` is writable during the call.
     let code = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
@@ -88,19 +92,19 @@ fn cpu_ns(pid: u32) -> io::Result<u64> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the structure is writable for the length of the call.
+    // SAFETY: `time` is writable during the call.
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
-        // It ended meanwhile.
+        // The process has ended after the last call.
         return Err(missing());
     }
     Ok(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
-/// Context switches of all threads alive: (voluntary, involuntary).
+/// Returns the voluntary and the involuntary context switches of all threads that exist now.
 fn switches(pid: u32) -> io::Result<(u64, u64)> {
     let mut sum = (0, 0);
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread may end between the listing and the reading.
+        // Skip a thread that has ended after the folder was listed.
         let Ok(status) = fs::read_to_string(task?.path().join("status")) else {
             continue;
         };
@@ -110,7 +114,7 @@ fn switches(pid: u32) -> io::Result<(u64, u64)> {
     Ok(sum)
 }
 
-/// Processor time the calling process has used: user, system, in nanoseconds.
+/// Returns the user and the system time that the calling process has used, in nanoseconds.
 #[must_use]
 pub fn own_times_ns() -> (u64, u64) {
     times_ns(&usage(libc::RUSAGE_SELF))
@@ -132,23 +136,23 @@ fn times_ns(usage: &libc::rusage) -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// Page faults of the calling thread that needed no disk.
+/// Returns the number of minor page faults of the calling thread, which needed no disk access.
 #[must_use]
 pub fn thread_faults() -> u64 {
     usage(libc::RUSAGE_THREAD).ru_minflt.unsigned_abs()
 }
 
-/// What the calling process (`RUSAGE_SELF`), its ended children (`RUSAGE_CHILDREN`) or the calling
-/// thread (`RUSAGE_THREAD`) has used.
+/// Returns the resource usage of the calling process (`RUSAGE_SELF`), of its ended children
+/// (`RUSAGE_CHILDREN`) or of the calling thread (`RUSAGE_THREAD`).
 fn usage(whose: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is writable; with these three arguments the call cannot fail.
+    // SAFETY: `usage` is writable during the call. The call cannot fail for these three values.
     unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
-    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    // SAFETY: `usage` was zeroed and then filled by the kernel. Every bit pattern is valid.
     unsafe { usage.assume_init() }
 }
 
-/// Of `/proc/PID/stat`, whose second field may hold spaces and brackets.
+/// Some fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     user_ticks: u64,
@@ -157,12 +161,15 @@ struct Stat {
 }
 
 impl Stat {
+    /// Parses the text of the file. Its second field is the name of the program in brackets, which
+    /// may itself contain spaces and brackets, so parsing starts after the last bracket.
     fn read(stat: &str) -> io::Result<Self> {
         let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed /proc/PID/stat");
         let (_, rest) = stat.rsplit_once(')').ok_or_else(malformed)?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse().ok();
-        // Fields 14, 15 and 20 of proc_pid_stat(5), of which two stand before the bracket.
+        // Fields 14 (utime), 15 (stime) and 20 (num_threads) of proc_pid_stat(5). `fields` starts
+        // at field 3.
         match (number(11), number(12), number(17)) {
             (Some(user_ticks), Some(system_ticks), Some(threads)) => Ok(Self {
                 user_ticks,
@@ -174,6 +181,8 @@ impl Stat {
     }
 }
 
+/// Returns the number in the line of `/proc/PID/status` that starts with `name`, or 0 without such
+/// a line.
 fn field(status: &str, name: &str) -> u64 {
     status
         .lines()
@@ -193,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_interval_costs_its_length() {
+    fn processor_time_of_a_busy_interval_is_measured() {
         let pid = std::process::id();
         let before = of_process(pid).unwrap();
         let before_cpu_ns = crate::clock::process_cpu_ns();
@@ -207,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
+    fn stat_with_brackets_in_the_program_name_is_parsed() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 10 0 0 0 12 34 0 0 20 0 1 0 5 0 0";
         let read = Stat {
             user_ticks: 12,
@@ -219,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_has_paid_stays_when_it_has_ended() {
+    fn processor_time_of_an_ended_thread_is_included() {
         let pid = std::process::id();
         let before = of_process(pid).unwrap();
         let busy = std::thread::spawn(|| {
@@ -236,12 +245,13 @@ mod tests {
     fn a_page_fault_is_counted_for_the_thread_that_touches_the_page() {
         let bytes = 64 << 20;
         let before = thread_faults();
-        // The kernel hands out so much at once as pages that are not there yet.
+        // For an allocation of this size the kernel only reserves addresses. A page is allocated
+        // when it is first touched.
         let zeroes = std::hint::black_box(vec![0_u8; bytes]);
         let untouched = thread_faults() - before;
         let sum: u64 = zeroes.iter().step_by(4096).copied().map(u64::from).sum();
         assert_eq!(std::hint::black_box(sum), 0);
-        // Huge pages are as good.
+        // 64 MiB are at least 32 pages, even if the kernel uses huge pages of 2 MiB.
         let touched = thread_faults() - before;
         assert!(touched >= untouched + 32, "{touched}, {untouched}");
         let of_another = std::thread::spawn(thread_faults).join().unwrap();
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_is_an_error() {
+    fn cost_of_an_unknown_process_is_an_error() {
         assert!(of_process(u32::MAX).is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! Daemons that report to their starter whether they serve.
+//! Daemons that report to their parent process whether they serve.
 //!
-//! [`detach`] forks. The child starts a session of its own and becomes the daemon. The parent, the
-//! starter, waits until the daemon calls [`Ready::report`] or ends, and can exit with a status that
-//! tells the two apart. A starter that does not wait, as memcached's, exits with 0 even if the port
-//! is in use.
+//! [`detach`] forks. The child starts a session of its own and becomes the daemon. The parent is
+//! called the starter. It waits until the daemon calls [`Ready::report`] or ends, and can exit with
+//! a status that tells which of the two has happened. A starter that does not wait, such as
+//! memcached's, exits with 0 even if the port is in use.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,7 +15,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// The byte that the daemon sends when it serves.
 const READY: u8 = b'1';
-/// Added to the number of the signal that ended a daemon, as shells do.
+/// The offset that is added to the number of a signal that has ended a daemon, to make an exit
+/// status as shells do.
 const BY_SIGNAL: i32 = 128;
 
 /// The role of the process that returned from [`detach`].
@@ -37,9 +38,10 @@ pub struct Starting {
 /// The outcome of a daemon's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Started {
-    /// It serves, under this process id.
+    /// The daemon serves. Its process id is given.
     Serving(u32),
-    /// It ended before it served, with this exit status (128 + N where signal N ended it).
+    /// The daemon has ended before it served. Its exit status is given; it is 128 + N if signal N
+    /// has ended the daemon.
     Ended(i32),
 }
 
@@ -141,8 +143,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_threads_cannot_detach() {
-        // The harness runs tests on threads; this one makes sure of a second.
+    fn detach_fails_in_a_process_with_several_threads() {
+        // The test harness usually runs tests on threads of their own. Start one more to be sure
+        // that there are at least two.
         let (end, wait) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || wait.recv());
         let refused = detach().unwrap_err();

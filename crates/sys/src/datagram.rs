@@ -1,4 +1,4 @@
-//! Datagram sockets (UDP) that are connected to one peer. None of them blocks.
+//! UDP sockets that are connected to one peer. All are non-blocking.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -10,53 +10,56 @@ use rustix::net::{
 
 use crate::socket::{FLAGS, family_of, recv_stamped, stamp_receives};
 
-/// A UDP socket with a peer: it receives only what that peer sends.
+/// A UDP socket with a peer. It receives only datagrams of that peer.
 #[derive(Debug)]
 pub struct Datagram {
     fd: OwnedFd,
 }
 
 impl Datagram {
-    /// A socket on a free local port whose peer is `address`. Nothing is sent yet.
+    /// Creates a socket on a free local port, with the peer `address`. Sends nothing.
     ///
     /// # Errors
-    /// No descriptor or port left, or no route to the peer.
+    /// No descriptor or port is available, or there is no route to the peer.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let fd = socket_with(family_of(address), SocketType::DGRAM, FLAGS, None)?;
         connect(&fd, &address)?;
         Ok(Self { fd })
     }
 
-    /// The local port.
+    /// Returns the local port.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         let address = getsockname(&self.fd).ok()?;
         SocketAddr::try_from(address).ok().map(|it| it.port())
     }
 
-    /// Asks the kernel for a receive buffer of `bytes`. Returns what it gives, which
-    /// net.core.rmem_max limits.
+    /// Requests a receive buffer of `bytes` bytes from the kernel. Returns the size that the kernel
+    /// has set, which `net.core.rmem_max` limits.
     ///
     /// # Errors
-    /// The kernel's own, none for a socket.
+    /// The kernel reports an error. It does not for a socket.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
         sockopt::set_socket_recv_buffer_size(&self.fd, bytes)?;
         Ok(sockopt::socket_recv_buffer_size(&self.fd)?)
     }
 
-    /// As [`crate::socket::Stream::stamp_receives`].
+    /// Makes the kernel record the time at which datagrams arrive (`SO_TIMESTAMPNS`), for
+    /// [`Datagram::recv_stamped`]. On a loopback interface, a datagram arrives during the peer's
+    /// send.
     ///
     /// # Errors
-    /// As there.
+    /// The kernel does not support time stamps for this kind of socket.
     pub fn stamp_receives(&self) -> io::Result<()> {
         stamp_receives(&self.fd)
     }
 
-    /// Sends one datagram of several pieces. At most 1024 pieces.
+    /// Sends one datagram that consists of at most 1024 slices. Returns its length.
     ///
     /// # Errors
-    /// `WouldBlock`: there is no space. `ConnectionRefused`: the host of an earlier datagram has
-    /// said that there is no such port; this datagram was not sent.
+    /// `WouldBlock`: the socket has no space. `ConnectionRefused`: the peer's host has answered an
+    /// earlier datagram with the message that no socket has this port; the present datagram was not
+    /// sent.
     pub fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut control = SendAncillaryBuffer::default();
         Ok(sendmsg(
@@ -67,11 +70,13 @@ impl Datagram {
         )?)
     }
 
-    /// Receives one datagram, cut to the buffer, with the unix time in nanoseconds at which it
-    /// arrived; none where the kernel did not note it.
+    /// Receives one datagram. Returns its length, and the unix time in nanoseconds at which it
+    /// arrived, or `None` if the kernel has not recorded the time. A datagram that is longer than
+    /// `buffer` is truncated.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there. `ConnectionRefused`: as for [`Datagram::send`].
+    /// `WouldBlock`: no datagram is available. `ConnectionRefused`: no socket has the peer's port,
+    /// as for [`Datagram::send`].
     pub fn recv_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         recv_stamped(&self.fd, buffer)
     }
@@ -90,7 +95,7 @@ mod tests {
     use std::net::UdpSocket;
 
     #[test]
-    fn datagrams_travel_both_ways_and_keep_their_bounds() {
+    fn datagrams_are_sent_and_received_one_by_one() {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         let socket = Datagram::connect(peer.local_addr().unwrap()).unwrap();
         socket.stamp_receives().unwrap();

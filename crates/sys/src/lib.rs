@@ -1,9 +1,8 @@
-//! The operating system's edge: readiness, completions, sockets, clocks, processors, children,
-//! counters, and what the machine says of itself.
+//! A safe interface to Linux: epoll, io_uring, sockets, signals, clocks, threads, child processes,
+//! resource limits, and facts about the machine.
 //!
-//! Everything that must speak to Linux directly does so here, and hands out safe types. Nothing
-//! in this crate knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
-//! invariant; every other crate but `store` forbids it.
+//! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
+//! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid `unsafe`.
 
 pub mod child;
 pub mod clock;

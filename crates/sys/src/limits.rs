@@ -1,4 +1,5 @@
-//! The process's own limits: open files, locked memory, areas of memory.
+//! The resource limits of the calling process: open files, locked memory, core dumps, memory
+//! mappings.
 
 use std::io;
 
@@ -7,8 +8,9 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
 
-/// Raises the soft limit of open files to `wanted` or, if that is more than the hard limit, to
-/// the hard limit (which is itself raised where the process may). Returns the limit in force.
+/// Raises the soft limit of open files to at least `wanted`. If `wanted` exceeds the hard limit,
+/// tries to raise the hard limit too; if the process is not allowed to, raises the soft limit to
+/// the hard limit. Returns the resulting soft limit.
 pub fn raise_open_files(wanted: u64) -> u64 {
     let current = getrlimit(Resource::Nofile);
     let soft = current.current.unwrap_or(u64::MAX);
@@ -34,20 +36,21 @@ pub fn raise_open_files(wanted: u64) -> u64 {
     }
 }
 
-/// The soft limit of open files.
+/// Returns the soft limit of open files, which is in force.
 #[must_use]
 pub fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The hard limit of open files: how far a process without privilege may raise its own.
+/// Returns the hard limit of open files, up to which an unprivileged process may raise its soft
+/// limit.
 #[must_use]
 pub fn open_files_hard() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
-/// Raises the limit of locked memory as far as the process may. Returns the limit in force, in
-/// bytes. It applies to processes without the privilege to lock any amount.
+/// Raises the limit of locked memory as far as the process is allowed to. Returns the resulting
+/// limit in bytes. Processes with the privilege `CAP_IPC_LOCK` are not subject to this limit.
 pub fn raise_locked_memory() -> u64 {
     let unlimited = Rlimit {
         current: None,
@@ -59,14 +62,14 @@ pub fn raise_locked_memory() -> u64 {
             current: maximum,
             maximum,
         };
-        // Raising to the hard limit is always allowed.
+        // Any process may raise its soft limit to the hard limit, so this does not fail.
         let _ = setrlimit(Resource::Memlock, within);
     }
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 
-/// Keeps all of the process's memory, present and future, from being swapped, from the moment a
-/// page of it is used.
+/// Locks all present and future memory of the process, so that it is not swapped out. A page is
+/// locked when it is first touched.
 ///
 /// # Errors
 /// The limit of locked memory is too low (`ulimit -l`).
@@ -76,11 +79,11 @@ pub fn lock_memory() -> io::Result<()> {
     )?)
 }
 
-/// Raises the limit of core dumps: to unlimited with the privilege for that, otherwise to the hard
-/// limit.
+/// Raises the size limit of core dumps: to unlimited if the process is allowed to, and otherwise to
+/// the hard limit.
 ///
 /// # Errors
-/// The limit stays zero.
+/// The hard limit is zero and could not be raised, so that no core dump is written.
 pub fn raise_core_dumps() -> io::Result<()> {
     let unlimited = Rlimit {
         current: None,
@@ -100,16 +103,16 @@ pub fn raise_core_dumps() -> io::Result<()> {
     }
 }
 
-/// Allows core dumps again after a change of the user, which disables them.
+/// Enables core dumps again after the process has changed its user, which disables them.
 ///
 /// # Errors
-/// The kernel refuses.
+/// The kernel reports an error.
 pub fn allow_core_dumps() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// Maximum number of memory areas the kernel keeps for a process (`vm.max_map_count`); the kernel's
-/// default where it does not say.
+/// Returns the maximum number of memory mappings of a process (`vm.max_map_count`). Returns the
+/// kernel's default if the value cannot be read.
 #[must_use]
 pub fn memory_areas() -> u64 {
     const DEFAULT: u64 = 65_530;
@@ -124,12 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_may_have_areas_of_memory() {
+    fn limit_of_memory_mappings_is_plausible() {
         assert!(memory_areas() > 1_000);
     }
 
     #[test]
-    fn asking_for_what_is_there_changes_nothing() {
+    fn raising_open_files_to_a_lower_value_changes_nothing() {
         let before = open_files();
         assert_eq!(raise_open_files(1), before);
         assert_eq!(open_files(), before);

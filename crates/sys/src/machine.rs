@@ -1,7 +1,7 @@
-//! What the machine says of itself, in the files of `/proc` and `/sys`.
+//! Facts about the machine, from the files of `/proc` and `/sys`.
 //!
-//! [`Shown`] reads them; what they mean is found out by functions of their text. A container may
-//! have some of them only, and other kernels others: what is not there is none, never a guess.
+//! [`Shown`] reads files, and functions without I/O parse their text. A container or another kernel
+//! may not have all of these files. The result is then `None`, never a guess.
 
 mod ticks;
 
@@ -9,26 +9,26 @@ use std::path::PathBuf;
 
 pub use ticks::Ticks;
 
-/// The files in which the kernel shows the machine.
+/// A tree of files that contains the `/proc` and `/sys` of a machine.
 #[derive(Debug, Clone)]
 pub struct Shown {
     root: PathBuf,
 }
 
 impl Shown {
-    /// This machine's.
+    /// Returns the tree of this machine.
     #[must_use]
     pub fn here() -> Self {
         Self::below("/")
     }
 
-    /// Those of a tree that has its own `proc` and `sys`, such as one that a test made up.
+    /// Returns the tree below `root`, which contains `proc` and `sys`. Used by tests.
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The text of the file at an absolute path, without the white space around it. None: it is
-    /// not there, or not for this user.
+    /// Returns the text of the file at an absolute path, without surrounding white space. `None` if
+    /// the file does not exist or this user may not read it.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         let path = self.root.join(path.trim_start_matches('/'));
@@ -36,41 +36,43 @@ impl Shown {
         Some(text.trim().to_owned())
     }
 
-    /// What the kernel tells time by.
+    /// Returns the name of the kernel's clock source, such as `tsc`.
     #[must_use]
     pub fn clock_source(&self) -> Option<String> {
         self.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     }
 
-    /// The frequency governor of the first processor. `None` without one, as in most virtual
-    /// machines.
+    /// Returns the name of the frequency governor of the first processor. `None` if there is no
+    /// governor, as in most virtual machines.
     #[must_use]
     pub fn governor(&self) -> Option<String> {
         self.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     }
 
-    /// The name of what a virtual machine runs under, as far as it has one.
+    /// Returns the name of the hypervisor, or else of the product or the vendor, of a virtual
+    /// machine. On a physical machine it may be the product's name too.
     #[must_use]
     pub fn hypervisor_name(&self) -> Option<String> {
-        let named = [
+        let paths = [
             "/sys/hypervisor/type",
             "/sys/class/dmi/id/product_name",
             "/sys/class/dmi/id/sys_vendor",
         ];
-        let mut names = named.into_iter().filter_map(|path| self.text(path));
+        let mut names = paths.into_iter().filter_map(|path| self.text(path));
         names.find(|name| !name.is_empty())
     }
 }
 
-/// Whether a processor says that it is a virtual machine's, from the text of `/proc/cpuinfo`. None:
-/// it says nothing of its abilities, as on machines that are not x86.
+/// Returns whether the machine is virtual, from the text of `/proc/cpuinfo`: x86 processors of a
+/// virtual machine have the flag `hypervisor`. `None` if the text has no flags, as on processors
+/// other than x86.
 #[must_use]
 pub fn is_virtual(cpuinfo: &str) -> Option<bool> {
     let flags = field(cpuinfo, "flags")?;
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The value of the first `name: value` line.
+/// Returns the value of the first line of the form `name: value`.
 #[must_use]
 pub fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
@@ -79,7 +81,7 @@ pub fn field(text: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Bytes, from a line such as `MemTotal:  24683952 kB`.
+/// Returns the value of a line such as `MemTotal:  24683952 kB`, in bytes.
 #[must_use]
 pub fn field_bytes(text: &str, name: &str) -> Option<u64> {
     let value = field(text, name)?;
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_is_none() {
+    fn missing_file_is_none() {
         let nothing = Shown::below("/no-such-folder-here");
         assert_eq!(nothing.text("/proc/stat"), None);
         assert_eq!(nothing.clock_source(), None);
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hypervisor_without_a_product_is_named_by_its_maker() {
+    fn hypervisor_name_is_the_vendor_if_the_product_name_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let names = folder.path().join("sys/class/dmi/id");
         std::fs::create_dir_all(&names).unwrap();
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_says_whether_it_is_virtual_or_nothing_at_all() {
+    fn is_virtual_needs_the_flag_hypervisor_and_is_none_without_flags() {
         let flags = |list: &str| format!("processor : 0\nflags\t\t: {list}\n");
         assert_eq!(is_virtual(&flags("fpu hypervisor lm")), Some(true));
         assert_eq!(is_virtual(&flags("fpu hypervisors lm")), Some(false));
@@ -122,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_odd_texts() {
+    fn malformed_lines_and_sizes_that_overflow_are_none() {
         let text = "MemTotal:       24683952 kB\nHugePages_Total:       3\nodd line\nA: 1: 2\n";
         assert_eq!(field_bytes(text, "MemTotal"), Some(24_683_952 * 1024));
-        assert_eq!(field_bytes(text, "HugePages_Total"), None, "no bytes");
+        assert_eq!(field_bytes(text, "HugePages_Total"), None, "it has no unit");
         assert_eq!(field_bytes(text, "MemFree"), None);
         assert_eq!(field_bytes("M: 99999999999999999999 kB", "M"), None);
         assert_eq!(field_bytes("M: 18446744073709551615 kB", "M"), None);

@@ -1,4 +1,4 @@
-//! Readiness: epoll, level-triggered, and an event that another thread can set.
+//! Level-triggered epoll ([`Poll`]), and an event that another thread can signal ([`Waker`]).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,16 +12,16 @@ use crate::clock::monotonic_ns;
 const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>());
 const _: () = assert!(align_of::<epoll::Event>() == align_of::<libc::epoll_event>());
 
-/// What a registration waits for.
+/// The events that a registered descriptor waits for. Errors and hang-ups are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Bytes to read, or the peer's end.
+    /// Bytes, or the end of the stream, can be read.
     Read,
-    /// Room to write.
+    /// There is space to write.
     Write,
-    /// Either.
+    /// Both of the above.
     ReadWrite,
-    /// Nothing but errors and hang-ups.
+    /// No events but errors and hang-ups.
     None,
 }
 
@@ -38,32 +38,32 @@ impl Interest {
     }
 }
 
-/// One ready registration.
+/// A registered descriptor that is ready, and the events for which it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The token it was registered with.
+    /// The token passed when the descriptor was registered.
     pub token: u64,
-    /// Bytes, an end or an error can be read.
+    /// A read would return bytes, the end of the stream or an error.
     pub readable: bool,
-    /// There is room to write, or an error to learn by writing.
+    /// A write would take bytes or return an error.
     pub writable: bool,
     /// Both directions are closed, or an error is pending.
     pub hung_up: bool,
 }
 
-/// A set of registered descriptors.
+/// An epoll instance: a set of registered descriptors.
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
 }
 
-/// Where [`Poll::wait`] puts what is ready; its capacity is the most one wait returns.
+/// The events returned by [`Poll::wait`]. The capacity is the maximum number of events of one wait.
 pub struct Events {
     list: Vec<epoll::Event>,
 }
 
 impl Events {
-    /// Room for `capacity` events a wait.
+    /// Creates an empty list for at most `capacity` events.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
@@ -71,19 +71,19 @@ impl Events {
         }
     }
 
-    /// How many the last wait returned.
+    /// Returns the number of events of the last wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether the last wait returned none.
+    /// Returns whether the last wait returned no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// What the last wait returned.
+    /// Returns the events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
         self.list.iter().map(|event| {
             let flags = event.flags;
@@ -100,20 +100,20 @@ impl Events {
 }
 
 impl Poll {
-    /// An empty set.
+    /// Creates an epoll instance without registered descriptors.
     ///
     /// # Errors
-    /// The process or the machine has no descriptor left.
+    /// The limit of descriptors of the process or of the machine is reached.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
         })
     }
 
-    /// Registers a descriptor; closing it ends the registration.
+    /// Registers a descriptor. Closing the descriptor removes it.
     ///
     /// # Errors
-    /// The descriptor is registered already or cannot be waited for.
+    /// The descriptor is registered already, or is of a kind that epoll cannot wait for.
     pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(
             &self.epoll,
@@ -123,7 +123,7 @@ impl Poll {
         )?)
     }
 
-    /// Changes what a registered descriptor waits for.
+    /// Changes the events that a registered descriptor waits for.
     ///
     /// # Errors
     /// The descriptor is not registered.
@@ -136,7 +136,7 @@ impl Poll {
         )?)
     }
 
-    /// Ends a registration while the descriptor stays open.
+    /// Removes a descriptor, which stays open.
     ///
     /// # Errors
     /// The descriptor is not registered.
@@ -144,11 +144,12 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, source)?)
     }
 
-    /// Waits until something is ready or `timeout_ns` has passed (none: for ever; 0: not at
-    /// all). Signals, and being stopped and continued, do not end it.
+    /// Waits until a registered descriptor is ready or `timeout_ns` nanoseconds have passed. `None`
+    /// means that there is no timeout; with 0 it does not wait. A signal, or a stop and
+    /// continuation of the process, does not end the wait.
     ///
     /// # Errors
-    /// The kernel's own, none in a correct program.
+    /// The kernel reports an error. This does not happen in a correct program.
     pub fn wait(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<()> {
         let until_ns = timeout_ns
             .filter(|&ns| ns > 0)
@@ -160,7 +161,7 @@ impl Poll {
         Ok(())
     }
 
-    /// False: something interrupted it.
+    /// Waits once. Returns false if the wait was interrupted and has to be repeated.
     fn wait_once(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<bool> {
         events.list.clear();
         let timeout = timeout_ns.map(|ns| Timespec {
@@ -171,23 +172,24 @@ impl Poll {
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
             Ok(_) => Ok(true),
             Err(Errno::INTR) => Ok(false),
-            // epoll_pwait2: Linux before 5.11 does not know it, nor do many a valgrind.
+            // Linux before 5.11, and some versions of valgrind, do not have `epoll_pwait2`.
             Err(Errno::NOSYS) => self.wait_ms(events, timeout_ns),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// As [`Poll::wait_once`], by the older call, which counts in milliseconds: it never returns
-    /// early.
+    /// Waits once like [`Poll::wait_once`], by the older call `epoll_wait`. Its timeout is in
+    /// milliseconds; `timeout_ns` is rounded up, so the wait never ends too early.
     fn wait_ms(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<bool> {
         let timeout_ms = timeout_ns.map_or(-1, |ns| {
             i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX)
         });
-        let room = i32::try_from(events.list.capacity()).unwrap_or(i32::MAX);
-        // The two name the kernel's own structure.
+        let capacity = i32::try_from(events.list.capacity()).unwrap_or(i32::MAX);
+        // The event types of rustix and of libc have the layout of the kernel's structure.
         let list = events.list.as_mut_ptr().cast::<libc::epoll_event>();
-        // SAFETY: the list has room for so many events of the kernel's layout (asserted above).
-        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), list, room, timeout_ms) };
+        // SAFETY: the list has space for `capacity` events, and the two types have the same size
+        // and alignment (asserted at the top of this file).
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), list, capacity, timeout_ms) };
         let Ok(count) = usize::try_from(count) else {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -195,7 +197,8 @@ impl Poll {
                 _ => Err(error),
             };
         };
-        // SAFETY: the kernel has written so many, and no more than there is room for.
+        // SAFETY: the kernel has written the first `count` events, and `count` is at most the
+        // capacity.
         unsafe { events.list.set_len(count) };
         Ok(true)
     }
@@ -207,32 +210,35 @@ impl AsFd for Poll {
     }
 }
 
-/// An event one thread sets and another waits for.
+/// An event (eventfd) that any thread can signal, and for which another thread waits by [`Poll`] or
+/// a ring.
 #[derive(Debug)]
 pub struct Waker {
     event: OwnedFd,
 }
 
 impl Waker {
-    /// A waker not yet set.
+    /// Creates an event that is not signalled.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// The limit of descriptors is reached.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
 
-    /// Makes it readable. Setting it twice is the same as once.
+    /// Signals the event: makes the descriptor readable until [`clear`](Self::clear). Further calls
+    /// before that have no effect.
     pub fn wake(&self) {
-        // The write can only fail with EAGAIN, when the event is set 2^64 - 2 times already.
+        // The write adds 1 to the event's counter. It fails only with EAGAIN, if the counter is at
+        // its maximum; the event is signalled then.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Makes it unreadable again.
+    /// Clears the event: makes the descriptor unreadable until the next [`wake`](Self::wake).
     pub fn clear(&self) {
-        // It can only fail with EAGAIN, when it is not set.
+        // The read sets the counter to 0. It fails only with EAGAIN, if the counter is 0 already.
         let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
     }
 }
@@ -248,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_waker_is_ready_from_wake_to_clear() {
+    fn waker_is_readable_from_wake_until_clear() {
         let poll = Poll::new().unwrap();
         let waker = Waker::new().unwrap();
         let mut events = Events::with_capacity(4);
@@ -269,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_call_waits_and_tells_the_same() {
+    fn epoll_wait_keeps_the_timeout_and_returns_the_same_events_as_epoll_pwait2() {
         let poll = Poll::new().unwrap();
         let waker = Waker::new().unwrap();
         let mut events = Events::with_capacity(4);
@@ -290,17 +296,17 @@ mod tests {
     extern "C" fn interrupts(_: libc::c_int) {}
 
     #[test]
-    fn a_wait_that_is_interrupted_goes_on_until_its_time() {
+    fn wait_interrupted_by_signals_lasts_until_its_timeout() {
         let handler: extern "C" fn(libc::c_int) = interrupts;
-        // SAFETY: the handler does nothing, and no other test uses this signal.
+        // SAFETY: the handler has no effects, and no other test uses this signal.
         unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
-        // SAFETY: no arguments, cannot fail.
+        // SAFETY: the call has no preconditions and cannot fail.
         let waiting = unsafe { libc::pthread_self() };
-        let over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    // SAFETY: the thread that waits outlives the scope.
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    // SAFETY: the waiting thread owns the scope and so outlives this thread.
                     unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
@@ -310,7 +316,7 @@ mod tests {
             let start_ns = monotonic_ns();
             let outcome = poll.wait(&mut events, Some(100_000_000));
             let waited_ns = monotonic_ns() - start_ns;
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             outcome.unwrap();
             assert!(events.is_empty());
             assert!(waited_ns >= 100_000_000, "{waited_ns} ns");

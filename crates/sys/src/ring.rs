@@ -1,4 +1,4 @@
-//! Completions: one io_uring that receives and sends for its thread.
+//! One io_uring, by which a thread receives, sends and waits for many sockets.
 //!
 //! ```text
 //! receive, send, watch ──► submission queue ─┐
@@ -6,18 +6,22 @@
 //! Event ◄── completion queue ◄───────────────┘
 //! ```
 //!
-//! Receiving and watching are *multishot*: asked for once, they go on by themselves until an event
-//! says that they have ended. What is received lies in [`Inputs`], memory the kernel chooses from
-//! as bytes come, so that a connection that says nothing holds none. What is to be sent is given
-//! away until its event gives it back.
+//! [`Ring::receive`] and [`Ring::watch_readable`] are *multishot* operations: submitted once, they
+//! post an event each time, until an event says that the operation has ended. Received bytes are in
+//! [`ReceiveBuffers`], a pool from which the kernel selects a buffer when bytes arrive. So a
+//! connection that is silent occupies no buffer. Bytes to send are moved into the ring, and the
+//! event for the end of the send returns their memory.
 //!
-//! Invariants: memory the kernel may read or write belongs to this module for as long as it may: a
-//! ring that is dropped first ends what is under way, and leaks what the kernel does not give back.
-//! A ring stays on the thread that made it. A socket must not be closed before the event that ends
-//! what was asked for it; nothing worse than a message to the wrong peer would come of that.
+//! Invariants:
+//! - The ring owns all memory that the kernel may still read or write. A ring that is dropped
+//!   cancels its operations and waits until they have ended. It leaks the memory of operations that
+//!   do not end in time.
+//! - A ring is used only by the thread that created it.
+//! - The caller must not close a socket before the last event of its operations. If it does, the
+//!   descriptor may be reused and bytes be sent to the wrong peer. Memory stays safe.
 
 mod features;
-mod inputs;
+mod receive_buffers;
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,159 +34,178 @@ use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 pub use features::Features;
-pub use inputs::{Arrived, Inputs};
-use inputs::{GROUP, Pool};
+use receive_buffers::{GROUP, Pool};
+pub use receive_buffers::{ReceiveBuffers, ReceivedBytes};
 
 use crate::socket::Stream;
 
-/// How long a ring that is dropped waits for the kernel to end what is under way, in turns of a
-/// millisecond.
-const END_TURNS: u32 = 200;
-const TURN_NS: u64 = 1_000_000;
+/// Maximum number of waits of a ring that is dropped, for its operations in the kernel to end.
+const DRAIN_WAITS_MAX: u32 = 200;
+/// Duration of each of these waits, in nanoseconds.
+const DRAIN_WAIT_NS: u64 = 1_000_000;
 
-/// What a ring is made for.
+/// The sizes of a ring.
 #[derive(Debug, Clone, Copy)]
 pub struct RingConfig {
-    /// Requests submitted at once; twice as many events wait at most before the kernel has to keep
-    /// them elsewhere.
+    /// The number of entries of the submission queue. The completion queue has twice as many;
+    /// further completions are kept in kernel memory.
     pub entries: u32,
-    /// Buffers to receive into, a power of two, 32 768 at most.
+    /// The number of receive buffers: a power of two, at most 32 768.
     pub buffers: u16,
-    /// Bytes of each.
+    /// The length of each receive buffer, in bytes.
     pub buffer_len: u32,
 }
 
-/// What has happened. Tokens are those that were given with what was asked for.
+/// A result of an operation. The token in an event is the one passed when the operation was
+/// started.
 #[derive(Debug)]
 pub enum Event {
-    /// Bytes have come.
+    /// Bytes were received.
     Received {
-        /// Whose.
+        /// The token of the receive.
         token: u32,
-        /// Where they are.
-        bytes: Arrived,
-        /// The receive stays active (multishot).
+        /// The bytes. They occupy part of a receive buffer until they are given back
+        /// ([`ReceiveBuffers::give_back`]).
+        bytes: ReceivedBytes,
+        /// The receive continues (multishot) and will post another event.
         stays_active: bool,
     },
-    /// Receiving has ended.
+    /// A receive has ended and returned no bytes.
     ReceiveEnded {
-        /// Whose.
+        /// The token of the receive.
         token: u32,
-        /// Why.
-        how: Ended,
+        /// The reason.
+        how: ReceiveEnd,
     },
-    /// What was to be sent has been, or cannot be.
+    /// A send has ended.
     Sent {
-        /// Whose.
+        /// The token of the send.
         token: u32,
-        /// The memory it was in.
+        /// The bytes passed to [`Ring::send`]; the caller may reuse their memory.
         bytes: Vec<u8>,
-        /// An error: the connection is lost.
+        /// `Ok` if all bytes were sent. Otherwise the connection is lost.
         result: io::Result<()>,
     },
-    /// Both directions of a watched socket are closed, or an error is pending.
+    /// The end of [`Ring::watch_hang_up`]: the peer has hung up or has shut down its sending side,
+    /// or an error is pending.
     HungUp {
-        /// Its token.
+        /// The token of the watch.
         token: u32,
     },
-    /// What was watched is ready.
+    /// A watched descriptor is readable ([`Ring::watch_readable`]) or writable
+    /// ([`Ring::watch_writable`]).
     Ready {
-        /// Its token.
+        /// The token of the watch.
         token: u32,
-        /// The poll stays active (multishot).
+        /// The watch continues (multishot) and will post another event.
         stays_active: bool,
     },
 }
 
-/// Why receiving has ended.
+/// The reason why a receive has ended.
 #[derive(Debug)]
-pub enum Ended {
-    /// The peer will send no more.
+pub enum ReceiveEnd {
+    /// The end of the stream: the peer has shut down its sending side.
     Closed,
-    /// No buffer was left: once some are given back, ask again.
+    /// The kernel found no free receive buffer. The caller restarts the receive after it has given
+    /// buffers back.
     NoBuffer,
-    /// [`Ring::stop_receiving`].
+    /// The receive was cancelled by [`Ring::stop_receiving`].
     Stopped,
     /// The connection is lost.
     Lost(io::Error),
 }
 
-/// What an event is of: the highest byte of a request's number.
+/// A kind of operation.
+///
+/// Each operation is submitted with 64 bits of user data, which the kernel returns with its
+/// completions. The highest byte is the kind. The lowest four bytes are the token, or for a send
+/// the index in [`Ring::sends`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum Operation {
     Receive = 1,
     Send,
-    Watch,
-    WatchOnce,
-    HangUp,
-    Stop,
+    WatchReadable,
+    WatchWritable,
+    WatchHangUp,
+    CancelReceive,
 }
 
-impl Kind {
-    fn data(self, number: u32) -> u64 {
+impl Operation {
+    /// Returns the user data of an operation of this kind, with this token or index.
+    fn user_data(self, number: u32) -> u64 {
         u64::from(self as u8) << 56 | u64::from(number)
     }
 
-    fn of(data: u64) -> Option<Self> {
-        let kinds = [
+    /// Returns the kind of operation in the user data. `None` if the data names none.
+    fn of_user_data(user_data: u64) -> Option<Self> {
+        let operations = [
             Self::Receive,
             Self::Send,
-            Self::Watch,
-            Self::WatchOnce,
-            Self::HangUp,
-            Self::Stop,
+            Self::WatchReadable,
+            Self::WatchWritable,
+            Self::WatchHangUp,
+            Self::CancelReceive,
         ];
-        kinds.into_iter().find(|kind| *kind as u64 == data >> 56)
+        operations
+            .into_iter()
+            .find(|it| *it as u64 == user_data >> 56)
     }
 }
 
-/// Bytes on their way out.
+/// The state of a send in progress.
 #[derive(Debug)]
-struct Sending {
+struct SendState {
     token: u32,
     fd: RawFd,
     bytes: Vec<u8>,
+    /// The number of bytes that have been sent. A send may take several operations.
     sent: usize,
 }
 
-/// One io_uring.
+/// One io_uring, with the memory of its operations.
 pub struct Ring {
     uring: IoUring,
     pool: Rc<Pool>,
-    /// Freed only when the kernel is done with all of it ([`Ring`]'s `drop`).
-    sendings: ManuallyDrop<Vec<Option<Sending>>>,
-    unused: Vec<u32>,
-    /// What the submission queue had no room for.
+    /// The sends in progress. The kernel reads their bytes, so `drop` frees them only after all
+    /// operations have ended.
+    sends: ManuallyDrop<Vec<Option<SendState>>>,
+    /// The indices of `sends` that are `None`.
+    free_numbers: Vec<u32>,
+    /// Operations for which the submission queue had no space, the oldest first.
     backlog: VecDeque<Entry>,
-    /// Requests that the kernel will still say something of.
-    under_way: usize,
-    /// Nothing is asked for any more.
-    is_ending: bool,
+    /// The number of operations for which another completion will come, those in `backlog`
+    /// included.
+    in_flight: usize,
+    /// The ring is being dropped. A send that is incomplete is not continued.
+    is_dropping: bool,
 }
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring")
-            .field("under_way", &self.under_way)
+            .field("in_flight", &self.in_flight)
             .finish_non_exhaustive()
     }
 }
 
 impl Ring {
-    /// A ring for the calling thread, and the memory it receives into.
+    /// Creates a ring for the calling thread, and its receive buffers.
     ///
     /// # Errors
-    /// The kernel has no io_uring, or not what this needs of it (Linux 6.0 has), or does not let
-    /// this process use it.
-    pub fn new(config: RingConfig) -> io::Result<(Self, Inputs)> {
+    /// The kernel has no io_uring, lacks a feature that this module needs (Linux 6.0 has all), or
+    /// does not allow this process to use io_uring.
+    pub fn new(config: RingConfig) -> io::Result<(Self, ReceiveBuffers)> {
         let build = |is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(2 * config.entries).setup_submit_all();
-            // Linux 5.19: it says when it has work to do for an event.
+            // Linux 5.19: a flag in the submission queue says that completions are pending, which
+            // the kernel posts only in a system call.
             builder.setup_taskrun_flag();
             if is_deferred {
-                // Linux 6.1: nothing happens but while this thread waits.
+                // Linux 6.1: the kernel processes completions only when this thread waits, and does
+                // not interrupt it otherwise.
                 builder.setup_single_issuer().setup_defer_taskrun();
             } else {
                 builder.setup_coop_taskrun();
@@ -198,33 +221,33 @@ impl Ring {
         let ring = Self {
             uring,
             pool: Rc::clone(&pool),
-            sendings: ManuallyDrop::default(),
-            unused: Vec::new(),
+            sends: ManuallyDrop::default(),
+            free_numbers: Vec::new(),
             backlog: VecDeque::new(),
-            under_way: 0,
-            is_ending: false,
+            in_flight: 0,
+            is_dropping: false,
         };
-        Ok((ring, Inputs::new(pool)))
+        Ok((ring, ReceiveBuffers::new(pool)))
     }
 
-    /// Whether this machine has what a ring needs: makes one and receives through it. Then, what
-    /// else its kernel does.
+    /// Checks whether this machine supports a ring: creates one and receives by it. Returns the
+    /// optional features of the kernel.
     ///
     /// # Errors
-    /// What is missing.
+    /// The feature that is missing.
     pub fn probe() -> io::Result<Features> {
         let config = RingConfig {
             entries: 8,
             buffers: 2,
             buffer_len: 64,
         };
-        let (mut ring, inputs) = Self::new(config)?;
+        let (mut ring, receive_buffers) = Self::new(config)?;
         let (source, target) = Stream::pair()?;
         ring.receive(&source, 0);
         ring.send(&target, 1, b"probe".to_vec());
-        let mut has_come = false;
-        for _ in 0..END_TURNS {
-            ring.wait(Some(TURN_NS))?;
+        let mut has_received = false;
+        for _ in 0..DRAIN_WAITS_MAX {
+            ring.wait(Some(DRAIN_WAIT_NS))?;
             while let Some(event) = ring.next_event() {
                 match event {
                     Event::Received {
@@ -232,108 +255,127 @@ impl Ring {
                         stays_active,
                         ..
                     } => {
-                        has_come |= stays_active;
-                        inputs.give_back(bytes);
+                        has_received |= stays_active;
+                        receive_buffers.give_back(bytes);
                     }
                     Event::ReceiveEnded {
-                        how: Ended::Lost(error),
+                        how: ReceiveEnd::Lost(error),
                         ..
                     } => return Err(error),
                     _ => {}
                 }
             }
-            if has_come {
+            if has_received {
                 return Ok(Features::of(&ring.uring, &ring.pool));
             }
         }
-        let what = "io_uring does not receive by itself (Linux 6.0 is needed)";
+        let what = "io_uring has no multishot receive (Linux 6.0 is needed)";
         Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 
-    /// Receives from a socket until an event says that it has ended.
+    /// Starts a multishot receive from a socket. Each event has at most one buffer of bytes. The
+    /// receive ends with [`Event::ReceiveEnded`] or with an event that does not stay active.
     pub fn receive(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
-        self.push(entry.user_data(Kind::Receive.data(token)));
+        self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
-    /// Receives once from a socket, a buffer at most.
+    /// Starts a single receive from a socket, of at most one buffer of bytes.
     pub fn receive_once(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let anywhere = std::ptr::null_mut();
         let entry = opcode::Recv::new(fd, anywhere, 0).buf_group(GROUP).build();
         let entry = entry.flags(Flags::BUFFER_SELECT);
-        self.push(entry.user_data(Kind::Receive.data(token)));
+        self.push(entry.user_data(Operation::Receive.user_data(token)));
     }
 
-    /// Ends receiving for a token; its event follows.
+    /// Cancels the receive with this token. Its last event follows.
     pub fn stop_receiving(&mut self, token: u32) {
-        let entry = opcode::AsyncCancel::new(Kind::Receive.data(token)).build();
-        self.push(entry.user_data(Kind::Stop.data(token)));
+        let entry = opcode::AsyncCancel::new(Operation::Receive.user_data(token)).build();
+        self.push(entry.user_data(Operation::CancelReceive.user_data(token)));
     }
 
-    /// Sends all of `bytes`. Only one at a time may be under way to a socket: the kernel promises
-    /// no order.
+    /// Starts to send all of `bytes` to a socket. The caller must wait for [`Event::Sent`] before
+    /// it starts another send to the same socket, because the kernel may reorder two sends.
     pub fn send(&mut self, target: impl AsFd, token: u32, bytes: Vec<u8>) {
-        let sending = Sending {
+        let send = SendState {
             token,
             fd: target.as_fd().as_raw_fd(),
             bytes,
             sent: 0,
         };
-        let number = match self.unused.pop() {
+        let number = match self.free_numbers.pop() {
             Some(number) => number,
             None => {
-                self.sendings.push(None);
-                self.sendings.len() as u32 - 1
+                self.sends.push(None);
+                self.sends.len() as u32 - 1
             }
         };
-        self.send_rest(number, sending);
+        self.submit_send(number, send);
     }
 
-    fn send_rest(&mut self, number: u32, sending: Sending) {
-        let rest = &sending.bytes[sending.sent..];
+    /// Queues an operation that sends the bytes of `send` that have not been sent, and stores
+    /// `send` at index `number`.
+    fn submit_send(&mut self, number: u32, send: SendState) {
+        let rest = &send.bytes[send.sent..];
         let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        let entry = opcode::Send::new(Fd(sending.fd), rest.as_ptr(), len).flags(flags);
-        // What moves here is the list's head: its bytes stay where they are.
-        self.sendings[number as usize] = Some(sending);
-        self.push(entry.build().user_data(Kind::Send.data(number)));
+        let entry = opcode::Send::new(Fd(send.fd), rest.as_ptr(), len).flags(flags);
+        // Moving `send` does not move the bytes, which are on the heap. The pointer in the entry
+        // stays valid.
+        self.sends[number as usize] = Some(send);
+        self.push(entry.build().user_data(Operation::Send.user_data(number)));
     }
 
-    /// Says each time that something has become readable.
-    pub fn watch(&mut self, source: impl AsFd, token: u32) {
+    /// Starts to watch a descriptor. Posts [`Event::Ready`] each time that it becomes readable.
+    pub fn watch_readable(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true);
-        self.push(entry.build().user_data(Kind::Watch.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchReadable.user_data(token)),
+        );
     }
 
-    /// Says once that a socket has room to send.
-    pub fn watch_room(&mut self, target: impl AsFd, token: u32) {
+    /// Starts to watch a socket. Posts [`Event::Ready`] once, when the socket is writable.
+    pub fn watch_writable(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32);
-        self.push(entry.build().user_data(Kind::WatchOnce.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchWritable.user_data(token)),
+        );
     }
 
-    /// Says once that the peer of a socket has hung up, or has shut down its sending side. Neither
-    /// bytes nor room end the wait.
+    /// Starts to watch a socket. Posts [`Event::HungUp`] once, when the peer has hung up or has
+    /// shut down its sending side. Received bytes and space to send post no event.
     pub fn watch_hang_up(&mut self, target: impl AsFd, token: u32) {
         let fd = Fd(target.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, 0);
-        self.push(entry.build().user_data(Kind::HangUp.data(token)));
+        self.push(
+            entry
+                .build()
+                .user_data(Operation::WatchHangUp.user_data(token)),
+        );
     }
 
+    /// Queues an operation, to be submitted by the next [`wait`](Self::wait).
     fn push(&mut self, entry: Entry) {
-        self.under_way += 1;
+        self.in_flight += 1;
         self.backlog.push_back(entry);
         self.fill_queue();
     }
 
+    /// Moves operations from `backlog` to the submission queue, as many as it has space for.
     fn fill_queue(&mut self) {
         let mut queue = self.uring.submission();
         while let Some(entry) = self.backlog.front() {
-            // SAFETY: what the entry points to is kept until the event that ends it: bytes to be
-            // sent in `sendings`, memory to receive into in `pool`; both outlive the ring (`drop`).
+            // SAFETY: the memory that the entry points to stays valid until the operation has
+            // ended. Bytes to send are in `sends`, and receive buffers in `pool`. `drop` frees
+            // either only after the last operation has ended.
             if unsafe { queue.push(entry) }.is_err() {
                 return;
             }
@@ -341,14 +383,16 @@ impl Ring {
         }
     }
 
-    /// Hands over all that was asked for and waits for an event, or until `timeout_ns` has passed
-    /// (none: for ever; 0: not at all).
+    /// Submits all queued operations, then waits until an event is available or `timeout_ns` has
+    /// passed. `None` means that there is no timeout. With a timeout of 0, or if an event is
+    /// available already, it does not wait.
     ///
     /// # Errors
-    /// The kernel's own, none in a correct program.
+    /// The kernel reports an error. This does not happen in a correct program.
     pub fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<()> {
         loop {
-            // More than the queue holds goes in several turns, without waiting.
+            // If the backlog is not empty, the submission queue is full. Submit the queue without
+            // waiting, refill it and repeat. Only the last round may wait.
             let is_last = self.backlog.is_empty();
             let has_event = !self.uring.completion().is_empty();
             let timeout_ns = match is_last && !has_event {
@@ -357,8 +401,9 @@ impl Ring {
             };
             let entered = match timeout_ns {
                 None => self.uring.submit_and_wait(1),
-                // A time of 0 would be waited for like any other, with a timer.
-                Some(0) if self.is_at_rest() => Ok(0),
+                // Do not pass a timeout of 0 to the kernel, which would set a timer for it.
+                // `submit` does not wait. Skip even that if it would do nothing.
+                Some(0) if self.needs_no_system_call() => Ok(0),
                 Some(0) => self.uring.submit(),
                 Some(ns) => {
                     let time = Timespec::new()
@@ -370,7 +415,8 @@ impl Ring {
             };
             if let Err(error) = entered {
                 let code = error.raw_os_error();
-                // The time is over, a signal came, or events have to be taken first.
+                // ETIME: the timeout has passed. EINTR: a signal came. EBUSY: completions have to
+                // be taken before more operations can be submitted.
                 if ![libc::ETIME, libc::EINTR, libc::EBUSY]
                     .map(Some)
                     .contains(&code)
@@ -388,82 +434,88 @@ impl Ring {
         }
     }
 
-    /// Whether there is nothing to be handed over, and nothing the kernel has to do for events to
-    /// come.
-    fn is_at_rest(&mut self) -> bool {
+    /// Returns whether a system call would have no effect now: there is nothing to submit, no
+    /// completions are pending (`taskrun`), and none are kept in kernel memory because the
+    /// completion queue was full (`cq_overflow`).
+    fn needs_no_system_call(&mut self) -> bool {
         let queue = self.uring.submission();
         queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
     }
 
-    /// The next event, if one has come.
+    /// Returns the next event, or `None` if there is none. Does not wait.
     pub fn next_event(&mut self) -> Option<Event> {
         loop {
             let completion = self.uring.completion().next()?;
             let (result, flags) = (completion.result(), completion.flags());
             let stays_active = cqueue::more(flags);
             if !stays_active {
-                self.under_way -= 1;
+                self.in_flight -= 1;
             }
             let number = completion.user_data() as u32;
             let result = match u32::try_from(result) {
                 Ok(result) => Ok(result),
                 Err(_) => Err(io::Error::from_raw_os_error(-result)),
             };
-            match Kind::of(completion.user_data())? {
-                Kind::Receive => return Some(self.received(number, result, flags)),
-                Kind::Send => {
+            match Operation::of_user_data(completion.user_data())? {
+                Operation::Receive => return Some(self.received(number, result, flags)),
+                Operation::Send => {
                     if let Some(event) = self.sent(number, result) {
                         return Some(event);
                     }
                 }
-                Kind::Watch | Kind::WatchOnce => {
+                Operation::WatchReadable | Operation::WatchWritable => {
                     let token = number;
                     return Some(Event::Ready {
                         token,
                         stays_active,
                     });
                 }
-                Kind::HangUp => return Some(Event::HungUp { token: number }),
-                Kind::Stop => {}
+                Operation::WatchHangUp => return Some(Event::HungUp { token: number }),
+                Operation::CancelReceive => {}
             }
         }
     }
 
+    /// Converts the completion of a receive to an event.
     fn received(&self, token: u32, result: io::Result<u32>, flags: u32) -> Event {
         let ended = |how| Event::ReceiveEnded { token, how };
         match (result, cqueue::buffer_select(flags)) {
             (Ok(len), Some(buffer)) if len > 0 => Event::Received {
                 token,
-                bytes: self.pool.arrived(buffer, len, flags),
+                bytes: self.pool.record_received(buffer, len, flags),
                 stays_active: cqueue::more(flags),
             },
-            // A buffer that was chosen for nothing.
+            // The kernel selected a buffer but received nothing: the end of the stream.
             (Ok(_), Some(buffer)) => {
-                self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
-                ended(Ended::Closed)
+                self.pool
+                    .give_back(&self.pool.record_received(buffer, 0, flags));
+                ended(ReceiveEnd::Closed)
             }
-            (Ok(_), None) => ended(Ended::Closed),
+            (Ok(_), None) => ended(ReceiveEnd::Closed),
             (Err(error), buffer) => {
                 if let Some(buffer) = buffer {
-                    self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
+                    self.pool
+                        .give_back(&self.pool.record_received(buffer, 0, flags));
                 }
                 ended(match error.raw_os_error() {
-                    Some(libc::ENOBUFS) => Ended::NoBuffer,
-                    Some(libc::ECANCELED) => Ended::Stopped,
-                    _ => Ended::Lost(error),
+                    Some(libc::ENOBUFS) => ReceiveEnd::NoBuffer,
+                    Some(libc::ECANCELED) => ReceiveEnd::Stopped,
+                    _ => ReceiveEnd::Lost(error),
                 })
             }
         }
     }
 
+    /// Handles the completion of a send. Returns the event if the send has ended. Returns `None` if
+    /// only some of the bytes were sent, and submits the rest.
     fn sent(&mut self, number: u32, result: io::Result<u32>) -> Option<Event> {
-        let mut sending = self.sendings.get_mut(number as usize)?.take()?;
+        let mut send = self.sends.get_mut(number as usize)?.take()?;
         let result = match result {
             Ok(len) => {
-                sending.sent += len as usize;
-                let is_whole = sending.sent == sending.bytes.len();
-                if len > 0 && !is_whole && !self.is_ending {
-                    self.send_rest(number, sending);
+                send.sent += len as usize;
+                let is_whole = send.sent == send.bytes.len();
+                if len > 0 && !is_whole && !self.is_dropping {
+                    self.submit_send(number, send);
                     return None;
                 }
                 match is_whole {
@@ -473,8 +525,8 @@ impl Ring {
             }
             Err(error) => Err(error),
         };
-        self.unused.push(number);
-        let Sending { token, bytes, .. } = sending;
+        self.free_numbers.push(number);
+        let SendState { token, bytes, .. } = send;
         Some(Event::Sent {
             token,
             bytes,
@@ -485,32 +537,35 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.is_ending = true;
-        // The kernel may read and write its memory until it has said its last. A clone of the pool
-        // that is not dropped leaks it, and so it is with what is being sent, however this ends: a
-        // worker that panicked may have left the ring in a state in which this panics, too.
+        self.is_dropping = true;
+        // The kernel may read and write the memory of an operation until its last completion. So
+        // the memory must not be freed if this function returns early or panics. (It may panic: a
+        // worker that panicked may have left the ring in an inconsistent state.) `sends` and this
+        // clone of `pool` are `ManuallyDrop`. They are leaked unless they are dropped explicitly
+        // below.
         let pool = ManuallyDrop::new(Rc::clone(&self.pool));
-        // What was not handed over has nothing to say.
-        self.under_way = self.under_way.wrapping_sub(self.backlog.len());
+        // No completions come for operations that were never moved to the submission queue.
+        self.in_flight = self.in_flight.wrapping_sub(self.backlog.len());
         self.backlog.clear();
-        // What is in the queue can be ended when the kernel has it.
+        // Operations in the submission queue can be cancelled only after they were submitted.
         let _ = self.uring.submit();
         let everything = CancelBuilder::any();
-        // What cannot be ended is waited for.
+        // The result does not matter, because the loop below waits for operations that were not
+        // cancelled.
         let _ = self
             .uring
             .submitter()
             .register_sync_cancel(None, everything);
-        for _ in 0..END_TURNS {
+        for _ in 0..DRAIN_WAITS_MAX {
             while let Some(event) = self.next_event() {
                 drop(event);
             }
-            if self.under_way == 0 {
+            if self.in_flight == 0 {
                 drop(ManuallyDrop::into_inner(pool));
-                drop(mem::take(&mut *self.sendings));
+                drop(mem::take(&mut *self.sends));
                 return;
             }
-            if self.wait(Some(TURN_NS)).is_err() {
+            if self.wait(Some(DRAIN_WAIT_NS)).is_err() {
                 break;
             }
         }

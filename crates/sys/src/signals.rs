@@ -1,60 +1,61 @@
-//! Signals as bytes to read: blocked in every thread, delivered to a descriptor.
+//! Signals that are read from a descriptor (signalfd) instead of interrupting a thread.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A signal a server acts on.
+/// A signal on which a server acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM or SIGINT: end in order.
+    /// SIGTERM or SIGINT: stop the server in order.
     Stop,
-    /// SIGHUP: read again what can change.
+    /// SIGHUP: reload the files that can change at run time.
     Reload,
     /// SIGUSR1.
     User1,
 }
 
-/// The descriptor that becomes readable when one of the signals has come.
+/// The descriptor from which the signals are read. It is readable while one is pending.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
 }
 
 impl Signals {
-    /// Blocks the signals in the calling thread, and so in the threads it starts from now on:
-    /// call it before the first one. SIGPIPE is ignored (Rust's own start-up does so).
+    /// Blocks the signals in the calling thread, and creates the descriptor. Threads inherit the
+    /// mask from the thread that starts them, so a process calls this before it starts its first
+    /// thread. SIGPIPE need not be blocked, because Rust's start-up code ignores it.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// The limit of descriptors is reached.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the set is writable; the call initialises it.
+        // SAFETY: the set is writable, and the call initialises it.
         unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-        // SAFETY: initialised by the line above.
+        // SAFETY: `sigemptyset` has initialised the set.
         let mut set = unsafe { set.assume_init() };
         for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1] {
-            // SAFETY: the set is initialised and the signal is a valid one.
+            // SAFETY: the set is initialised and the signal number is valid.
             unsafe { libc::sigaddset(&raw mut set, signal) };
         }
-        // SAFETY: the set is initialised; the old mask is not asked for.
+        // SAFETY: the set is initialised. The null pointer means that the old mask is not returned.
         let failed =
             unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
         if failed != 0 {
             return Err(io::Error::from_raw_os_error(failed));
         }
-        // SAFETY: -1 asks for a new descriptor; the set is initialised.
+        // SAFETY: the set is initialised. -1 means that a new descriptor is created.
         let raw =
             unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor from the kernel, without another owner.
+        // SAFETY: the kernel has just created this descriptor, so it has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Self { fd })
     }
 
-    /// The next signal that has come, if any.
+    /// Takes the next pending signal. Returns `None` if there is none.
     pub fn take(&self) -> Option<Signal> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let size = size_of::<libc::signalfd_siginfo>();
@@ -63,7 +64,7 @@ impl Signals {
         if usize::try_from(read) != Ok(size) {
             return None;
         }
-        // SAFETY: zeroed, then filled whole by the kernel; every bit pattern is valid.
+        // SAFETY: `info` was zeroed and then filled by the kernel. Every bit pattern is valid.
         let info = unsafe { info.assume_init() };
         match i32::try_from(info.ssi_signo) {
             Ok(libc::SIGTERM | libc::SIGINT) => Some(Signal::Stop),
@@ -86,11 +87,11 @@ mod tests {
     use crate::poll::{Events, Interest, Poll};
 
     #[test]
-    fn a_signal_to_a_thread_that_blocks_it_is_read() {
+    fn signal_sent_to_a_thread_that_blocks_it_is_read_from_the_descriptor() {
         std::thread::spawn(|| {
             let signals = Signals::block().unwrap();
             assert_eq!(signals.take(), None);
-            // SAFETY: no arguments, cannot fail.
+            // SAFETY: the call has no preconditions and cannot fail.
             let this_thread = unsafe { libc::pthread_self() };
             // SAFETY: the calling thread exists and blocks the signal.
             unsafe { libc::pthread_kill(this_thread, libc::SIGUSR1) };

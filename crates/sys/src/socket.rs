@@ -1,5 +1,5 @@
-//! Stream sockets, TCP and Unix, listening and connected. None of them blocks, but a connected one
-//! that is told to ([`Stream::set_blocking`]).
+//! TCP and Unix stream sockets, listening and connected. All are non-blocking, except a connected
+//! socket after [`Stream::set_blocking`].
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -17,8 +17,10 @@ use rustix::net::{
     shutdown, socket_with, socketpair, sockopt,
 };
 
+/// The flags of every new socket: non-blocking, and closed by exec.
 pub(crate) const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
+/// Returns the address family (IPv4 or IPv6) of an address.
 pub(crate) const fn family_of(address: SocketAddr) -> AddressFamily {
     match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -26,18 +28,18 @@ pub(crate) const fn family_of(address: SocketAddr) -> AddressFamily {
     }
 }
 
-/// A connected stream.
+/// A connected stream socket.
 #[derive(Debug)]
 pub struct Stream {
     fd: OwnedFd,
 }
 
 impl Stream {
-    /// Starts a connection; it stands when the stream is writable and [`Stream::take_error`]
-    /// says none.
+    /// Starts to connect to a TCP address, without waiting. The attempt has ended when the socket
+    /// is writable; [`Stream::take_error`] then says whether it has succeeded.
     ///
     /// # Errors
-    /// No descriptor or port left, or the peer refuses at once.
+    /// No descriptor or port is available, or the connection is refused immediately.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let fd = socket_with(family_of(address), SocketType::STREAM, FLAGS, None)?;
         match connect(&fd, &address) {
@@ -46,55 +48,58 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::connect`], to a Unix socket.
+    /// Connects to a Unix socket. Unlike [`Stream::connect`], the connection is complete on return.
     ///
     /// # Errors
-    /// Nobody listens there, or its backlog is full (`WouldBlock`: try again).
+    /// No listener has this path, or its backlog is full (`WouldBlock`; try again later).
     pub fn connect_unix(path: &Path) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         connect(&fd, &SocketAddrUnix::new(path)?)?;
         Ok(Self { fd })
     }
 
-    /// Two streams that are each other's peer.
+    /// Creates two Unix stream sockets that are connected to each other.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is available.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         Ok((one.into(), other.into()))
     }
 
-    /// The error a connection attempt ended in, if any.
+    /// Takes the pending error of the socket, such as that of a failed connection attempt. Returns
+    /// `Ok` if there is none.
     ///
     /// # Errors
-    /// That error.
+    /// The pending error.
     pub fn take_error(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&self.fd)??)
     }
 
-    /// Sends small segments at once. Does nothing on a Unix socket.
+    /// Disables Nagle's algorithm (`TCP_NODELAY`), so that small segments are sent without delay.
+    /// Does nothing for a Unix socket.
     pub fn set_nodelay(&self) {
-        // A Unix socket has no such option; a TCP socket cannot refuse it.
+        // This fails only for a Unix socket, which has no such option.
         let _ = sockopt::set_tcp_nodelay(&self.fd, true);
     }
 
-    /// From now on its thread sleeps where [`Stream::recv`] finds nothing and [`Stream::send`] no
-    /// room. A send gives up after `send_ns`: it returns what was taken until then, or
-    /// `WouldBlock` where nothing was.
+    /// Makes the socket blocking: [`Stream::recv`] waits for bytes, and [`Stream::send`] waits
+    /// until all bytes are taken. A send that has waited for `send_ns` nanoseconds returns the
+    /// number of bytes taken so far, or fails with `WouldBlock` if there are none.
     ///
     /// # Errors
-    /// The kernel's own, none for a connected stream and a time above a microsecond.
+    /// The timeout is below a microsecond. There are no other errors for a connected socket.
     pub fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
-        let patience = Some(Duration::from_nanos(send_ns));
-        sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Send, patience)?;
+        let timeout = Some(Duration::from_nanos(send_ns));
+        sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Send, timeout)?;
         Ok(ioctl_fionbio(&self.fd, false)?)
     }
 
-    /// A blocking [`Stream::recv`] that finds nothing for `timeout_ns` fails with `WouldBlock`.
+    /// Sets the timeout of [`Stream::recv`] on a blocking socket. A receive that has waited for
+    /// `timeout_ns` nanoseconds without bytes fails with `WouldBlock`.
     ///
     /// # Errors
-    /// The kernel's own, none for a connected stream and a time above a microsecond.
+    /// The timeout is below a microsecond. There are no other errors for a connected socket.
     pub fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()> {
         let timeout = Some(Duration::from_nanos(timeout_ns));
         Ok(sockopt::set_socket_timeout(
@@ -104,58 +109,61 @@ impl Stream {
         )?)
     }
 
-    /// Sleeps for `timeout_ns`, or until both directions are closed or an error is pending: true.
-    /// Neither bytes nor room end it.
+    /// Sleeps until both directions of the connection are closed or an error is pending, for at
+    /// most `timeout_ns` nanoseconds. Returns true in these two cases, and false after the timeout
+    /// or a signal. Received bytes, and space to send, do not end the sleep.
     #[must_use]
     pub fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         let timeout = Timespec {
             tv_sec: (timeout_ns / 1_000_000_000).cast_signed(),
             tv_nsec: (timeout_ns % 1_000_000_000).cast_signed(),
         };
-        let mut asked = [PollFd::new(&self.fd, PollFlags::empty())];
-        // Only a signal can interrupt it, and the caller checks again.
-        poll(&mut asked, Some(&timeout)).is_ok_and(|ready| ready > 0)
+        // Without requested events, `poll` reports only a hang-up (POLLHUP) or an error (POLLERR).
+        let mut descriptors = [PollFd::new(&self.fd, PollFlags::empty())];
+        poll(&mut descriptors, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Receives what is there, at most the buffer; 0 is the peer's end.
+    /// Receives available bytes, as many as fit into `buffer`. Returns their number; 0 means that
+    /// the peer has shut down its sending side.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there. Otherwise the connection is lost.
+    /// `WouldBlock`: no bytes are available. After any other error the connection is lost.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (len, _) = recv(&self.fd, buffer, RecvFlags::empty())?;
         Ok(len)
     }
 
-    /// Asks the kernel to note when bytes arrive; see [`Stream::recv_stamped`]. On a loopback
-    /// interface that is while the peer sends.
+    /// Makes the kernel record the time at which bytes arrive (`SO_TIMESTAMPNS`), for
+    /// [`Stream::recv_stamped`]. On a loopback interface, bytes arrive during the peer's send.
     ///
     /// # Errors
-    /// The kernel knows no such notes for this kind of socket.
+    /// The kernel does not support time stamps for this kind of socket.
     pub fn stamp_receives(&self) -> io::Result<()> {
         stamp_receives(&self.fd)
     }
 
-    /// As [`Stream::recv`], with the unix time in nanoseconds at which the last of the bytes
-    /// arrived; none where the kernel did not note it.
+    /// Receives like [`Stream::recv`]. Also returns the unix time, in nanoseconds, at which the
+    /// last of the bytes arrived, or `None` if the kernel has not recorded it.
     ///
     /// # Errors
-    /// As [`Stream::recv`].
+    /// The same as for [`Stream::recv`].
     pub fn recv_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         recv_stamped(&self.fd, buffer)
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as many of the bytes as the socket has space for. Returns their number.
     ///
     /// # Errors
-    /// `WouldBlock`: there is no room. Otherwise the connection is lost.
+    /// `WouldBlock`: the socket has no space. After any other error the connection is lost.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(send(&self.fd, bytes, SendFlags::NOSIGNAL)?)
     }
 
-    /// Sends as much of several pieces as there is room for. At most 1024 pieces.
+    /// Sends the bytes of at most 1024 slices, as many as the socket has space for. Returns the
+    /// number of bytes sent.
     ///
     /// # Errors
-    /// As [`Stream::send`].
+    /// The same as for [`Stream::send`].
     pub fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut control = SendAncillaryBuffer::default();
         Ok(sendmsg(
@@ -166,58 +174,61 @@ impl Stream {
         )?)
     }
 
-    /// As [`Stream::send`], but never sleeps, whatever [`Stream::set_blocking`] has set.
+    /// Sends like [`Stream::send`], but does not wait even if the socket is blocking.
     ///
     /// # Errors
-    /// As [`Stream::send`].
+    /// The same as for [`Stream::send`].
     pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(send(&self.fd, bytes, flags)?)
     }
 
-    /// As [`Stream::send_vectored`], but never sleeps, whatever [`Stream::set_blocking`] has set.
+    /// Sends like [`Stream::send_vectored`], but does not wait even if the socket is blocking.
     ///
     /// # Errors
-    /// As [`Stream::send`].
+    /// The same as for [`Stream::send`].
     pub fn send_vectored_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
     }
 
-    /// Closing the stream resets the connection instead of ending it: unsent bytes are discarded,
-    /// and the socket does not stay in TIME_WAIT.
+    /// Makes a later close reset the connection (RST) instead of ending it in order (FIN). Unsent
+    /// bytes are then discarded, and the socket does not stay in the state TIME_WAIT.
     ///
     /// # Errors
-    /// The kernel's own, none for a connected stream.
+    /// The kernel reports an error. It does not for a connected socket.
     pub fn reset_on_close(&self) -> io::Result<()> {
         Ok(sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO))?)
     }
 
-    /// Shuts both directions down, and wakes threads that wait for bytes or space. The descriptor
-    /// stays open.
+    /// Shuts down both directions of the connection, and wakes threads that wait for bytes or
+    /// space. The descriptor stays open.
     pub fn shut(&self) {
-        // Fails only when the connection is gone already.
+        // This fails only if the connection is closed already.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
-    /// Receives no more: what has come can still be received, then the end, at once. The other
-    /// direction stays.
+    /// Shuts down the receiving direction. Bytes that have arrived can still be received; after
+    /// them, a receive returns the end of the stream without waiting. Sending is not affected.
     pub fn shutdown_receive(&self) {
-        // Fails only when the connection is gone already.
+        // This fails only if the connection is closed already.
         let _ = shutdown(&self.fd, Shutdown::Read);
     }
 
-    /// Tells the peer that nothing more will come, keeping the other direction.
+    /// Shuts down the sending direction, so that the peer receives the end of the stream. Receiving
+    /// is not affected.
     pub fn shutdown_send(&self) {
-        // Fails only when the connection is gone already.
+        // This fails only if the connection is closed already.
         let _ = shutdown(&self.fd, Shutdown::Write);
     }
 }
 
-/// Ends a TCP connection with an error once its peer has been silent for `timeout_ns`: data sent
-/// was not acknowledged, or idle probes were not answered. A host that lost power or its network
-/// sends no end of its own. Errors are ignored: the connection then ends later.
+/// Sets timeouts by which the kernel ends a TCP connection whose peer's host is unreachable. Such a
+/// host, for example one without power, cannot close the connection itself. The connection ends
+/// with an error once sent data has not been acknowledged, or keepalive probes have not been
+/// answered, for `timeout_ns` nanoseconds. Errors are ignored, because without these timeouts the
+/// connection only ends later.
 pub fn end_with_silent_peer(stream: &impl AsFd, timeout_ns: u64) {
     let timeout = Duration::from_nanos(timeout_ns);
     let seconds = Duration::from_secs(timeout.as_secs().max(1));
@@ -228,7 +239,7 @@ pub fn end_with_silent_peer(stream: &impl AsFd, timeout_ns: u64) {
 }
 
 impl From<OwnedFd> for Stream {
-    /// Of a connected stream socket that does not block.
+    /// Takes over a descriptor, which must be a connected, non-blocking stream socket.
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
     }
@@ -244,23 +255,25 @@ impl AsFd for Stream {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
+    /// The path of a Unix socket, which is removed when the listener is dropped.
     path: Option<PathBuf>,
 }
 
-/// A socket that is bound and does not listen yet: connection attempts are refused.
+/// A socket that has an address but does not listen yet, so that connection attempts are refused.
 #[derive(Debug)]
 pub struct Bound(Listener);
 
 impl Bound {
-    /// Takes a TCP address; port 0 takes a free one.
+    /// Binds a socket to a TCP address. Port 0 selects a free port.
     ///
     /// # Errors
-    /// The address is in use, not this machine's, or not allowed.
+    /// The address is in use, does not belong to this machine, or is not allowed for this process.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let fd = socket_with(family_of(address), SocketType::STREAM, FLAGS, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
-        // Accepted sockets inherit it, so that a connection costs no further system call. Without
-        // it a peer whose machine is gone would keep its connection for ever.
+        // With keepalive, the kernel closes connections whose peer's host has become unreachable;
+        // otherwise they would stay open forever. Accepted sockets inherit the option, which saves
+        // a system call for each connection.
         sockopt::set_socket_keepalive(&fd, true)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
@@ -269,16 +282,16 @@ impl Bound {
         Ok(Self(Listener { fd, path: None }))
     }
 
-    /// Takes a path, with the permissions `mode`. A socket that stands there already is replaced;
-    /// anything else is left alone. The socket is removed when this, or the listener it becomes,
-    /// is dropped.
+    /// Binds a Unix socket to a path, with the permissions `mode`. Replaces a socket at that path.
+    /// The path is removed when this value, or the listener made of it, is dropped.
     ///
     /// # Errors
-    /// Something that is no socket stands there, or the folder does not allow it.
+    /// The path names something other than a socket, which is left unchanged; or the folder does
+    /// not allow this process to create the socket.
     pub fn unix(path: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
-                let what = "something that is not a socket stands there";
+                let what = "the path exists and is not a socket";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
             }
             fs::remove_file(path)?;
@@ -293,16 +306,17 @@ impl Bound {
         Ok(Self(listener))
     }
 
-    /// The TCP address; none of a Unix socket.
+    /// Returns the TCP address, or `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.0.address()
     }
 
-    /// From now on connections wait to be accepted, at most `backlog` of them.
+    /// Starts to listen. The kernel then accepts connections and queues at most `backlog` of them
+    /// until [`Listener::accept`] takes them.
     ///
     /// # Errors
-    /// Another socket took the address as this one did, and listens already.
+    /// Another socket has been bound to the same address and listens already.
     pub fn listen(self, backlog: i32) -> io::Result<Listener> {
         listen(&self.0.fd, backlog)?;
         Ok(self.0)
@@ -310,31 +324,31 @@ impl Bound {
 }
 
 impl Listener {
-    /// Listens on a TCP address; port 0 takes a free one.
+    /// Listens on a TCP address. Port 0 selects a free port.
     ///
     /// # Errors
-    /// The address is in use, not this machine's, or not allowed.
+    /// The address is in use, does not belong to this machine, or is not allowed for this process.
     pub fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Self> {
         Bound::tcp(address)?.listen(backlog)
     }
 
-    /// The next connection that waits.
+    /// Takes the next connection from the queue.
     ///
     /// # Errors
-    /// `WouldBlock`: none waits. EMFILE and its kin: no descriptor is left and the connection
-    /// waits on.
+    /// `WouldBlock`: the queue is empty. Errors for which [`is_exhaustion`] returns true, such as
+    /// EMFILE: no descriptor is available, and the connection stays in the queue.
     pub fn accept(&self) -> io::Result<Stream> {
         loop {
             match accept_with(&self.fd, FLAGS) {
                 Ok(fd) => return Ok(Stream { fd }),
-                // The peer gave up while it waited, or a signal came: the next may be fine.
+                // The peer has closed the queued connection, or a signal came. Take the next one.
                 Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// The TCP address it listens on; none of a Unix socket.
+    /// Returns the TCP address of the listener, or `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         getsockname(&self.fd).ok()?.try_into().ok()
@@ -344,7 +358,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Somebody may have removed it already.
+            // Another process may have removed the path already.
             let _ = fs::remove_file(path);
         }
     }
@@ -356,10 +370,10 @@ impl AsFd for Listener {
     }
 }
 
-/// See [`Stream::stamp_receives`].
+/// Implements [`Stream::stamp_receives`] for any socket.
 pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the option's value is an integer that outlives the call, and its size is given.
+    // SAFETY: the pointer and the size are those of an integer that outlives the call.
     let failed = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -376,23 +390,23 @@ pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// See [`Stream::recv_stamped`].
+/// Implements [`Stream::recv_stamped`] for any socket.
 #[inline]
 pub(crate) fn recv_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-    // Aligned for the header of a control message, and room for one time.
+    // 64 bytes, aligned for the header, suffice for a control message with one time stamp.
     let mut control = [0_u64; 8];
-    let mut piece = libc::iovec {
+    let mut slice = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
     // SAFETY: all zeroes is a valid empty message header.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut piece;
+    message.msg_iov = &raw mut slice;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the header names one writable piece and a writable control buffer, with their
-    // lengths; all outlive the call.
+    // SAFETY: the message header points to one writable slice and to a writable control buffer,
+    // with their lengths. Both outlive the call.
     let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
     match usize::try_from(len) {
         Ok(len) => Ok((len, stamp_of(&message))),
@@ -400,20 +414,21 @@ pub(crate) fn recv_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize
     }
 }
 
-/// The time of arrival that a received message's control part holds, unix nanoseconds.
+/// Returns the time of arrival in the control messages of a received message, in unix nanoseconds.
 fn stamp_of(message: &libc::msghdr) -> Option<u64> {
-    // SAFETY: the kernel has filled the header, whose control buffer is still there.
+    // SAFETY: the kernel has filled the message header, and its control buffer still exists.
     let first = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: null, or the first control message within that buffer.
+    // SAFETY: the pointer is null or points to the first control message in the control buffer.
     let header = unsafe { first.as_ref() }?;
     let is_stamp =
         header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_TIMESTAMPNS;
     if !is_stamp {
         return None;
     }
-    // SAFETY: a message of this type holds one `timespec`.
+    // SAFETY: `first` points to a control message (checked above).
     let data = unsafe { libc::CMSG_DATA(first) }.cast::<libc::timespec>();
-    // SAFETY: as above; it need not be aligned.
+    // SAFETY: a control message of this type contains one `timespec`. The read does not require
+    // alignment.
     let time = unsafe { data.read_unaligned() };
     let (seconds, ns) = (
         u64::try_from(time.tv_sec).ok()?,
@@ -422,8 +437,9 @@ fn stamp_of(message: &libc::msghdr) -> Option<u64> {
     Some(seconds * 1_000_000_000 + ns)
 }
 
-/// Whether an error of `accept` means that descriptors or memory have run out: waiting, not
-/// trying again at once, is the answer.
+/// Returns whether an error of [`Listener::accept`] means that descriptors or kernel memory are
+/// exhausted. The caller then waits before it tries again, because an immediate retry would fail
+/// too.
 #[must_use]
 pub fn is_exhaustion(error: &io::Error) -> bool {
     let code = error.raw_os_error();
@@ -445,7 +461,8 @@ mod tests {
         assert!(!events.is_empty());
     }
 
-    fn converse(client: &Stream, server: &Stream) {
+    /// Checks that bytes and the end of the stream travel from `client` to `server`.
+    fn check_transfer(client: &Stream, server: &Stream) {
         let mut buffer = [0; 16];
         assert_eq!(
             server.recv(&mut buffer).unwrap_err().kind(),
@@ -462,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_before_listen_is_refused() {
+    fn connection_to_a_bound_socket_is_refused_until_it_listens() {
         use std::net::TcpStream;
         let bound = Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.address().unwrap();
@@ -473,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_streams_carry_bytes_both_ways() {
+    fn bytes_and_end_of_stream_travel_over_tcp() {
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         assert_eq!(
             listener.accept().unwrap_err().kind(),
@@ -485,11 +502,11 @@ mod tests {
         wait(&listener, Interest::Read);
         let server = listener.accept().unwrap();
         server.set_nodelay();
-        converse(&client, &server);
+        check_transfer(&client, &server);
     }
 
     #[test]
-    fn accepted_tcp_connections_are_probed_for_peers_that_are_gone() {
+    fn accepted_tcp_connections_inherit_keepalive_from_the_listener() {
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         let client = Stream::connect(listener.address().unwrap()).unwrap();
         wait(&listener, Interest::Read);
@@ -499,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_sockets_have_their_mode_and_go_with_their_listener() {
+    fn unix_socket_has_the_given_mode_replaces_only_sockets_and_is_removed_with_its_listener() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         {
@@ -510,7 +527,7 @@ mod tests {
             assert_eq!(listener.address(), None);
             let client = Stream::connect_unix(&path).unwrap();
             let server = listener.accept().unwrap();
-            converse(&client, &server);
+            check_transfer(&client, &server);
         }
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
@@ -519,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_read_ends_at_shutdown() {
+    fn blocking_calls_end_at_shutdown_or_timeout_and_hang_up_is_noticed() {
         let (client, server) = Stream::pair().unwrap();
         server.set_blocking(1_000_000).unwrap();
         client.send(b"abc").unwrap();
@@ -530,7 +547,8 @@ mod tests {
             server.shutdown_receive();
             assert_eq!(receiving.join().unwrap(), 0);
         });
-        // Nobody reads: what there is room for is taken, then nothing.
+        // The client does not read. Sends succeed until the socket has no space; the next one times
+        // out.
         let chunk = [0; 64 * 1024];
         let full = (0..1_000).find_map(|_| server.send(&chunk).err()).unwrap();
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
@@ -547,14 +565,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_bear_the_time_they_arrived() {
+    fn stamped_receive_returns_the_time_of_arrival() {
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         let client = Stream::connect(listener.address().unwrap()).unwrap();
         wait(&listener, Interest::Read);
         let server = listener.accept().unwrap();
         client.stamp_receives().unwrap();
         let mut buffer = [0; 16];
-        // The kernel begins to note times a moment after it is asked to.
+        // The kernel starts to record times with a delay, so the first receives may have no stamp.
         for _ in 0..1_000 {
             let before_ns = crate::clock::unix_ns();
             server.send(b"abc").unwrap();
@@ -570,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn connecting_without_a_listener_is_an_error() {
+    fn connection_attempt_without_a_listener_fails() {
         let unused = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = unused.address().unwrap();
         drop(unused);

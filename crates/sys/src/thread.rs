@@ -1,4 +1,4 @@
-//! The calling thread: its processors and the precision of its sleeps.
+//! Attributes of the calling thread: its processors, its priority and the precision of its sleeps.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -6,6 +6,8 @@ use std::num::NonZeroU64;
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
+/// Converts processor numbers to the set that the kernel expects. Fails for a number above the
+/// maximum of Linux.
 pub(crate) fn cpu_set(cpus: &[usize]) -> io::Result<CpuSet> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -20,18 +22,18 @@ pub(crate) fn cpu_set(cpus: &[usize]) -> io::Result<CpuSet> {
     Ok(set)
 }
 
-/// Keeps the calling thread, and the threads it starts from now on, on `cpus`.
+/// Restricts the calling thread, and all threads that it starts later, to the processors `cpus`.
 ///
 /// # Errors
-/// None of them is on line.
+/// None of these processors is online.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &cpu_set(cpus)?)?)
 }
 
-/// The processors the calling thread may run on.
+/// Returns the numbers of the processors on which the calling thread may run.
 ///
 /// # Errors
-/// The kernel's own.
+/// The kernel reports an error. This does not happen in a correct program.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU)
@@ -39,37 +41,42 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
         .collect())
 }
 
-/// The "nice" value that goes first (setpriority(2)).
+/// The "nice" value of the highest priority that is not real-time (setpriority(2)).
 pub(crate) const HIGHEST_PRIORITY: i32 = -20;
 
-/// Whether this process may give its children the highest priority.
+/// Returns whether this process is allowed to set the highest priority ([`HIGHEST_PRIORITY`]), for
+/// example for its children.
 #[must_use]
 pub fn may_go_first() -> bool {
-    // The priority is the thread's: this one ends with it.
+    // On Linux the priority belongs to a thread. So try to set it on a new thread, which then ends;
+    // the calling thread keeps its priority.
     let attempt = || setpriority_process(None, HIGHEST_PRIORITY).is_ok();
     std::thread::spawn(attempt).join().unwrap_or(false)
 }
 
-/// Puts the calling thread into the real-time class (sched(7), `SCHED_FIFO`): it goes before every
-/// thread that is not in it, and before those there with a lower priority.
+/// Gives the calling thread the real-time scheduling policy `SCHED_FIFO` (sched(7)) and a priority
+/// from 1 to 99. The thread then runs before all threads without a real-time policy, and before
+/// real-time threads with a lower priority.
 ///
 /// # Errors
-/// It may not: that is root's, or wants `CAP_SYS_NICE`; or there is no such priority.
+/// The process is not allowed to do this (it needs root or `CAP_SYS_NICE`), or the priority is not
+/// in the range.
 pub fn go_real_time(priority: u8) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: libc::c_int::from(priority),
     };
-    // SAFETY: the kernel reads one structure, which lives through the call, and changes nothing of
-    // this process but how the calling thread (0) is scheduled.
+    // SAFETY: the kernel reads `parameters`, which outlives the call. The call only changes the
+    // scheduling of the calling thread (0).
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Lets the calling thread's sleeps end on time instead of up to 50 µs later.
+/// Makes the sleeps of the calling thread end on time, by reducing its timer slack to 1 ns. With
+/// the default slack, a sleep may end up to 50 µs late.
 pub fn sleep_precisely() {
-    // Refused only by a kernel without timer slack, which has nothing to set.
+    // This fails only on a kernel without timer slack, where it is not needed.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
@@ -78,9 +85,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_goes_before_others_where_it_may() {
+    fn go_real_time_sets_the_policy_or_reports_missing_permission() {
         let tried = std::thread::spawn(|| {
-            // SAFETY: it reads the policy of the calling thread.
+            // SAFETY: the call only reads the policy of the calling thread.
             go_real_time(1).map(|()| unsafe { libc::sched_getscheduler(0) })
         });
         match tried.join().unwrap() {
@@ -92,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_can_be_pinned_to_one_of_its_processors() {
+    fn pinned_thread_is_allowed_only_on_its_processor() {
         std::thread::spawn(|| {
             let first = allowed_cpus().unwrap()[0];
             pin(&[first]).unwrap();

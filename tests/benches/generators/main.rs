@@ -1,8 +1,8 @@
 //! What a load generator pays for a request: the project's own beside mutilate, memtier_benchmark
 //! and memcslap.
 //!
-//! `[--rounds N] [--seconds N] [--before PROGRAM]`: trials of each generator, seconds of a trial, and
-//! an older build of `curtail`.
+//! `[--rounds N] [--seconds N] [--before PROGRAM]`: trials of each generator, seconds of a trial,
+//! and an older build of `curtail`.
 //!
 //! All of them ask one `curtail serve --runtime events` for keys of some 30 bytes that it does not
 //! hold, in closed loop over 16 connections by one thread, the server on the first processor and

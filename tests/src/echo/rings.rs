@@ -4,7 +4,7 @@
 use std::io;
 
 use sys::poll::Waker;
-use sys::ring::{Ended, Event, Inputs, Ring, RingConfig};
+use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, Ring, RingConfig};
 use sys::socket::{Listener, Stream};
 
 use super::{Exchange, FILLER, PendingReplies, SEND_LEN_MAX, Slots};
@@ -32,17 +32,17 @@ struct Connection {
 }
 
 pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io::Result<()> {
-    let (ring, inputs) = Ring::new(CONFIG)?;
+    let (ring, receive_buffers) = Ring::new(CONFIG)?;
     let mut server = Server {
         ring,
-        inputs,
+        receive_buffers,
         exchange,
         connections: Slots::new(),
         marked: Vec::new(),
         spare: Vec::new(),
     };
-    server.ring.watch(listener, LISTENER);
-    server.ring.watch(end, END);
+    server.ring.watch_readable(listener, LISTENER);
+    server.ring.watch_readable(end, END);
     loop {
         server.ring.wait(None)?;
         while let Some(event) = server.ring.next_event() {
@@ -55,7 +55,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
                         server.accepted(stream);
                     }
                     if !stays_active {
-                        server.ring.watch(listener, LISTENER);
+                        server.ring.watch_readable(listener, LISTENER);
                     }
                 }
                 Event::Ready { .. } | Event::HungUp { .. } => return Ok(()),
@@ -68,7 +68,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
 
 struct Server {
     ring: Ring,
-    inputs: Inputs,
+    receive_buffers: ReceiveBuffers,
     exchange: Exchange,
     connections: Slots<Connection>,
     /// Connections to look at when the burst ends: they have something to send, or have ended.
@@ -101,7 +101,7 @@ impl Server {
                 stays_active,
             } => {
                 let len = bytes.len();
-                self.inputs.give_back(bytes);
+                self.receive_buffers.give_back(bytes);
                 let Some(connection) = self.connections.find(token) else {
                     return;
                 };
@@ -117,12 +117,12 @@ impl Server {
                 };
                 // The kernel had no buffer left. The buffers of all handled events have been given
                 // back, so receiving can start again.
-                if matches!(how, Ended::NoBuffer) {
+                if matches!(how, ReceiveEnd::NoBuffer) {
                     self.ring.receive(&connection.stream, token);
                     return;
                 }
                 connection.has_ended = true;
-                if matches!(how, Ended::Lost(_)) {
+                if matches!(how, ReceiveEnd::Lost(_)) {
                     connection.pending = PendingReplies::default();
                 }
                 self.mark(token);

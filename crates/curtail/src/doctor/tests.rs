@@ -22,8 +22,8 @@ const WANTED: Wanted = Wanted {
 /// A machine on which all is well.
 fn sound() -> Machine {
     let features = Features {
-        waits_for_its_thread: true,
-        takes_parts: true,
+        has_deferred_completions: true,
+        has_incremental_buffers: true,
         sends_without_copy: true,
         sends_bundles: true,
     };
@@ -441,8 +441,8 @@ fn of_shared_cores_two_that_are_not_are_named() {
 fn an_older_kernel_has_rings_with_less() {
     let mut machine = sound();
     machine.runtimes.rings = Ok(Features {
-        waits_for_its_thread: false,
-        takes_parts: false,
+        has_deferred_completions: false,
+        has_incremental_buffers: false,
         sends_without_copy: true,
         sends_bundles: false,
     });

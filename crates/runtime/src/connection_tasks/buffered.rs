@@ -1,5 +1,6 @@
-//! Memory that sleeping tasks keep (`crate::buffered`): one sum for all, written only by tasks that
-//! keep an incomplete line or output that their peers do not take.
+//! The bound of the memory that tasks keep while they sleep (`crate::buffered`). All tasks share
+//! one sum behind a lock. Most tasks never change it: only a task that keeps an incomplete line, or
+//! output that its peer does not read, has bytes to add.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -11,15 +12,16 @@ use crate::buffered::{counted, low_water_mark};
 use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
-    /// are closed. Returns false if the task's connection is one of them.
-    pub(super) fn keep(&self, peer: &Peer, bytes: usize) -> bool {
+    /// Sets the bytes that a task is about to keep while it sleeps. If the sum then exceeds the
+    /// bound, closes connections. Returns false if the task's own connection is closed.
+    pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
         let bytes = counted(bytes);
-        bytes == peer.buffered() || self.count(peer, bytes)
+        bytes == peer.buffered() || self.update_sum(peer, bytes)
     }
 
+    /// Changes the sum by the difference between `bytes` and the bytes counted for `peer` so far.
     #[cold]
-    fn count(&self, peer: &Peer, bytes: u64) -> bool {
+    fn update_sum(&self, peer: &Peer, bytes: u64) -> bool {
         let counts = &self.setup.counts;
         // No code panics while the sum is inconsistent.
         let mut sum = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,23 +29,23 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             return false;
         }
         *sum = *sum - peer.set_buffered(bytes) + bytes;
-        let mut overflow = Vec::new();
+        let mut to_close = Vec::new();
         if *sum > counts.buffered_max() {
             let now_s = second(monotonic_ns());
-            overflow = self.peers.peers(|peer| peer.buffered() > 0);
-            overflow.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
+            to_close = self.peers.peers(|peer| peer.buffered() > 0);
+            to_close.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
-            while *sum > low_water_mark(counts.buffered_max()) && count < overflow.len() {
-                // The task frees its memory when it wakes up, and closing wakes it.
-                *sum -= overflow[count].set_buffered(0);
+            while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
+                // `shut` below wakes the task, which ends and frees its memory.
+                *sum -= to_close[count].set_buffered(0);
                 count += 1;
             }
-            overflow.truncate(count);
+            to_close.truncate(count);
         }
         counts.set_buffered(*sum);
         drop(sum);
-        // After the lock is released, because these are system calls.
-        for peer in &overflow {
+        // `shut` makes system calls, so it is called after the lock has been released.
+        for peer in &to_close {
             counts.count_closed_by_bound();
             peer.shut();
         }

@@ -1,5 +1,6 @@
-//! All connected peers, for the supervisor, which wakes a sleeping task by shutting down one or
-//! both directions of the task's socket.
+//! The list of all peers that are connected to tasks. The supervisor uses it to find the tasks that
+//! have to end. A task may sleep in a system call on its socket, so the supervisor wakes the task
+//! by shutting down one or both directions of that socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,19 +10,24 @@ use sys::socket::Stream;
 use crate::buffered::is_inactive;
 use crate::connection_table::Slot;
 
-/// A connected peer, shared by its task and the supervisor. The task writes these fields, and the
-/// supervisor reads them periodically, so it may see a change late.
+/// A connected peer, shared by its task and the supervisor.
+///
+/// The task writes `is_idle`, `holds_memory` and `active_s`, and the supervisor reads them. The
+/// supervisor, or any task that closes the connection, sets `is_shut`. All are relaxed, because
+/// they are checked repeatedly and a change may be seen late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
     /// The task waits for input. Its last replies may still be in flight.
     is_idle: AtomicBool,
-    /// The task holds memory of the service that others may wait for.
+    /// The task holds memory of the service for which other connections may wait.
     holds_memory: AtomicBool,
     /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
+    /// Both directions of the socket have been shut down, so the task has to end.
     is_shut: AtomicBool,
-    /// The bytes counted for its task (`connection_tasks/buffered.rs`).
+    /// The bytes that are counted for the task in the sum of `connection_tasks/buffered.rs`.
+    /// Changes only under the lock of that sum.
     buffered: AtomicU64,
 }
 
@@ -53,12 +59,13 @@ impl Peer {
         self.is_idle.load(Ordering::Relaxed)
     }
 
-    /// Whether its task has to end at once.
+    /// Returns whether the socket has been shut down, so that the task has to end without answering
+    /// further input.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Whether the peer has been inactive for long.
+    /// Returns whether the peer has neither sent nor received a byte for more than a second.
     pub(super) fn is_inactive(&self, now_s: u32) -> bool {
         is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
@@ -67,18 +74,21 @@ impl Peer {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// Sets the counted bytes and returns the old value. The caller holds the lock of the sum.
+    /// Sets the counted bytes and returns the old value. The caller holds the lock of the sum, and
+    /// changes the sum by the difference.
     pub(super) fn set_buffered(&self, bytes: u64) -> u64 {
         self.buffered.swap(bytes, Ordering::Relaxed)
     }
 
-    /// Whether the task holds memory of the service and the peer has been inactive for long.
+    /// Returns whether the task holds memory of the service, the peer has been inactive for more
+    /// than a second, and the socket is not shut down yet.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let active_s = self.active_s.load(Ordering::Relaxed);
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
     }
 
-    /// Makes its task end, wherever it sleeps.
+    /// Shuts down both directions of the socket. The call in which the task sleeps then returns,
+    /// immediately or after its timeout, and the task ends.
     pub(crate) fn shut(&self) {
         if !self.is_shut.swap(true, Ordering::Relaxed) {
             self.stream.shut();
@@ -86,7 +96,7 @@ impl Peer {
     }
 }
 
-/// All connected peers, and the finished tasks (threads or fibres) to be joined.
+/// All connected peers, and the finished tasks that have not been joined.
 #[derive(Debug)]
 pub(crate) struct Peers<T> {
     list: Mutex<List<T>>,
@@ -95,17 +105,21 @@ pub(crate) struct Peers<T> {
 #[derive(Debug)]
 struct List<T> {
     entries: Vec<PeerEntry<T>>,
+    /// The slots of entries that are [`PeerEntry::Free`].
     free: Vec<Slot>,
-    /// Tasks that have finished or are about to.
+    /// The tasks to join. They have ended, or have removed their entry and are about to end.
     finished: Vec<T>,
 }
 
+/// An entry in the list of peers. An entry is inserted before its task is started, and the task may
+/// finish before the acceptor has attached the task's handle to the entry.
 #[derive(Debug)]
 enum PeerEntry<T> {
+    /// The entry is unused.
     Free,
-    /// A connected peer. Its task is attached once it has been started.
+    /// A connected peer, and the handle of its task if it has been attached.
     Connected(Arc<Peer>, Option<T>),
-    /// The task finished before it was attached.
+    /// The task has finished, but its handle has not been attached yet.
     Finished,
 }
 
@@ -123,7 +137,8 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// Reserves an entry for a peer. `None` if there are `max` entries and finished tasks already.
+    /// Inserts an entry for a peer and returns its slot. Returns `None` if there are already `max`
+    /// used entries and finished tasks together.
     pub(crate) fn insert(&self, peer: Arc<Peer>, max: usize) -> Option<Slot> {
         let mut list = self.list();
         let entry = PeerEntry::Connected(peer, None);
@@ -138,7 +153,8 @@ impl<T> Peers<T> {
         Some(list.entries.len() - 1)
     }
 
-    /// Attaches the started task to its entry. Returns true if the supervisor has to be woken.
+    /// Attaches the handle of a started task to its entry. If the task has finished already, frees
+    /// the entry instead. Returns true if the supervisor has to be woken to join a task.
     #[must_use]
     pub(crate) fn attach_task(&self, slot: Slot, task: T) -> bool {
         let mut list = self.list();
@@ -149,15 +165,16 @@ impl<T> Peers<T> {
         list.free(slot, Some(task))
     }
 
-    /// Removes the entry of a task that could not be started.
+    /// Frees the entry of a task that could not be started.
     pub(crate) fn remove(&self, slot: Slot) {
         self.list().free(slot, None);
     }
 
-    /// Removes the entry of a finishing task. The task still owns the peer, so nothing is closed
-    /// here. Returns true if the supervisor has to be woken.
+    /// Records that the task of an entry finishes. Called by the task, which still owns the peer,
+    /// so no socket is closed under the list's lock. Returns true if the supervisor has to be woken
+    /// to join the task.
     #[must_use]
-    pub(crate) fn leave(&self, slot: Slot) -> bool {
+    pub(crate) fn finish(&self, slot: Slot) -> bool {
         let mut list = self.list();
         match std::mem::replace(&mut list.entries[slot], PeerEntry::Finished) {
             PeerEntry::Connected(_, Some(task)) => list.free(slot, Some(task)),
@@ -165,12 +182,13 @@ impl<T> Peers<T> {
         }
     }
 
-    /// The finished tasks, to be joined.
+    /// Takes the finished tasks, so that the caller joins them.
     pub(crate) fn take_finished(&self) -> Vec<T> {
         std::mem::take(&mut self.list().finished)
     }
 
-    /// The peers for which `filter` returns true. The caller wakes them after the list is unlocked.
+    /// Returns the peers for which `filter` returns true. The list is locked only during this call,
+    /// so that the caller can make system calls on the sockets.
     pub(crate) fn peers(&self, filter: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
         let list = self.list();
         let peers = list.entries.iter().filter_map(|entry| match entry {
@@ -180,7 +198,7 @@ impl<T> Peers<T> {
         peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
     }
 
-    /// Whether there are no entries and no finished tasks.
+    /// Returns whether there are no used entries and no finished tasks.
     pub(crate) fn is_empty(&self) -> bool {
         let list = self.list();
         list.free.len() == list.entries.len() && list.finished.is_empty()
@@ -193,8 +211,9 @@ impl<T> Peers<T> {
 }
 
 impl<T> List<T> {
-    /// Frees an entry, and adds its task to the finished ones. Returns true if no other finished
-    /// task was in the list.
+    /// Frees an entry and adds its task to `finished`. Returns true if this is the first task in
+    /// `finished`: the supervisor then has to be woken. For further tasks it has been woken
+    /// already.
     fn free(&mut self, slot: Slot, task: Option<T>) -> bool {
         self.entries[slot] = PeerEntry::Free;
         self.free.push(slot);

@@ -1,5 +1,10 @@
-//! The supervisor: a thread that sleeps until a task has finished, a connection requests memory,
-//! the service has maintenance that requests do not cover, or the server has to stop.
+//! The supervisor thread of `threads` and `fibres`. It does the work that belongs to no single
+//! task, and sleeps until it is woken for one of four reasons:
+//!
+//! - a task has finished and has to be joined;
+//! - a connection waits for memory, so slow holders have to be closed;
+//! - the service has maintenance to do, which tasks do only while requests arrive;
+//! - the server has to stop.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,24 +14,26 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
-use super::{Choice, ConnectionTasks, Task, TaskRuntime};
+use super::{ConnectionTasks, ContextChoice, Task, TaskRuntime};
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
 use crate::setup::second;
 
-/// The supervisor.
+/// The state of the supervisor thread.
 pub(super) struct Supervisor<C: TaskRuntime> {
     tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
     /// The second of the last search for slow holders.
     searched_s: u32,
-    /// When the next maintenance step is due, if any.
-    maintain_ns: Option<u64>,
-    /// Steps of maintenance since the supervisor was woken for it.
+    /// Time of the next maintenance step. `None` if no maintenance is in progress.
+    next_maintain_ns: Option<u64>,
+    /// The number of maintenance steps since the supervisor was woken for maintenance.
     steps: u32,
-    /// Contexts in a row that had no more maintenance to do.
-    finished_contexts: usize,
-    /// Deadline after which remaining connections are closed.
-    stop_by_ns: Option<u64>,
+    /// The number of consecutive steps after which the context had no more maintenance to do. Once
+    /// it equals the number of contexts, none has any.
+    idle_contexts: usize,
+    /// The time at which connections that are still open are closed. `None` until the supervisor
+    /// notices that the server has to stop.
+    stop_deadline_ns: Option<u64>,
 }
 
 impl<C: TaskRuntime> Supervisor<C> {
@@ -37,15 +44,16 @@ impl<C: TaskRuntime> Supervisor<C> {
             tasks,
             poll,
             searched_s: 0,
-            maintain_ns: None,
+            next_maintain_ns: None,
             steps: 0,
-            finished_contexts: 0,
-            stop_by_ns: None,
+            idle_contexts: 0,
+            stop_deadline_ns: None,
         })
     }
 
-    /// Runs until the last task has ended. A panic here is counted and does not end the thread:
-    /// otherwise finished tasks would not be joined, and at some point no task could be started.
+    /// Runs until the server has to stop and the last task has ended. A panic here is counted and
+    /// does not end the thread. Without the thread, finished tasks would not be joined, and once
+    /// `max_tasks` had finished, no new task could be started.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
@@ -54,7 +62,8 @@ impl<C: TaskRuntime> Supervisor<C> {
                 Ok(true) => break,
                 Err(_) => {
                     self.tasks.setup.counts.count_restart();
-                    // A failing step must not be repeated without end.
+                    // The panic may come from maintenance. Give that up, so that it does not panic
+                    // again in every round.
                     self.end_maintenance();
                 }
             }
@@ -62,9 +71,11 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.tasks.runtime.stop();
     }
 
-    /// Waits for an event and handles it. Returns true once the last task has ended.
+    /// Waits for one of the reasons to act, then does all work that is due. Returns true once the
+    /// server has to stop and the last task has ended.
     fn supervise(&mut self, events: &mut Events) -> bool {
-        // Waiting cannot fail. If it did, the loop would only check again at once.
+        // Waiting does not fail in a correct program. An error can be ignored, because the checks
+        // below depend on no event; the supervisor would then run without sleeping.
         let _ = self.poll.wait(events, self.wait_timeout_ns(monotonic_ns()));
         if !events.is_empty() {
             self.tasks.inbox.waker.clear();
@@ -77,12 +88,15 @@ impl<C: TaskRuntime> Supervisor<C> {
     }
 
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
-        let maintain_ns = self.maintain_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
-        let drain_ns = self.stop_by_ns.map(|_| DRAIN_CHECK_NS);
-        maintain_ns.into_iter().chain(drain_ns).min()
+        let next_maintain_ns = self
+            .next_maintain_ns
+            .map(|at_ns| at_ns.saturating_sub(now_ns));
+        let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
+        next_maintain_ns.into_iter().chain(drain_ns).min()
     }
 
-    /// Joins finished tasks. A task in that list only has to return, so joining is quick.
+    /// Joins the finished tasks. These tasks have ended or are about to return, so joining does not
+    /// wait for long.
     fn join(&mut self) {
         for task in self.tasks.peers.take_finished() {
             if task.join().is_err() {
@@ -91,8 +105,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes every peer that holds memory of the service, has been inactive for long, and blocks
-    /// others.
+    /// Closes slow holders: peers whose tasks hold memory of the service and that have been
+    /// inactive for more than a second. Does so at most once per second, and only if a connection
+    /// waits for memory.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = second(now_ns);
@@ -106,53 +121,56 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Runs maintenance while no requests do, one context after the other, for a bounded time after
-    /// the last request. While requests run it does nothing, because a context in use delays the
-    /// reclamation of segments.
+    /// Runs a step of maintenance if one is due. The steps use each context in turn, until none has
+    /// more work or [`IDLE_MAINTAIN_STEPS`] steps have been made.
+    ///
+    /// If a task has run a step recently, requests are arriving, and the step is skipped: the tasks
+    /// make enough steps, and a context in use delays the reclamation of segments.
     fn maintain(&mut self, now_ns: u64) {
         if !self.tasks.has_maintenance.load(Ordering::Relaxed) {
             return;
         }
         let due_ns = *self
-            .maintain_ns
+            .next_maintain_ns
             .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         if now_ns < due_ns {
             return;
         }
         let tasks = &self.tasks;
         if tasks.is_maintenance_due(IDLE_MAINTAIN_INTERVAL_NS / 2, now_ns) {
-            // A context in use counts as having more to do.
+            // `None` means that the context is in use. It may have more to do.
             let has_more = tasks
-                .maintain_at(Choice::LeastRecent, now_ns)
+                .maintain_at(ContextChoice::LeastRecent, now_ns)
                 .unwrap_or(true);
-            self.finished_contexts = match has_more {
+            self.idle_contexts = match has_more {
                 true => 0,
-                false => self.finished_contexts + 1,
+                false => self.idle_contexts + 1,
             };
         }
         self.steps += 1;
-        if self.finished_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
-            self.maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+        if self.idle_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
+            self.next_maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         } else {
             self.end_maintenance();
         }
     }
 
-    /// Ends the maintenance without requests.
+    /// Ends maintenance until a task wakes the supervisor for it again.
     fn end_maintenance(&mut self) {
-        (self.maintain_ns, self.steps, self.finished_contexts) = (None, 0, 0);
+        (self.next_maintain_ns, self.steps, self.idle_contexts) = (None, 0, 0);
         self.tasks.has_maintenance.store(false, Ordering::Relaxed);
     }
 
-    /// Ends idle connections, and all of them after the deadline. Returns true once no connection
-    /// and no task is left.
+    /// Ends the idle connections; after the deadline, ends all connections. Returns true once no
+    /// connection is open and all tasks are joined.
     ///
-    /// An idle connection still answers the input that has arrived: the socket returns it before
-    /// the end of file. A busy connection notices the stop when it becomes idle; if its task misses
-    /// the flag, the next check ends it.
+    /// An idle connection is ended by shutting down the receiving side of its socket. Its task
+    /// first receives and answers the input that has arrived, and then receives the end of the
+    /// stream. A connection that is not idle now is ended in a later call, or by its own task,
+    /// which checks `is_ending` when it becomes idle.
     fn drain(&mut self, now_ns: u64) -> bool {
-        let deadline_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
-        let is_out_of_time = now_ns >= deadline_ns;
+        let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
+        let is_out_of_time = now_ns >= stop_deadline_ns;
         let peers = &self.tasks.peers;
         for peer in peers.peers(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {

@@ -1,6 +1,5 @@
-//! A connection with a task of its own. The task receives, answers all requests, sends, and
-//! receives again. While the peer does not take its replies, the task sleeps in a send and reads
-//! nothing.
+//! The task of one connection. It receives, answers all requests, sends, and receives again. While
+//! the peer does not read its replies, the task sleeps in a send and receives nothing.
 
 mod burst;
 
@@ -25,45 +24,48 @@ use crate::setup::second;
 use crate::transform::Transformer;
 use crate::transport::with_slices;
 
-/// A connection and its task's state.
+/// The state of a task and of its connection.
 struct ConnectionTask<C: TaskRuntime> {
     session: <C::Service as Worker>::Session,
     /// Input that is not consumed yet.
     held: HeldInput,
-    /// The receive buffer.
+    /// The receive buffer, [`IDLE_BUFFER_LEN`] or [`RECEIVE_LEN`] bytes long.
     buffer: Vec<u8>,
+    /// Replies that are not sent yet.
     output: Output<<C::Service as Worker>::Pin>,
-    /// The connection waits for memory held by others.
+    /// The connection waits for memory held by other connections.
     waits_for_memory: bool,
-    /// The transform of the connection's bytes, if any.
+    /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
     transformer: Option<Box<Transformer>>,
     /// The tickets whose results the session waits for.
     tickets: OpenTickets,
-    /// The results of the tickets, once one has been issued.
+    /// The mailbox for the results of tickets. Created when the session issues the first ticket.
     mailbox: Option<Arc<Mailbox<<C::Service as Worker>::Completion>>>,
-    /// Wakes the task when a result arrives.
+    /// Wakes the task when a result arrives in the mailbox.
     waker: Waker,
     socket: C::PeerSocket,
     peer: Arc<Peer>,
     tasks: Arc<ConnectionTasks<C>>,
 }
 
-/// Received input.
+/// The result of one receive.
 struct Received {
+    /// The number of received bytes. 0 means that the peer has shut down its sending side.
     len: usize,
-    /// The bytes that are to be answered from the buffer: all, or none if they were appended to the
-    /// held input or received directly into store memory.
-    fresh_len: usize,
+    /// How many of these bytes are in the receive buffer: all of them, or 0 if they were appended
+    /// to the held input or received directly into the service's memory.
+    in_buffer_len: usize,
 }
 
-/// The entry of a task in the list of peers. It is dropped last, however the task ends.
+/// The entry of a task in the list of peers. Dropping it frees the entry. It is the first local
+/// variable of a task and so is dropped last, also when the task panics.
 struct TaskEntry<C: TaskRuntime> {
     slot: Slot,
     peer: Option<Arc<Peer>>,
     tasks: Arc<ConnectionTasks<C>>,
 }
 
-/// Serves a connection until either side closes it.
+/// The main function of a task: serves a connection until the peer or the server closes it.
 pub(super) fn serve_connection<C: TaskRuntime>(
     tasks: Arc<ConnectionTasks<C>>,
     peer: Arc<Peer>,
@@ -76,7 +78,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         tasks: Arc::clone(&tasks),
     };
     let Ok(socket) = tasks.runtime.socket(&peer) else {
-        tasks.setup.counts.refuse();
+        tasks.setup.counts.count_rejected();
         send_rejection(&peer.stream, &tasks.setup);
         drop(peer);
         return;
@@ -101,14 +103,14 @@ pub(super) fn serve_connection<C: TaskRuntime>(
 impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
-            // The task keeps nothing any more.
-            self.tasks.keep(peer, 0);
+            // The task's buffers have been freed.
+            self.tasks.count_buffered(peer, 0);
         }
-        let is_first = self.tasks.peers.leave(self.slot);
-        // Dropping the last owner of the peer closes the socket, which must not happen under the
-        // list's lock.
+        let is_first = self.tasks.peers.finish(self.slot);
+        // Dropping the last reference to the peer closes the socket, which is a system call. So it
+        // happens here, after the list has been unlocked.
         self.peer = None;
-        self.tasks.setup.counts.leave();
+        self.tasks.setup.counts.count_closed();
         if is_first {
             self.tasks.inbox.waker.wake();
         }
@@ -118,35 +120,42 @@ impl<C: TaskRuntime> Drop for TaskEntry<C> {
 impl<C: TaskRuntime> Drop for ConnectionTask<C> {
     fn drop(&mut self) {
         if let Some(mailbox) = &self.mailbox {
-            // Results return to their source, those of unfinished tickets as they come.
+            // The closed mailbox drops all results, also those that arrive later. Dropping a result
+            // returns its memory to the source.
             mailbox.close();
         }
     }
 }
 
 impl<C: TaskRuntime> ConnectionTask<C> {
+    /// Receives and answers until the connection is lost or has to be closed.
     fn run(mut self) {
         while let Some(received) = self.receive()
             && self.answer_all(&received)
         {
-            if !self.socket.has_exchange() {
+            if !self.socket.prefers_exchange() {
                 self.socket.yield_now();
             }
         }
     }
 
-    /// Sleeps until input arrives. `None`: the connection is lost or shut.
+    /// Sends the remaining output if it is to be sent together with the receive, then sleeps until
+    /// input arrives. Returns `None` if the connection is lost or has to be closed.
     fn receive(&mut self) -> Option<Received> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         let transformer = self.transformer.as_ref();
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
-        if !self.tasks.keep(&self.peer, self.held.capacity() + wire) {
+        if !self
+            .tasks
+            .count_buffered(&self.peer, self.held.capacity() + wire)
+        {
             return None;
         }
         if is_idle && self.tasks.is_ending.load(Ordering::Relaxed) {
-            // Input that has arrived by now is still answered.
+            // The server stops. This receive still returns the input that has arrived; the next one
+            // returns the end of the stream.
             self.peer.stream.shutdown_receive();
         }
         let is_direct = self.transformer.is_none()
@@ -154,8 +163,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             && self.held.is_empty();
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
+                // An exchange receives into `self.buffer`, not into the memory of an upload.
                 // `answer_all` leaves output for an exchange only if no upload is in progress.
-                assert!(!is_direct, "a value would land in the buffer");
+                assert!(!is_direct, "an exchange during an upload");
                 let exchanged = self.socket.exchange(bytes, &mut self.buffer);
                 self.clear_output();
                 exchanged.ok()?
@@ -165,33 +175,38 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         self.peer.set_idle(false);
         if is_direct {
             self.session.advance_upload(len);
-            return Some(Received { len, fresh_len: 0 });
+            return Some(Received {
+                len,
+                in_buffer_len: 0,
+            });
         }
-        let mut fresh_len = len;
+        let mut in_buffer_len = len;
         if let Some(transformer) = &mut self.transformer {
             let wire = &self.buffer[..len];
             let received = transformer.receive(wire, self.held.tail());
             received
                 .inspect_err(|error| self.tasks.count_if_panic(error))
                 .ok()?;
-            fresh_len = 0;
+            in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
-            fresh_len = 0;
+            in_buffer_len = 0;
         }
-        Some(Received { len, fresh_len })
+        Some(Received { len, in_buffer_len })
     }
 
+    /// Receives without sending: into the memory of an upload if `is_direct`, into the receive
+    /// buffer otherwise. Returns `None` if the connection is lost or shut down.
     fn receive_only(&mut self, is_direct: bool) -> Option<usize> {
         loop {
             if self.peer.is_shut() {
                 return None;
             }
-            let room = match is_direct {
+            let space = match is_direct {
                 true => self.session.upload_buffer(),
                 false => &mut self.buffer[..],
             };
-            match self.socket.receive(room) {
+            match self.socket.receive(space) {
                 Ok(len) => return Some(len),
                 Err(error) if is_transient(&error) => {}
                 Err(_) => return None,
@@ -199,27 +214,28 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Answers all complete requests, turn by turn. Returns false if the connection is to be
+    /// Answers all complete requests, turn by turn, and sends the replies. The replies of the last
+    /// turn may be left in `output` for an exchange. Returns false if the connection has to be
     /// closed.
     fn answer_all(&mut self, received: &Received) -> bool {
+        // Received bytes that are not counted in the statistics yet.
         let mut uncounted = received.len as u64;
-        let mut fresh_len = received.fresh_len;
+        let mut in_buffer_len = received.in_buffer_len;
         loop {
             let now_ns = monotonic_ns();
             if uncounted > 0 {
                 self.peer.set_active(second(now_ns));
             }
-            let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
+            let next = self.burst(in_buffer_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
             let sends_with_receive = is_last && received.len > 0 && self.can_exchange();
             if !sends_with_receive && !self.send() {
                 return false;
             }
-            // Each turn ends with a bounded step of maintenance.
             self.tasks.maintain(now_ns);
-            if fresh_len > 0 {
-                self.fit_buffer(fresh_len);
-                fresh_len = 0;
+            if in_buffer_len > 0 {
+                self.fit_buffer(in_buffer_len);
+                in_buffer_len = 0;
             }
             match next {
                 Next::Yield | Next::OutputSpace => self.socket.yield_now(),
@@ -234,32 +250,35 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                         return false;
                     }
                 }
-                // A task cannot wait for input and for the results of tickets at once.
+                // The session could continue with input or with a result. A task can wait for only
+                // one of the two, and waits for the result.
                 Next::Input | Next::Upload if self.tickets.count() > 0 => {
                     if !self.wait_for_ticket() {
                         return false;
                     }
                 }
-                // No more replies are due if the peer has closed its side.
+                // All input is answered. If the peer has shut down its sending side (`len` is 0),
+                // no more input arrives, and the connection is closed.
                 Next::Input | Next::Upload => return received.len > 0,
             }
         }
     }
 
-    /// Whether the replies can be sent together with the next receive.
+    /// Returns whether the replies can be sent together with the next receive, by an exchange.
     fn can_exchange(&self) -> bool {
         let is_small = self
             .output
             .as_bytes()
             .is_some_and(|it| it.len() <= IDLE_BUFFER_LEN);
         is_small
-            && self.socket.has_exchange()
+            && self.socket.prefers_exchange()
             && !self.session.holds_memory()
             && self.transformer.is_none()
             && self.tickets.count() == 0
     }
 
-    /// Grows the receive buffer if the last receive filled the small one, and shrinks it if not.
+    /// Makes the receive buffer [`RECEIVE_LEN`] bytes long if the last receive returned at least
+    /// [`IDLE_BUFFER_LEN`] bytes, and [`IDLE_BUFFER_LEN`] bytes long otherwise.
     fn fit_buffer(&mut self, received_len: usize) {
         let new_len = if received_len < IDLE_BUFFER_LEN {
             IDLE_BUFFER_LEN
@@ -271,38 +290,40 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sends all replies, however long the peer takes. Returns false if the connection is lost.
+    /// Sends all replies, and waits as long as the peer takes to read them. Returns false if the
+    /// connection is lost or has to be closed.
     fn send(&mut self) -> bool {
-        let is_holding = self.output.has_pins();
+        let has_pins = self.output.has_pins();
         self.peer
-            .set_holding(is_holding || self.session.holds_memory());
+            .set_holding(has_pins || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
-        // The first sends do not block, so that output that has to wait is counted before the wait.
+        // Send without blocking until the socket has no space. Then count the remaining output
+        // (`count_buffered`) before the first send that may block.
         let mut may_block = false;
         while sent < self.output.len() || self.has_wire_bytes() {
             if sent >= turn_end {
                 turn_end = sent + SEND_PER_TURN;
-                // The service holds no references while other tasks run, so that memory can be
-                // reclaimed.
+                // Tell the service that the burst is over before other tasks run. Otherwise this
+                // context would delay the reclamation of memory meanwhile.
                 let runtime = &self.tasks.runtime;
                 runtime.with_context(|context| context.service.end_burst(None));
                 self.socket.yield_now();
             }
-            let one = match self.send_once(&mut sent, may_block) {
-                Ok(one) => one,
+            let sent_once = match self.send_once(&mut sent, may_block) {
+                Ok(sent_once) => sent_once,
                 Err(error) if is_transient(&error) && !self.peer.is_shut() => SentOnce::default(),
                 Err(error) => {
                     self.tasks.count_if_panic(&error);
                     return false;
                 }
             };
-            if !may_block && !one.is_complete {
+            if !may_block && !sent_once.is_complete {
                 may_block = true;
-                if !self.keep_all() {
+                if !self.count_buffered() {
                     return false;
                 }
             }
-            if one.len > 0 && (is_holding || may_block) {
+            if sent_once.len > 0 && (has_pins || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }
         }
@@ -310,7 +331,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Sends output from byte `sent`, or its wire bytes, by one system call. Advances `sent`.
+    /// Sends by one system call: the output from byte `sent` on, or the wire bytes that the
+    /// transform makes of it. Advances `sent` by the output bytes that were sent or transformed.
     fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<SentOnce> {
         let socket = &self.socket;
         let send = |slices: &[IoSlice<'_>]| {
@@ -340,20 +362,22 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         Ok(SentOnce { len, is_complete })
     }
 
-    /// Whether the transform has bytes to send.
+    /// Returns whether the transform has wire bytes to send.
     fn has_wire_bytes(&self) -> bool {
         let transformer = self.transformer.as_ref();
         transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
     }
 
-    /// Counts the kept bytes before a wait. Returns false if the connection has to be closed.
-    fn keep_all(&self) -> bool {
+    /// Counts all bytes that the task keeps, before it waits. Returns false if the connection has
+    /// to be closed because the bytes of all connections exceed their bound.
+    fn count_buffered(&self) -> bool {
         let transformer = self.transformer.as_ref();
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
         let bytes = self.held.capacity() + self.output.capacity() + wire;
-        self.tasks.keep(&self.peer, bytes)
+        self.tasks.count_buffered(&self.peer, bytes)
     }
 
+    /// Empties the output after it was sent. Frees its memory if it was long.
     fn clear_output(&mut self) {
         if self.output.len() > IDLE_BUFFER_LEN {
             self.output = Output::default();
@@ -362,28 +386,31 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Waits for the retry interval, and has slow holders checked. Returns false if the peer has
-    /// hung up.
+    /// Sleeps until a request that waits for memory may be retried. Wakes the supervisor once a
+    /// second, so that it closes slow holders. Returns false if the connection has to be closed.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
         if setup.counts.request_memory(second(now_ns)) {
             self.tasks.inbox.waker.wake();
         }
-        // A connection that gets another turn is not slow.
+        // This connection waits for memory, not for its peer, so it must not be closed as a slow
+        // holder.
         self.peer.set_holding(false);
-        self.keep_all() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
+        self.count_buffered() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
     }
 
-    /// Waits for the result of a ticket, and delivers all that have arrived. Returns false if the
-    /// peer has hung up: closing the connection cancels the tickets.
+    /// Waits until at least one result of a ticket has been delivered to the session. Returns false
+    /// if the connection has to be closed, for example because the peer has hung up. Closing it
+    /// cancels the tickets.
     fn wait_for_ticket(&mut self) -> bool {
         let is_stuck = self.tickets.count() == 0;
-        // A session that waits for the result of a ticket without having one would wait forever.
+        // Without an open ticket no result would arrive, and the task would wait forever.
         debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        if is_stuck || !self.keep_all() {
+        if is_stuck || !self.count_buffered() {
             return false;
         }
-        // A connection that waits for a completion does not wait for its peer.
+        // This connection waits for a result, not for its peer, so it must not be closed as a slow
+        // holder.
         self.peer.set_holding(false);
         while !self.deliver() {
             if self.peer.is_shut() || self.socket.hangs_up_within(0) {
@@ -394,7 +421,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Delivers the results of tickets to the session. Returns false if there are none.
+    /// Delivers all results in the mailbox to the session. Returns false if there are none.
     fn deliver(&mut self) -> bool {
         let (session, mut has_delivered) = (&mut self.session, false);
         while let Some(completed) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
@@ -414,16 +441,16 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 }
 
-/// What one send has sent.
+/// The result of one call of [`ConnectionTask::send_once`].
 #[derive(Default)]
 struct SentOnce {
     /// Bytes sent.
     len: usize,
-    /// The socket took all bytes that it was passed.
+    /// The socket had space for all bytes that were passed to it.
     is_complete: bool,
 }
 
-/// Whether the same call may succeed when repeated.
+/// Returns whether the same call may succeed when it is repeated.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)

@@ -1,4 +1,4 @@
-//! The limit of connections with tasks.
+//! Unit test of the limit of simultaneous tasks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sys::socket::Stream;
 use super::{Peer, Peers};
 
 #[test]
-fn tasks_are_bounded() {
+fn peer_above_the_limit_gets_no_entry_until_another_is_removed() {
     let peers = Peers::<()>::default();
     let peer = || {
         let (stream, _) = Stream::pair().unwrap();

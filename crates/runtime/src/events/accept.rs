@@ -1,9 +1,9 @@
-//! How a worker takes the connections dispatched to it.
+//! How a worker of `events` takes the connections that the acceptor has passed to it.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Registers the connections in the inbox.
+    /// Takes all connections out of the inbox and registers them with epoll.
     pub(super) fn take_accepted(&mut self, now_ns: u64) {
         while let Some(transport) = self.inbox.take() {
             self.connections.accept(transport, now_ns);

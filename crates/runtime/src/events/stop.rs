@@ -1,9 +1,11 @@
-//! How a worker stops: it closes idle connections until none is left, or the time is over.
+//! How a worker of `events` stops: it closes its connections as they become idle, until none is
+//! open or the deadline has passed.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Whether the worker is to stop, and has.
+    /// If the worker has to stop, closes its idle connections. Returns true if it has to stop and
+    /// either no connection is open or the deadline has passed.
     pub(super) fn has_stopped(&mut self, now_ns: u64) -> bool {
         let connections = &mut self.connections;
         connections.context.is_ending(now_ns)

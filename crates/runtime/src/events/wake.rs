@@ -1,10 +1,11 @@
-//! How a worker is woken: the event of its inbox signals new connections, results of tickets, or a
-//! request for memory.
+//! How other threads wake a worker of `events`: by an event of its inbox. They do so for new
+//! connections, for results of tickets, and when a connection waits for memory.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles the inbox event.
+    /// Handles an event of the inbox: closes slow holders, delivers results of tickets, and takes
+    /// new connections.
     #[cold]
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();

@@ -1,5 +1,5 @@
-//! A worker: it waits for its connections by epoll, answers them in bursts, and runs the service's
-//! maintenance.
+//! A worker of `events`: it waits for events of its connections by epoll, answers them in bursts,
+//! and runs the service's maintenance.
 
 use std::io;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::restart::EventLoop;
 use crate::transport::SocketTransport;
 use crate::worker_context::WorkerContext;
 
-/// The token of the inbox's event. The token of a connection is its slot.
+/// The token of events of the worker's inbox. The token of a connection's events is its slot.
 const INBOX_TOKEN: u64 = u64::MAX;
 
-/// A worker.
+/// A worker: its inbox and its connections.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) inbox: Arc<Inbox>,
     pub(super) connections: ReadinessLoop<S, SocketTransport, Poll>,
 }
 
-/// Creates the epoll instance of a worker.
+/// Creates the epoll instance of a worker and registers the worker's inbox.
 pub(super) fn open(inbox: &Inbox) -> io::Result<Poll> {
     let poll = Poll::new()?;
     poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
@@ -64,7 +64,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
     fn serve_all(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
-        self.connections.context.begin();
+        self.connections.context.set_up_thread();
         loop {
             let context = &mut self.connections.context;
             context.service.offline();
@@ -82,7 +82,9 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 !is_inbox
             });
             self.connections.turn(connection_events, now_ns, &mut burst);
-            // Slots are reused only after all events of their old connections are handled.
+            // New connections get slots only now, after all events are handled. A connection may
+            // have been closed in this round, and events of it must not reach a new one in its
+            // slot.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }

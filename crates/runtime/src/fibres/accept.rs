@@ -1,4 +1,4 @@
-//! Starting a fibre for an admitted connection.
+//! How `fibres` starts a fibre for an admitted connection.
 
 use std::sync::PoisonError;
 
@@ -9,6 +9,7 @@ use super::Fibres;
 use crate::acceptor::Exhausted;
 
 impl<S: Worker> Fibres<S> {
+    /// Starts a fibre that runs `serve_connection`.
     pub(super) fn start(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,

@@ -1,4 +1,5 @@
-//! A fibre ends by itself, and the supervisor joins it. The processors end after the last fibre.
+//! How `fibres` stops. The function of a fibre returns when its connection is closed, and the
+//! supervisor joins the fibre. The processors are stopped after the last fibre has ended.
 
 use std::any::Any;
 use std::sync::PoisonError;
@@ -18,12 +19,12 @@ impl Task for JoinHandle<()> {
 }
 
 impl<S: Worker> Fibres<S> {
-    /// Stops the processors after the last connection has ended.
+    /// Stops the processors. Called after the last fibre has been joined.
     pub(super) fn end(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = runtime.take();
         if let Some(runtime) = runtime {
-            // All fibres have been joined.
+            // The only error is that some fibres have not ended. All have, so it cannot occur.
             let _ = runtime.stop(Duration::from_nanos(DRAIN_NS));
         }
     }

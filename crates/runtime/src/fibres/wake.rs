@@ -1,5 +1,6 @@
-//! A fibre waits for its socket, by the processor's ring or by epoll. Hooks run when a processor
-//! goes to sleep and wakes up.
+//! How a fibre of a connection waits for its socket: by its processor's io_uring, or by epoll. Also
+//! the hooks that the fibre scheduler calls when a processor falls asleep, wakes up or has received
+//! input.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,16 +17,18 @@ use sys::clock::monotonic_ns;
 use super::ContextPool;
 use crate::connection_tasks::{Peer, PeerSocket};
 
-/// A socket on which a fibre can wait.
+/// The socket of a connection's fibre. A call that has to wait suspends the fibre.
 pub(crate) struct FibreSocket {
     socket: Socket<PeerDescriptor>,
     waker: Arc<FibreWaker>,
 }
 
-/// Wakes a fibre that waits for a completion.
+/// Wakes a fibre that waits for the result of a ticket.
 struct FibreWaker {
+    /// Has a permit if the fibre has been woken. The fibre waits for the permit.
     permits: Semaphore,
-    /// The semaphore has a permit. Wake-ups do not accumulate, or the fibre would not wait.
+    /// The semaphore has a permit. A further wake-up then adds none. Otherwise the permits of
+    /// several wake-ups would accumulate, and as many later waits would return immediately.
     is_woken: AtomicBool,
 }
 
@@ -35,15 +38,17 @@ impl Wake for FibreWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Whoever wakes has put a result into the mailbox, whose lock orders it with the fibre's
-        // next look.
+        // Relaxed suffices, because the mailbox's lock orders the two threads. The waker has put a
+        // result into the mailbox before this call. If the waker finds the flag set, the fibre has
+        // not cleared it yet. The fibre looks into the mailbox only after it has cleared the flag
+        // (`wait_woken`), so it finds the result.
         if !self.is_woken.swap(true, Ordering::Relaxed) {
             self.permits.release();
         }
     }
 }
 
-/// Owner of the socket's descriptor.
+/// A reference to the peer, which owns the descriptor of the socket.
 struct PeerDescriptor {
     peer: Arc<Peer>,
 }
@@ -90,7 +95,7 @@ impl PeerSocket for FibreSocket {
         }
     }
 
-    fn has_exchange(&self) -> bool {
+    fn prefers_exchange(&self) -> bool {
         self.socket.kind() == IoBackend::Rings
     }
 
@@ -119,8 +124,8 @@ impl PeerSocket for FibreSocket {
     }
 }
 
-/// Keeps the contexts in step with their processors: the context of a sleeping processor is offline
-/// and does not delay reclamation.
+/// The hooks that the fibre scheduler calls. They take the context of a processor offline while the
+/// processor sleeps, so that it does not delay reclamation. And they prefetch for received input.
 pub(crate) struct ProcessorHooks<S: Worker> {
     contexts: Arc<ContextPool<S>>,
 }
@@ -147,10 +152,12 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     }
 
     fn received(&self, processor: usize, bytes: &[u8]) {
-        // Prefetching is optional: do not wait for the lock.
+        // Prefetching is optional, so do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
-            // A panic here would end the processor. On plain input it also happens when the
-            // connection is answered, and closes it.
+            // A panic here would end the processor with all its fibres, so it is caught. It need
+            // not be handled: if input makes the service panic, it does so again when the
+            // connection is answered, which closes the connection. (With a transform, `bytes` are
+            // not requests, and a panic here has no consequence.)
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.begin_early_prefetch(bytes);
             }));
@@ -158,7 +165,7 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        // A panic here would end the processor with all its fibres.
+        // A panic here would end the processor with all its fibres, so it is caught.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.lock(processor);
             entry.context.woke_up(monotonic_ns(), fibres);

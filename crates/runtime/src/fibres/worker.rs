@@ -1,4 +1,5 @@
-//! A connection's fibre runs its bursts with the context of its processor.
+//! The interface of `fibres` to the code that it shares with `threads`. A fibre runs each burst
+//! with the context of its processor.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use service::Worker;
 use super::wake::FibreSocket;
 use super::{ContextPool, Fibres, ProcessorContext};
 use crate::acceptor::Exhausted;
-use crate::connection_tasks::{Choice, Peer, TaskRuntime};
+use crate::connection_tasks::{ContextChoice, Peer, TaskRuntime};
 use crate::worker_context::{Maintained, WorkerContext};
 
 impl<S: Worker> ContextPool<S> {
@@ -18,7 +19,7 @@ impl<S: Worker> ContextPool<S> {
     pub(super) fn lock(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
         let slot = &self.all[processor];
         slot.lock().unwrap_or_else(|poisoned| {
-            // The thread that held it panicked.
+            // The last thread that used this context panicked and left it inconsistent.
             slot.clear_poison();
             let mut entry = poisoned.into_inner();
             entry.context.reset();
@@ -52,8 +53,8 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         fibre::on_processor_stack(|| work(&mut self.contexts.lock_own().context))
     }
 
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained> {
-        if let Choice::MostRecent = choice {
+    fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained> {
+        if let ContextChoice::MostRecent = choice {
             return Some(self.with_context(|context| {
                 let maintained = context.maintain_now(now_ns);
                 context.service.end_burst(None);
@@ -62,10 +63,11 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         }
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let entry = self.contexts.all[search % self.contexts.all.len()].try_lock();
-        // A processor that is awake is skipped: it runs maintenance itself, or will soon sleep.
+        // Skip a processor that is awake. Its fibres run maintenance, or it will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
         let maintained = entry.context.maintain_now(now_ns);
-        // The next operation of the service brings it online again.
+        // Maintenance has brought the context online. The processor is still marked as sleeping, so
+        // take the context offline again. Its next operation will bring it online.
         entry.context.service.offline();
         Some(maintained)
     }

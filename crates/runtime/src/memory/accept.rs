@@ -1,4 +1,4 @@
-//! How a connection is opened.
+//! How a client opens a connection to a server in memory.
 
 use service::Worker as _;
 
@@ -7,8 +7,9 @@ use super::worker::Memory;
 use crate::transform::Transform;
 
 impl<S: service::Service> Memory<S> {
-    /// Opens a connection whose pipe holds at most `capacity` bytes in each direction. Above the
-    /// limit of connections, the server sends its rejection and closes it.
+    /// Opens a connection whose pipe holds at most `capacity` bytes in each direction, and returns
+    /// the client's end. If the limit of connections is reached, the server sends its rejection
+    /// message and closes the connection.
     pub fn connect(
         &mut self,
         capacity: usize,
@@ -22,8 +23,8 @@ impl<S: service::Service> Memory<S> {
             self.connections.accept(transport, now_ns);
             self.connections.context.service.offline();
         } else {
-            // The pipe may not have space for all of it. The client finds the connection closed in
-            // any case.
+            // The pipe may not have space for the complete message. Dropping `transport` closes the
+            // connection in any case.
             let _ = transport.send_bytes(setup.rejection);
         }
         client

@@ -1,4 +1,4 @@
-//! A connection as a pair of byte queues.
+//! A connection in memory: a pair of byte queues, one for each direction.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::limits::SEND_PER_TURN;
 use crate::transform::{Transform, Transformer};
 use crate::transport::{Sent, Transport};
 
-/// Both directions of a connection, shared by its ends.
+/// Both directions of a connection, shared by its client's and its server's end.
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) to_server: Queue,
@@ -22,11 +22,13 @@ pub(super) struct Pipe {
 #[derive(Debug)]
 pub(super) struct Queue {
     bytes: VecDeque<u8>,
+    /// Maximum number of bytes in the queue.
     capacity: usize,
-    /// The sender has closed its end.
-    pub(super) has_ended: bool,
-    /// The receiver has closed its end.
-    pub(super) is_refused: bool,
+    /// The sender has closed its end. After the bytes in the queue, the receiver gets the end of
+    /// the stream.
+    pub(super) is_sender_closed: bool,
+    /// The receiver has closed its end. The sender gets an error.
+    pub(super) is_receiver_closed: bool,
 }
 
 impl Queue {
@@ -34,23 +36,23 @@ impl Queue {
         Self {
             bytes: VecDeque::new(),
             capacity,
-            has_ended: false,
-            is_refused: false,
+            is_sender_closed: false,
+            is_receiver_closed: false,
         }
     }
 
-    /// Whether a receive would return bytes or the end of the stream.
+    /// Returns whether a receive would return bytes or the end of the stream.
     pub(super) fn is_readable(&self) -> bool {
-        !self.bytes.is_empty() || self.has_ended
+        !self.bytes.is_empty() || self.is_sender_closed
     }
 
-    /// Whether a send would take bytes or return an error.
+    /// Returns whether a send would take bytes, or fail because the receiver has closed its end.
     pub(super) fn is_writable(&self) -> bool {
-        self.bytes.len() < self.capacity || self.is_refused
+        self.bytes.len() < self.capacity || self.is_receiver_closed
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.is_refused {
+        if self.is_receiver_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let len = bytes.len().min(self.capacity - self.bytes.len());
@@ -62,7 +64,7 @@ impl Queue {
     }
 
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.bytes.is_empty() && !self.has_ended {
+        if self.bytes.is_empty() && !self.is_sender_closed {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let len = buffer.len().min(self.bytes.len());
@@ -80,44 +82,46 @@ pub struct Client {
 }
 
 impl Client {
-    /// Sends as much as the pipe has space for. Returns the number of bytes.
+    /// Sends as many of the bytes as the pipe has space for. Returns the number of bytes sent.
     ///
     /// # Errors
-    /// `WouldBlock`: there is no space. `BrokenPipe`: the server has closed the connection.
+    /// `WouldBlock`: the pipe has no space. `BrokenPipe`: the server has closed the connection.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.pipe.borrow_mut().to_server.put(bytes)
     }
 
-    /// Receives bytes that have arrived; 0 means that the server has closed the connection.
+    /// Receives bytes that have arrived, as many as fit into `buffer`. Returns their number; 0
+    /// means that the server has closed the connection.
     ///
     /// # Errors
-    /// `WouldBlock`: none have arrived.
+    /// `WouldBlock`: no bytes have arrived.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.pipe.borrow_mut().to_client.take(buffer)
     }
 
-    /// Ends sending. Replies can still be received.
+    /// Closes the client's sending side, like `shutdown` of a socket. Replies can still be
+    /// received.
     pub fn end(&self) {
-        self.pipe.borrow_mut().to_server.has_ended = true;
+        self.pipe.borrow_mut().to_server.is_sender_closed = true;
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
-        pipe.to_server.has_ended = true;
-        pipe.to_client.is_refused = true;
+        pipe.to_server.is_sender_closed = true;
+        pipe.to_client.is_receiver_closed = true;
     }
 }
 
-/// The server's end.
+/// The server's end of a connection. Dropping it closes the connection.
 pub(super) struct MemoryTransport {
     pub(super) pipe: Rc<RefCell<Pipe>>,
     transformer: Option<Transformer>,
 }
 
 impl MemoryTransport {
-    /// A connection with at most `capacity` bytes in each direction.
+    /// Creates a connection with at most `capacity` bytes in each direction. Returns both ends.
     pub(super) fn open(capacity: usize, transform: Option<Box<dyn Transform>>) -> (Self, Client) {
         let pipe = Rc::new(RefCell::new(Pipe {
             to_server: Queue::new(capacity),
@@ -130,12 +134,13 @@ impl MemoryTransport {
         (Self { pipe, transformer }, client)
     }
 
-    /// Sends bytes, as far as there is space.
+    /// Sends as many of the bytes as the pipe has space for. Returns the number of bytes sent.
     pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
         self.pipe.borrow_mut().to_client.put(bytes)
     }
 
-    /// Sends the wire bytes of the transform, as far as there is space. Returns their number.
+    /// Sends the unsent wire bytes of the transform, as far as the pipe has space. Returns the
+    /// number of bytes sent.
     fn flush(&mut self) -> io::Result<usize> {
         let mut flushed = 0;
         let Some(transformer) = &mut self.transformer else {
@@ -158,8 +163,8 @@ impl MemoryTransport {
 impl Drop for MemoryTransport {
     fn drop(&mut self) {
         let mut pipe = self.pipe.borrow_mut();
-        pipe.to_client.has_ended = true;
-        pipe.to_server.is_refused = true;
+        pipe.to_client.is_sender_closed = true;
+        pipe.to_server.is_receiver_closed = true;
     }
 }
 

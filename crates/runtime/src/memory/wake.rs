@@ -1,4 +1,5 @@
-//! How the worker is woken, which is by a flag, and how it finds the pipes that are ready.
+//! How other threads wake the worker of `memory`: by a flag. Also how the worker finds the pipes
+//! that are ready.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,14 +14,16 @@ use super::pipe::{MemoryTransport, Pipe};
 use crate::connection_table::Slot;
 use crate::readiness::Registry;
 
-/// Set when another thread has completed a ticket.
+/// A flag that another thread sets when it has completed a ticket. The worker checks it in each
+/// round.
 #[derive(Debug, Default)]
 pub(super) struct Flag(AtomicBool);
 
 impl Flag {
     /// Clears the flag. Returns whether it was set.
     pub(super) fn take(&self) -> bool {
-        // Acquire: pairs with `wake_by_ref`. The mailbox's lock orders its content anyway.
+        // Acquire: pairs with the release in `wake_by_ref`. (The content of the mailbox does not
+        // depend on it, because the mailbox has a lock.)
         self.0.swap(false, Ordering::Acquire)
     }
 }
@@ -31,29 +34,32 @@ impl Wake for Flag {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release: pairs with `take`.
+        // Release: pairs with the acquire in `take`.
         self.0.store(true, Ordering::Release);
     }
 }
 
-/// The pipes of the worker, and the events that it waits for on each.
+/// The pipes of the worker's connections, each with the events that the worker waits for. The index
+/// is the connection's slot.
 #[derive(Debug, Default)]
 pub(super) struct Pipes {
     by_slot: RefCell<Vec<(Weak<RefCell<Pipe>>, Interest)>>,
 }
 
 impl Pipes {
-    /// The events that are due. As with epoll, a hang-up is reported whatever the interest.
+    /// Returns the events of all pipes. As with epoll, a hang-up is reported even if the interest
+    /// is `None`.
     pub(super) fn ready(&self) -> Vec<Ready> {
         let by_slot = self.by_slot.borrow();
         let event = |(slot, (pipe, interest)): (Slot, &(Weak<RefCell<Pipe>>, Interest))| {
             let pipe = pipe.upgrade()?;
             let pipe = pipe.borrow();
-            if pipe.to_server.is_refused {
-                // The server has closed its end. The client still holds the pipe.
+            if pipe.to_server.is_receiver_closed {
+                // The server has closed the connection, so there are no events for it. The pipe
+                // still exists because the client has not dropped its end.
                 return None;
             }
-            let hung_up = pipe.to_client.is_refused;
+            let hung_up = pipe.to_client.is_receiver_closed;
             let writable = *interest == Interest::Write && pipe.to_client.is_writable();
             let readable = *interest == Interest::Read && pipe.to_server.is_readable();
             (hung_up || writable || readable).then_some(Ready {

@@ -1,4 +1,4 @@
-//! The worker, and how its caller runs it.
+//! The worker of `memory`, and the functions by which its caller runs it.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,15 +11,15 @@ use crate::readiness::ReadinessLoop;
 use crate::setup::{Setup, Shared, WaitPolicy};
 use crate::worker_context::{WorkerContext, WorkerHandles};
 
-/// A server in memory.
+/// A server in memory, with one worker.
 pub struct Memory<S: Service> {
     pub(super) connections: ReadinessLoop<S::Worker, MemoryTransport, Pipes>,
     woken: Arc<Flag>,
 }
 
 impl<S: Service> Memory<S> {
-    /// A server without connections. It has one worker, which does not wait, whatever the setup
-    /// says.
+    /// Creates a server without connections. Of `setup`, the number of workers and the wait policy
+    /// are ignored, because there is one worker and it never waits.
     #[must_use]
     pub fn new(service: &S, setup: Setup) -> Self {
         let setup = Setup {
@@ -43,7 +43,7 @@ impl<S: Service> Memory<S> {
         }
     }
 
-    /// Serves until nothing is ready at `now_ns`.
+    /// Serves all connections until no event is pending at time `now_ns`.
     pub fn run(&mut self, now_ns: u64) {
         let mut burst = Vec::new();
         loop {
@@ -63,8 +63,8 @@ impl<S: Service> Memory<S> {
         }
     }
 
-    /// In how many nanoseconds it has to run again even if nothing arrives and no ticket is
-    /// completed; none: never.
+    /// Returns after how many nanoseconds the caller has to call [`run`](Self::run) again even if
+    /// no bytes arrive and no ticket is completed. `None` if it need not.
     #[must_use]
     pub fn wait_timeout_ns(&self) -> Option<u64> {
         self.connections.context.wait_timeout_ns()

@@ -1,5 +1,5 @@
-//! A burst: receive on every connection, prepare all requests, answer all, send once per
-//! connection.
+//! Serving a burst: receive on every connection, prepare all requests, answer them, and send once
+//! for each connection.
 
 use std::io;
 
@@ -20,19 +20,20 @@ pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
     /// The peer has shut down its sending side.
-    has_ended: bool,
+    reached_eof: bool,
 }
 
 /// Where the input of a connection is during a burst.
 enum Input {
-    /// In a receive buffer of the worker. The connection holds no earlier input.
+    /// The first `len` bytes of one of the worker's receive buffers. There is no earlier input of
+    /// the connection.
     Buffer { bytes: Vec<u8>, len: usize },
-    /// In the connection's own memory, behind any earlier input.
+    /// In the connection's own memory: earlier input first, then newly received bytes.
     HeldInput(HeldInput),
 }
 
 impl BurstMember {
-    /// The slot and the input.
+    /// Returns the slot and the input of the connection.
     fn input_of(&self) -> (Slot, &[u8]) {
         let input = match &self.input {
             Input::Buffer { bytes, len } => &bytes[..*len],
@@ -43,7 +44,8 @@ impl BurstMember {
 }
 
 impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
-    /// Serves connections that have input or continue a turn.
+    /// Serves the connections in `slots`, at most
+    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) of them, as one burst.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
         let mut members = std::mem::take(&mut self.members);
@@ -67,7 +69,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             if outcome.is_lost {
                 self.close(member.slot);
             } else {
-                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.handle_next(member.slot, outcome.progress.next, member.reached_eof);
                 self.count_buffered(member.slot);
             }
         }
@@ -75,32 +77,33 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.outcomes = outcomes;
     }
 
-    /// Receives on a connection. `None` if there is nothing to answer.
+    /// Receives on a connection and returns its input for this burst. Returns `None` if the
+    /// connection is closed or lost, or if output has to be sent first.
     fn receive(&mut self, slot: Slot, now_s: u32) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
-        let had_turn = std::mem::take(&mut connection.is_queued);
+        let was_queued = std::mem::take(&mut connection.is_queued);
         if connection.unsent.is_some() {
             return None;
         }
-        let member = |input, has_ended| {
+        let member = |input, reached_eof| {
             Some(BurstMember {
                 slot,
                 input,
-                has_ended,
+                reached_eof,
             })
         };
         let held = std::mem::take(&mut connection.held);
-        // Held input that is not answered yet comes before new input.
-        if had_turn && connection.needs_turn && !held.is_empty() {
+        // If the held input contains unanswered requests, answer these before receiving more.
+        if was_queued && connection.continues_without_input && !held.is_empty() {
             return member(Input::HeldInput(held), false);
         }
         let is_plain = connection.io.transport.is_plain();
-        let room = connection.session.upload_buffer();
-        if room.len() >= DIRECT_MIN && held.is_empty() && is_plain {
-            let received = connection.io.transport.receive(room);
+        let target = connection.session.upload_buffer();
+        if target.len() >= DIRECT_MIN && held.is_empty() && is_plain {
+            let received = connection.io.transport.receive(target);
             let input = Input::HeldInput(held);
             return match self.count_received(slot, received, now_s) {
-                Received::Some(len) => {
+                Received::Bytes(len) => {
                     let connection = self.table.get_mut(slot)?;
                     connection.session.advance_upload(len);
                     member(input, false)
@@ -112,8 +115,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
         let mut bytes = self.buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_LEN]);
         let received = connection.io.transport.receive(&mut bytes);
-        let (len, has_ended) = match self.count_received(slot, received, now_s) {
-            Received::Some(len) => (len, false),
+        let (len, reached_eof) = match self.count_received(slot, received, now_s) {
+            Received::Bytes(len) => (len, false),
             Received::Nothing => (0, false),
             Received::End => (0, true),
             Received::Lost => {
@@ -122,7 +125,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             }
         };
         if held.is_empty() && is_plain {
-            return member(Input::Buffer { bytes, len }, has_ended);
+            return member(Input::Buffer { bytes, len }, reached_eof);
         }
         let mut held = held;
         let connection = self.table.get_mut(slot)?;
@@ -134,9 +137,11 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             self.close(slot);
             return None;
         }
-        member(Input::HeldInput(held), has_ended)
+        member(Input::HeldInput(held), reached_eof)
     }
 
+    /// Counts received bytes and classifies the result of a receive. Closes the connection if the
+    /// receive failed.
     fn count_received(&mut self, slot: Slot, received: io::Result<usize>, now_s: u32) -> Received {
         match received {
             Ok(0) => Received::End,
@@ -145,7 +150,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.active_s = now_s;
                 }
-                Received::Some(len)
+                Received::Bytes(len)
             }
             Err(error)
                 if matches!(
@@ -162,7 +167,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Keeps unconsumed input with the connection and returns the receive buffer to the worker.
+    /// Stores the input that the session has not consumed in the connection, and returns the
+    /// receive buffer to the worker. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -182,19 +188,20 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
+    /// Acts on what the session needs next: closes the connection, queues it for another turn, or
+    /// registers the events to wait for.
+    fn handle_next(&mut self, slot: Slot, next: Next, reached_eof: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         let is_blocked = connection.unsent.is_some();
-        let is_over = connection.record_next(next, has_ended);
+        let must_close = connection.record_next(next, reached_eof);
         let waits_for_memory = next == Next::Memory;
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
         match (is_blocked, next) {
             (true, _) => self.wait_for(slot, Interest::Write),
-            (false, _) if is_over => self.close(slot),
+            (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
                 self.context.runnable.push(slot);
@@ -203,15 +210,16 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             (false, Next::Memory) => {
                 connection.is_queued = true;
                 self.context.waiting_for_memory.push(slot);
-                // A failed retry is part of the same wait.
+                // Count the wait once, even if the connection retries several times.
                 if !waited_for_memory {
                     self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
                 self.wait_for(slot, Interest::None);
             }
             (false, Next::Completion) => self.wait_for(slot, Interest::None),
-            // After its end, a stream stays readable: every wait would report it.
-            (false, _) if has_ended => self.wait_for(slot, Interest::None),
+            // A socket stays readable after the end of the stream. With an interest in reading,
+            // every wait would report it and the worker would not sleep.
+            (false, _) if reached_eof => self.wait_for(slot, Interest::None),
             (false, Next::Input | Next::Upload | Next::Close) => {
                 self.wait_for(slot, Interest::Read);
             }
@@ -219,10 +227,14 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 }
 
-/// The result of receiving.
+/// The result of a receive.
 enum Received {
-    Some(usize),
+    /// This many bytes, at least one.
+    Bytes(usize),
+    /// No bytes are available.
     Nothing,
+    /// The end of the stream: the peer has shut down its sending side.
     End,
+    /// The receive failed and the connection has been closed.
     Lost,
 }

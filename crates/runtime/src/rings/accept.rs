@@ -1,10 +1,11 @@
-//! How a worker registers a connection dispatched to it.
+//! How a worker of `rings` takes a connection that the acceptor has passed to it.
 
 use super::worker::{RingIo, Worker};
 use crate::connection::Connection;
 use crate::transport::SocketTransport;
 
 impl<S: service::Worker> Worker<S> {
+    /// Adds a connection to the table and starts its first receive.
     pub(super) fn register(&mut self, transport: SocketTransport, now_s: u32) {
         let Some(session) = self.context.open() else {
             return;

@@ -1,9 +1,11 @@
-//! How a worker stops: it closes idle connections until none is left.
+//! How a worker of `rings` stops: it closes its connections as they become idle, until none is open
+//! or the deadline has passed.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Closes idle connections after their input was answered. Returns true once none is left.
+    /// Closes the connections that are idle, which have no unanswered input and no unsent replies.
+    /// Returns true once no connection is open.
     pub(super) fn drain(&mut self) -> bool {
         for slot in self.table.slots() {
             if let Some(connection) = self.table.get(slot)

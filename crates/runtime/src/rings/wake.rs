@@ -1,16 +1,17 @@
-//! How a worker is woken: the event of its inbox signals new connections, results of tickets, or a
-//! request for memory.
+//! How other threads wake a worker of `rings`: by an event of its inbox. They do so for new
+//! connections, for results of tickets, and when a connection waits for memory.
 
 use super::worker::{INBOX_TOKEN, Worker};
 use crate::setup::second;
 
 impl<S: service::Worker> Worker<S> {
-    /// Watches the event of the inbox.
+    /// Asks the kernel for a ring event whenever the inbox is signalled.
     pub(super) fn watch_inbox(&mut self) {
-        self.ring.watch(&self.inbox.waker, INBOX_TOKEN);
+        self.ring.watch_readable(&self.inbox.waker, INBOX_TOKEN);
     }
 
-    /// Handles the inbox event.
+    /// Handles an event of the inbox: closes slow holders, delivers results of tickets, and takes
+    /// new connections.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
         for slot in self.context.slow_holders(&self.table, now_ns) {

@@ -1,31 +1,34 @@
-//! A worker: it waits for its connections, answers them in bursts, and runs store maintenance.
+//! A worker that owns an io_uring: it waits for events of its connections, answers them in bursts,
+//! and runs the service's maintenance.
 
 mod burst;
+mod ring_io;
 
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use service::{OpenTickets, Output, Pin, Session as _};
+use service::{OpenTickets, Session as _};
 use sys::clock::monotonic_ns;
-use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
+use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, ReceivedBytes, Ring, RingConfig};
 
 use self::burst::BurstMember;
-use crate::connection::{Connection, ConnectionIo, HeldInput};
+pub(super) use self::ring_io::RingIo;
+use crate::connection::{Connection, HeldInput};
 use crate::connection_counts::Traffic;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
 use crate::limits::{
     BURST_CONNECTIONS, DIRECT_MIN, EVENTS_PER_WAIT, HELD_INPUT_MAX, RING_BUFFER_LEN, RING_BUFFERS,
-    RING_ENTRIES, UNSETTLED_WAITS_MAX,
+    RING_ENTRIES, SEND_CHECK_WAITS_MAX,
 };
 use crate::restart::EventLoop;
 use crate::setup::second;
-use crate::transport::{Sent, SocketTransport, Transport as _};
+use crate::transport::Transport as _;
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
-/// The token of the inbox's event. The token of a connection is its slot.
+/// The token of events of the worker's inbox. The token of a connection's events is its slot.
 pub(super) const INBOX_TOKEN: u32 = u32::MAX;
 
 const RING: RingConfig = RingConfig {
@@ -34,123 +37,56 @@ const RING: RingConfig = RingConfig {
     buffer_len: RING_BUFFER_LEN,
 };
 
-/// The socket of a connection, and its operations in the worker's ring.
-pub(super) struct RingIo {
-    pub(super) transport: SocketTransport,
-    /// A receive is in progress in the kernel.
-    is_receiving: bool,
-    /// The receive in progress is multishot.
-    is_multishot: bool,
-    /// The cancellation of the receive in progress was requested.
-    is_stopping: bool,
-    /// Received bytes that the present burst answers, in a buffer of the kernel. Input that waits
-    /// longer is in `Connection::held`.
-    arrived: Option<Arrived>,
-    /// The peer has shut down its sending side.
-    has_ended: bool,
-    /// A send is in progress in the kernel.
-    is_sending: bool,
-    /// Capacity of the buffer being sent, in bytes.
-    send_capacity: usize,
-    /// The connection is in [`Worker::unsettled`].
-    is_unsettled: bool,
-    /// The kernel watches the socket for space to send.
-    is_watched: bool,
-    /// A hang-up of its peer will be reported.
-    is_hang_up_watched: bool,
-    /// It waits for memory held by others.
-    waits_for_memory: bool,
-    /// The connection is closed once no operation of it is in progress in the kernel.
-    is_shut: bool,
-}
-
-impl RingIo {
-    pub(super) fn new(transport: SocketTransport) -> Self {
-        Self {
-            transport,
-            is_receiving: false,
-            is_multishot: false,
-            is_stopping: false,
-            arrived: None,
-            has_ended: false,
-            is_sending: false,
-            send_capacity: 0,
-            is_unsettled: false,
-            is_watched: false,
-            is_hang_up_watched: false,
-            waits_for_memory: false,
-            is_shut: false,
-        }
-    }
-
-    /// Whether an operation of the connection is in progress in the kernel, which will post an
-    /// event for it.
-    fn has_kernel_operations(&self) -> bool {
-        self.is_receiving || self.is_sending || self.is_watched || self.is_hang_up_watched
-    }
-
-    /// Whether all input was answered and all replies were sent.
-    pub(super) fn is_idle(&self) -> bool {
-        self.arrived.is_none() && !self.is_sending && !self.is_shut
-    }
-}
-
-impl ConnectionIo for RingIo {
-    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
-        self.transport.send(output, sent)
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.transport.has_unsent()
-    }
-
-    fn buffered(&self) -> usize {
-        self.transport.buffered()
-    }
-}
-
-/// A worker.
+/// A worker: its context, its ring, and its connections.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) context: WorkerContext<S>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) ring: Ring,
-    inputs: Inputs,
+    receive_buffers: ReceiveBuffers,
     pub(super) table: ConnectionTable<S, RingIo>,
-    /// Connections whose receive ended because no buffer was free.
+    /// Connections whose receive ended because the ring had no free receive buffer. Their receives
+    /// restart after the burst, which gives buffers back.
     without_buffer: Vec<Slot>,
-    /// Connections with a large submitted send of which it is not known yet whether the peer took
-    /// it at once. If so, the kernel completed the send at submission, and the completion is among
-    /// the next events; if not, the buffer occupies memory until the peer reads.
-    unsettled: Vec<Slot>,
-    /// Waits since `unsettled` was last emptied.
-    unsettled_waits: u32,
+    /// Connections with a large send that was submitted recently and may be blocked.
+    ///
+    /// If the socket has space for all bytes, the kernel completes the send when it is submitted,
+    /// and the completion is among the next events. Otherwise the send is blocked: its buffer
+    /// occupies memory until the peer reads. [`count_blocked_sends`](Self::count_blocked_sends)
+    /// tells the two cases apart, once the completions of the first case have been handled.
+    unchecked_sends: Vec<Slot>,
+    /// The number of waits since `unchecked_sends` was last emptied.
+    waits_since_check: u32,
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
 
 /// Creates the ring of a worker, and its receive buffers.
-pub(super) fn open() -> io::Result<(Ring, Inputs)> {
+pub(super) fn open() -> io::Result<(Ring, ReceiveBuffers)> {
     Ring::new(RING)
 }
 
 impl<S: service::Worker> EventLoop for Worker<S> {
     type Service = S;
-    type Kernel = (Ring, Inputs);
+    type Kernel = (Ring, ReceiveBuffers);
 
-    fn open(_: &Inbox) -> io::Result<(Ring, Inputs)> {
+    fn open(_: &Inbox) -> io::Result<(Ring, ReceiveBuffers)> {
         open()
     }
 
-    fn new(context: WorkerContext<S>, inbox: Arc<Inbox>, (ring, inputs): (Ring, Inputs)) -> Self {
+    fn new(
+        context: WorkerContext<S>,
+        inbox: Arc<Inbox>,
+        (ring, receive_buffers): (Ring, ReceiveBuffers),
+    ) -> Self {
         Self {
             context,
             inbox,
             ring,
-            inputs,
+            receive_buffers,
             table: ConnectionTable::new(),
             without_buffer: Vec::new(),
-            unsettled: Vec::new(),
-            unsettled_waits: 0,
+            unchecked_sends: Vec::new(),
+            waits_since_check: 0,
             members: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
@@ -158,11 +94,12 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 
     fn serve_all(&mut self) -> io::Result<()> {
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
-        self.context.begin();
+        self.context.set_up_thread();
         self.watch_inbox();
         loop {
             self.context.service.offline();
-            // Submit the replies before the pause.
+            // `wait` with a timeout of 0 submits the replies now. Otherwise they would be submitted
+            // only after the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
                 self.context.pause();
             }
@@ -173,7 +110,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             let mut inbox_is_ready = false;
             self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
-            // Remaining events are returned at once by the next wait.
+            // If more events are pending, the next wait returns immediately.
             for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready {
@@ -192,7 +129,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                     }
                 }
             }
-            self.settle_sends(has_more);
+            self.count_blocked_sends(has_more);
             self.context.woke_up(now_ns, burst.len());
             for slots in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(slots, now_ns);
@@ -201,7 +138,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             for slot in mem::take(&mut self.without_buffer) {
                 self.receive(slot);
             }
-            // Slots are reused only after all connections of the burst are handled.
+            // New connections get slots only now, after the burst. A connection of the burst may
+            // have been closed, and its slot must not be reused while `burst` still names it.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
@@ -222,9 +160,9 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             ..
         } = self;
         context.reset();
-        // The ring is dropped before the sockets, so that operations in the kernel end first.
-        // Memory that the kernel does not give back is leaked (`sys::ring`), even if dropping
-        // panics.
+        // Dropping the ring cancels its operations and waits for them to end. Only then are the
+        // sockets closed. Memory of an operation that does not end in time is leaked (`sys::ring`),
+        // also if dropping the ring panics.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         context.close_all(table);
         context
@@ -232,7 +170,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles an event: a connection with input, or one that can continue, joins the burst.
+    /// Handles an event of a connection. If the connection has input, or can continue, it is added
+    /// to `burst`.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
@@ -258,7 +197,7 @@ impl<S: service::Worker> Worker<S> {
                     let len = bytes.len() as u64;
                     self.context.counts.add(Traffic::BytesWritten, len);
                 }
-                self.context.keep(bytes);
+                self.context.keep_for_reuse(bytes);
                 self.on_replies_sent(slot, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
@@ -266,29 +205,32 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
+    /// Handles received bytes. They stay in the ring's receive buffer if the current burst can
+    /// answer them, and are copied to the connection's held input otherwise.
     fn on_received(
         &mut self,
         slot: Slot,
-        bytes: Arrived,
+        bytes: ReceivedBytes,
         stays_active: bool,
         burst: &mut Vec<Slot>,
         now_s: u32,
     ) {
         let Some(connection) = self.table.get_mut(slot) else {
-            return self.inputs.give_back(bytes);
+            return self.receive_buffers.give_back(bytes);
         };
         connection.io.is_receiving = stays_active;
         connection.io.is_multishot &= stays_active;
-        connection.io.is_stopping &= stays_active;
-        if connection.io.is_shut {
-            self.inputs.give_back(bytes);
-            return self.close_if_no_kernel_operations(slot);
+        connection.io.is_cancelling &= stays_active;
+        if connection.io.is_closed {
+            self.receive_buffers.give_back(bytes);
+            return self.free_slot_if_unused(slot);
         }
         connection.active_s = now_s;
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
-        // A buffer of the kernel holds input of several connections and is reused once all of it
-        // has been given back. So input that is not answered in this burst is copied to `held`.
+        // One receive buffer contains input of several connections. The kernel can reuse the buffer
+        // only after all of this input has been given back. So input that is not answered in this
+        // burst is copied to `held` and given back now.
         let is_blocked = connection.io.is_sending || connection.unsent.is_some();
         let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
         let is_plain = connection.io.transport.is_plain();
@@ -297,8 +239,10 @@ impl<S: service::Worker> Worker<S> {
         let is_held = !is_first || is_blocked || has_no_turn || !is_plain;
         if !is_plain {
             let (io, held) = (&mut connection.io, connection.held.tail());
-            let transformed = io.transport.transform(self.inputs.bytes(&bytes), held);
-            self.inputs.give_back(bytes);
+            let transformed = io
+                .transport
+                .transform(self.receive_buffers.bytes(&bytes), held);
+            self.receive_buffers.give_back(bytes);
             if let Err(error) = transformed {
                 self.context.count_if_panic(&error);
                 return self.close(slot);
@@ -307,15 +251,16 @@ impl<S: service::Worker> Worker<S> {
             connection.io.arrived = Some(bytes);
         } else {
             for arrived in connection.io.arrived.take().into_iter().chain([bytes]) {
-                connection.held.append(self.inputs.bytes(&arrived));
-                self.inputs.give_back(arrived);
+                connection.held.append(self.receive_buffers.bytes(&arrived));
+                self.receive_buffers.give_back(arrived);
             }
         }
-        self.join(slot, burst);
+        self.join_burst(slot, burst);
         self.limit_receiving(slot);
         if waits_for_ticket {
-            // Nothing else restarts its receive before the result arrives, and without a receive
-            // the worker would not notice that the peer has hung up.
+            // The connection is in no burst until the result of its ticket arrives, so no turn
+            // restarts its receive. Restart it here. Without a receive or a watch, the worker would
+            // not notice that the peer has hung up.
             self.receive(slot);
             self.watch_hang_up(slot);
         }
@@ -324,44 +269,47 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    fn on_receive_end(&mut self, slot: Slot, how: &Ended, burst: &mut Vec<Slot>) {
+    /// Handles the end of a receive.
+    fn on_receive_end(&mut self, slot: Slot, how: &ReceiveEnd, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         connection.io.is_receiving = false;
         connection.io.is_multishot = false;
-        connection.io.is_stopping = false;
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        connection.io.is_cancelling = false;
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
         match how {
-            Ended::Closed => {
-                connection.io.has_ended = true;
-                // A peer that has only shut down its sending side still gets its replies. If it has
-                // hung up, the connection is closed, which cancels its tickets.
+            ReceiveEnd::Closed => {
+                connection.io.reached_eof = true;
+                // If the peer has only shut down its sending side, it still gets the replies to
+                // earlier requests. If it has hung up, the connection is closed, which cancels its
+                // tickets.
                 let has_hung_up = connection.tickets.count() > 0
                     && connection.io.transport.stream().hangs_up_within(0);
                 if has_hung_up {
                     self.close(slot);
                 } else {
-                    self.join(slot, burst);
+                    self.join_burst(slot, burst);
                 }
             }
-            Ended::NoBuffer => self.without_buffer.push(slot),
-            // The receive continues after the held input is answered. That may already have
-            // happened.
-            Ended::Stopped if connection.waits_for_ticket => {
+            ReceiveEnd::NoBuffer => self.without_buffer.push(slot),
+            // The worker cancelled the multishot receive (`limit_receiving`). A turn of the
+            // connection starts the next receive. A connection that waits for a ticket gets no turn
+            // now, so its receive is started here.
+            ReceiveEnd::Stopped if connection.waits_for_ticket => {
                 self.receive(slot);
                 self.watch_hang_up(slot);
             }
-            Ended::Stopped => self.join(slot, burst),
-            Ended::Lost(_) => self.close(slot),
+            ReceiveEnd::Stopped => self.join_burst(slot, burst),
+            ReceiveEnd::Lost(_) => self.close(slot),
         }
     }
 
-    /// Adds a connection to the burst, unless its replies are still being sent or it waits for the
-    /// result of a ticket.
-    fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
+    /// Adds a connection to `burst`, unless it is queued already, its replies are still being sent,
+    /// or it waits for the result of a ticket.
+    fn join_burst(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.is_queued
             && !connection.waits_for_ticket
@@ -373,37 +321,39 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Continues a connection whose replies have been sent, or closes it if they cannot be.
+    /// Continues a connection after its replies were sent. Closes it if sending failed (`is_sent`
+    /// is false) or if it was to be closed after these replies.
     fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
-        if !is_sent || connection.is_closing {
+        if !is_sent || connection.close_after_send {
             return self.close(slot);
         }
         let has_input = connection.io.arrived.is_some() || !connection.held.is_empty();
         if connection.waits_for_ticket {
             self.receive(slot);
             self.watch_hang_up(slot);
-        } else if connection.needs_turn || connection.io.has_ended || has_input {
-            self.join(slot, burst);
+        } else if connection.continues_without_input || connection.io.reached_eof || has_input {
+            self.join_burst(slot, burst);
         } else {
             self.receive(slot);
         }
     }
 
-    /// Closes a connection with tickets whose peer has hung up. The kernel also reports a peer that
-    /// has only shut down its sending side, which still gets its replies.
+    /// Handles the event of [`watch_hang_up`](Self::watch_hang_up): closes the connection if it has
+    /// tickets and its peer has hung up. The kernel posts this event also if the peer has only shut
+    /// down its sending side. Such a peer still gets its replies, so its connection is not closed.
     fn on_hang_up(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         connection.io.is_hang_up_watched = false;
-        if connection.io.is_shut {
-            self.close_if_no_kernel_operations(slot);
+        if connection.io.is_closed {
+            self.free_slot_if_unused(slot);
         } else if connection.tickets.count() > 0
             && connection.io.transport.stream().hangs_up_within(0)
         {
@@ -411,14 +361,15 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Watches for a hang-up while a connection with tickets receives nothing.
+    /// Asks the kernel for an event when the peer hangs up, if the connection has tickets and no
+    /// receive is in progress. (A receive in progress would report the hang-up.)
     pub(super) fn watch_hang_up(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && connection.tickets.count() > 0
             && !connection.io.is_receiving
-            && !connection.io.has_ended
+            && !connection.io.reached_eof
             && !connection.io.is_hang_up_watched
-            && !connection.io.is_shut
+            && !connection.io.is_closed
         {
             connection.io.is_hang_up_watched = true;
             self.ring
@@ -426,36 +377,41 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Sends unsent output. Once all is sent, the connection continues.
+    /// Sends output that the socket had no space for, now that it is writable. The connection
+    /// continues once all of it is sent.
     fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.io.is_watched = false;
-        if connection.io.is_shut {
-            return self.close_if_no_kernel_operations(slot);
+        connection.io.is_writable_watched = false;
+        if connection.io.is_closed {
+            return self.free_slot_if_unused(slot);
         }
         match self.context.send_unsent(connection, now_s) {
             Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
-            Some(Flushed::Partial) => watch_room(&mut self.ring, connection, slot),
+            Some(Flushed::Partial) => watch_writable(&mut self.ring, connection, slot),
             Some(Flushed::Lost) => self.close(slot),
             None => {}
         }
         self.count_buffered(slot);
     }
 
-    /// Counts the bytes of unsettled sends that have not completed: their peers did not take them
-    /// at once. Does so when no event is left to handle, or after so many waits that the completion
-    /// of a send that its peer took at once has been handled.
-    fn settle_sends(&mut self, has_more: bool) {
-        self.unsettled_waits += 1;
-        if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
+    /// Counts the buffers of blocked sends towards the worker's share of buffered bytes, and
+    /// empties `unchecked_sends`.
+    ///
+    /// A send in `unchecked_sends` is blocked if its completion has not been handled although the
+    /// completions of all sends that did not block have been. That is certain when no event is left
+    /// (`has_more` is false), or after [`SEND_CHECK_WAITS_MAX`] waits. Until then nothing is
+    /// counted.
+    fn count_blocked_sends(&mut self, has_more: bool) {
+        self.waits_since_check += 1;
+        if has_more && self.waits_since_check < SEND_CHECK_WAITS_MAX {
             return;
         }
-        self.unsettled_waits = 0;
-        while let Some(slot) = self.unsettled.pop() {
+        self.waits_since_check = 0;
+        while let Some(slot) = self.unchecked_sends.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                connection.io.is_unsettled = false;
+                connection.io.is_send_unchecked = false;
                 if connection.io.is_sending {
                     connection.blocked_send_capacity = connection.io.send_capacity;
                     self.count_buffered(slot);
@@ -464,42 +420,44 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Counts the bytes that a connection keeps, and closes the largest connections if the worker's
-    /// share is exceeded.
+    /// Updates the count of the bytes that a connection keeps between bursts. If the worker's share
+    /// is exceeded, connections are closed (`crate::buffered` says which).
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
-            && !connection.io.is_shut
+            && !connection.io.is_closed
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.overflow(&self.table) {
+            for slot in self.context.excess_connections(&self.table) {
                 self.close(slot);
             }
         }
     }
 
-    /// Stops the multishot receive of a heavy connection. Its next receives are for one buffer at a
-    /// time; further bytes wait in the socket.
+    /// Cancels the multishot receive of a connection that is to receive at most one buffer at a
+    /// time ([`is_heavy`]). Its next receives are single. Bytes that arrive between them wait in
+    /// the socket.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
             && connection.io.is_multishot
-            && !connection.io.is_stopping
+            && !connection.io.is_cancelling
         {
-            connection.io.is_stopping = true;
+            connection.io.is_cancelling = true;
             self.ring.stop_receiving(slot as u32);
         }
     }
 
-    /// Starts a receive, unless one is in progress or no input is expected.
+    /// Starts a receive, unless one is in progress, the connection holds enough input
+    /// ([`is_full`]), or no input can arrive any more.
     pub(super) fn receive(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
             let io = &mut connection.io;
-            if is_full || io.is_receiving || io.has_ended || io.is_shut {
+            if is_full || io.is_receiving || io.reached_eof || io.is_closed {
                 return;
             }
             io.is_receiving = true;
-            io.is_stopping = false;
+            io.is_cancelling = false;
             io.is_multishot = !is_heavy;
             if is_heavy {
                 self.ring
@@ -510,20 +468,21 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes a connection: now, or once the kernel has finished its last operation.
+    /// Closes a connection. If operations of it are in progress in the kernel, its memory is
+    /// released now, but its slot only after the last operation has ended.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.has_kernel_operations() && !connection.io.is_shut {
-            connection.io.is_shut = true;
+        if connection.io.has_kernel_operations() && !connection.io.is_closed {
+            connection.io.is_closed = true;
             connection.io.transport.shut();
         }
         if connection.is_queued {
             self.context.remove_runnable(slot);
         }
-        // The memory that it holds becomes available now, except the buffer being sent: the kernel
-        // returns that with the completion of the send.
+        // Release the connection's memory now. The exception is the buffer of a send in progress:
+        // the ring owns it until the send has ended.
         self.context.release_buffered(connection);
         connection.held = HeldInput::default();
         connection.unsent = None;
@@ -531,12 +490,13 @@ impl<S: service::Worker> Worker<S> {
         connection.session = self.context.service.open();
         connection.tickets = OpenTickets::default();
         if let Some(arrived) = connection.io.arrived.take() {
-            self.inputs.give_back(arrived);
+            self.receive_buffers.give_back(arrived);
         }
-        self.close_if_no_kernel_operations(slot);
+        self.free_slot_if_unused(slot);
     }
 
-    fn close_if_no_kernel_operations(&mut self, slot: Slot) {
+    /// Frees the slot of a closed connection if no operation of it is in progress in the kernel.
+    fn free_slot_if_unused(&mut self, slot: Slot) {
         let connection = self.table.get(slot);
         if connection.is_some_and(|connection| !connection.io.has_kernel_operations()) {
             self.table.close(slot, &self.context.setup.counts);
@@ -544,26 +504,31 @@ impl<S: service::Worker> Worker<S> {
     }
 }
 
-/// Watches the socket for space to send the remaining output.
-fn watch_room<S: service::Worker>(
+/// Asks the kernel for an event when the socket has space for the connection's unsent output.
+fn watch_writable<S: service::Worker>(
     ring: &mut Ring,
     connection: &mut Connection<S, RingIo>,
     slot: Slot,
 ) {
-    connection.io.is_watched = true;
-    ring.watch_room(&connection.io.transport, slot as u32);
+    connection.io.is_writable_watched = true;
+    ring.watch_writable(&connection.io.transport, slot as u32);
 }
 
-/// Whether a connection is heavy, so that it receives at most one buffer at a time: a large value
-/// is being uploaded, or received input cannot be answered yet.
+/// Returns whether a connection may receive at most one buffer at a time. True if it uploads a
+/// large value, or if received input cannot be answered yet. With a multishot receive, such a
+/// connection could fill all receive buffers of the ring.
 fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
-    holds_much || connection.needs_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
+    holds_much
+        || connection.continues_without_input
+        || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
-/// Whether a connection that cannot continue already holds as much input as it may. One that can
-/// continue may hold more, because a line may be long.
+/// Returns whether a connection must not receive more before it is answered. True if it cannot be
+/// answered now (it is sending, or waits for a turn, memory or a ticket) and holds at least
+/// [`HELD_INPUT_MAX`] bytes. A connection that waits for the rest of a line may hold more, because
+/// a line may be longer than that.
 fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
     let is_blocked = connection.io.is_sending || connection.unsent.is_some();
-    (is_blocked || connection.needs_turn) && connection.held.len() >= HELD_INPUT_MAX
+    (is_blocked || connection.continues_without_input) && connection.held.len() >= HELD_INPUT_MAX
 }

@@ -1,4 +1,4 @@
-//! Starting a thread for an admitted connection.
+//! How `threads` starts a thread for an admitted connection.
 
 use std::thread::{self, JoinHandle};
 
@@ -9,6 +9,7 @@ use crate::acceptor::Exhausted;
 use crate::limits::TASK_STACK_LEN;
 
 impl<S: Worker> Threads<S> {
+    /// Starts a thread that runs `serve_connection`.
     pub(super) fn start(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,

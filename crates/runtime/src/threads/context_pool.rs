@@ -1,4 +1,5 @@
-//! The pool of worker contexts. A thread borrows one for the duration of a burst.
+//! The pool of worker contexts of `threads`. A thread borrows a context for the duration of a
+//! burst.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -6,31 +7,36 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use service::Worker;
 
-use crate::connection_tasks::Choice;
+use crate::connection_tasks::ContextChoice;
 use crate::worker_context::WorkerContext;
 
-/// The worker contexts.
+/// The worker contexts, and the list of those that are free.
 pub(super) struct ContextPool<S: Worker> {
+    /// All contexts. The lock of a context is never contended, because a context is locked only
+    /// while it is not in the list of free contexts.
     all: Box<[Mutex<WorkerContext<S>>]>,
     free: Mutex<Free>,
+    /// Signalled when a context becomes free.
     is_free: Condvar,
 }
 
+/// The list of free contexts.
 struct Free {
-    /// Indices of free contexts, the most recently used last.
+    /// Indices of the free contexts, the most recently used last.
     numbers: VecDeque<usize>,
-    /// Threads that wait for a context.
+    /// The number of threads that wait for a context.
     waiting_threads: usize,
 }
 
-/// A borrowed context. When dropped, it goes offline and returns to the pool.
+/// A borrowed context. Dropping it takes the context offline and returns it to the pool.
 pub(super) struct BorrowedContext<'a, S: Worker> {
-    // Fields drop in the order of their declaration: a context is unlocked before it returns to the
-    // pool.
+    // Fields are dropped in the order of their declaration. So the context is unlocked before it is
+    // in the list of free contexts, and its next borrower does not wait for the lock.
     context: MutexGuard<'a, WorkerContext<S>>,
     _return: ReturnToPool<'a, S>,
 }
 
+/// Puts a context into the list of free contexts when dropped.
 struct ReturnToPool<'a, S: Worker> {
     contexts: &'a ContextPool<S>,
     number: usize,
@@ -50,7 +56,7 @@ impl<S: Worker> ContextPool<S> {
         }
     }
 
-    /// Borrows the most recently used context. Waits if all are in use.
+    /// Borrows the most recently used of the free contexts. Waits if all contexts are in use.
     pub(super) fn borrow(&self) -> BorrowedContext<'_, S> {
         let mut free = self.free();
         let number = loop {
@@ -68,26 +74,28 @@ impl<S: Worker> ContextPool<S> {
         self.lock_context(number)
     }
 
-    /// Borrows a context if one is free.
-    pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_, S>> {
+    /// Borrows a free context, selected by `choice`. Returns `None` if all contexts are in use.
+    pub(super) fn try_borrow(&self, choice: ContextChoice) -> Option<BorrowedContext<'_, S>> {
         let mut free = self.free();
         let number = match choice {
-            Choice::MostRecent => free.numbers.pop_back(),
-            Choice::LeastRecent => free.numbers.pop_front(),
+            ContextChoice::MostRecent => free.numbers.pop_back(),
+            ContextChoice::LeastRecent => free.numbers.pop_front(),
         }?;
         drop(free);
         Some(self.lock_context(number))
     }
 
-    /// The number of contexts.
+    /// Returns the number of contexts.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
 
+    /// Locks a context that the caller has taken from the list of free contexts, and brings it
+    /// online.
     fn lock_context(&self, number: usize) -> BorrowedContext<'_, S> {
         let entry = &self.all[number];
         let mut context = entry.lock().unwrap_or_else(|poisoned| {
-            // The thread that held it panicked.
+            // The last thread that used this context panicked and left it inconsistent.
             entry.clear_poison();
             let mut context = poisoned.into_inner();
             context.reset();

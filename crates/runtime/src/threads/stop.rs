@@ -1,4 +1,5 @@
-//! A thread ends by itself, and the supervisor joins it.
+//! How a thread of a connection stops: its function returns when the connection is closed, and the
+//! supervisor joins it.
 
 use std::any::Any;
 use std::thread::JoinHandle;

@@ -1,5 +1,5 @@
-//! The socket of a connection's thread: its calls block, so the kernel puts the thread to sleep and
-//! wakes it.
+//! How a thread of a connection waits: its socket is blocking, so the kernel lets the thread sleep
+//! and wakes it. While the thread waits for the result of a ticket, it is parked instead.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -13,16 +13,17 @@ use sys::clock::monotonic_ns;
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::SEND_TIMEOUT_NS;
 
-/// A blocking socket.
+/// The blocking socket of a connection's thread.
 pub(crate) struct BlockingSocket {
     peer: Arc<Peer>,
-    /// How long the peer may neither send nor take anything.
+    /// How long the peer may neither send nor read before the connection is closed, in nanoseconds.
     idle_ns: Option<u64>,
-    /// Since when it takes nothing of a reply.
+    /// Time of the first of the consecutive sends that failed, usually by a timeout. `None` if the
+    /// last send succeeded.
     stalled_since_ns: Cell<Option<u64>>,
 }
 
-/// Wakes a parked thread.
+/// Unparks the thread of a connection.
 struct ThreadWaker(Thread);
 
 impl Wake for ThreadWaker {
@@ -35,7 +36,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Whether a blocking call has ended without an effect.
+/// Returns whether a call on a blocking socket has timed out.
 fn is_timeout(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
@@ -89,7 +90,7 @@ impl PeerSocket for BlockingSocket {
         sent
     }
 
-    fn has_exchange(&self) -> bool {
+    fn prefers_exchange(&self) -> bool {
         false
     }
 

@@ -1,4 +1,5 @@
-//! A connection's thread runs its bursts with a borrowed context.
+//! The interface of `threads` to the code that it shares with `fibres`. A thread runs each burst
+//! with a context borrowed from the pool.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use service::Worker;
 use super::Threads;
 use super::wake::BlockingSocket;
 use crate::acceptor::Exhausted;
-use crate::connection_tasks::{Choice, Peer, TaskRuntime};
+use crate::connection_tasks::{ContextChoice, Peer, TaskRuntime};
 use crate::worker_context::{Maintained, WorkerContext};
 
 impl<S: Worker> TaskRuntime for Threads<S> {
@@ -32,7 +33,7 @@ impl<S: Worker> TaskRuntime for Threads<S> {
         work(&mut self.contexts.borrow())
     }
 
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained> {
+    fn maintain(&self, choice: ContextChoice, now_ns: u64) -> Option<Maintained> {
         let mut context = self.contexts.try_borrow(choice)?;
         Some(context.maintain_now(now_ns))
     }

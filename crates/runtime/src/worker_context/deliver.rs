@@ -1,4 +1,4 @@
-//! Delivering the results of tickets.
+//! Delivery of the results of tickets to the sessions that wait for them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,8 +9,9 @@ use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::COMPLETIONS_PER_WAIT;
 
 impl<S: Worker> WorkerContext<S> {
-    /// Delivers the results of tickets to their sessions. Each of these connections gets a turn.
-    /// Returns the connections to close, whose sessions panicked.
+    /// Passes the results in the mailbox to their sessions, at most [`COMPLETIONS_PER_WAIT`]. Each
+    /// of these connections gets a turn. Returns the connections whose sessions panicked; the
+    /// caller closes them.
     pub(crate) fn deliver<I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -41,7 +42,8 @@ impl<S: Worker> WorkerContext<S> {
                 continue;
             };
             if connection.tickets.count() == 0 {
-                // It is being closed, and has a session that issued no ticket.
+                // The session that issued the ticket is gone: its connection is closed but keeps
+                // its slot (`rings`), or it panicked in an earlier delivery. Drop the result.
                 continue;
             }
             connection.tickets.record_delivery();
@@ -51,21 +53,22 @@ impl<S: Worker> WorkerContext<S> {
             }));
             if delivered.is_err() {
                 self.setup.counts.count_panics(1);
-                // Its other results are dropped.
+                // Without open tickets, further results for this connection are dropped.
                 connection.tickets = OpenTickets::default();
                 failed.push(id.slot as Slot);
                 self.service.reset();
                 self.service.online();
                 continue;
             }
-            connection.needs_turn = true;
+            connection.continues_without_input = true;
             connection.waits_for_ticket = false;
             if !connection.is_queued && connection.unsent.is_none() {
                 connection.is_queued = true;
                 self.runnable.push(id.slot as Slot);
             }
         }
-        // The mailbox wakes the worker only when it was empty.
+        // Results may remain. The mailbox wakes the worker only for the first result in an empty
+        // mailbox, so the worker has to wake itself for these.
         self.waker.wake_by_ref();
         failed
     }

@@ -1,4 +1,5 @@
-//! Sending the replies of a burst, and those that a peer did not take at once.
+//! Sending the replies of a burst, and the output for which a socket had no space in an earlier
+//! burst.
 
 use std::io;
 use std::mem;
@@ -11,8 +12,8 @@ use crate::connection_counts::Traffic;
 use crate::transform;
 
 impl<S: Worker> WorkerContext<S> {
-    /// Sends the output to a connection. Bytes that the transport does not take stay with the
-    /// connection as unsent output. Returns false if the connection is lost.
+    /// Sends `self.output` to a connection and leaves it empty. Output for which the transport has
+    /// no space moves to the connection's `unsent`. Returns false if the connection is lost.
     pub(crate) fn send<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -40,7 +41,8 @@ impl<S: Worker> WorkerContext<S> {
         is_kept
     }
 
-    /// Sends the unsent output of an earlier burst. `None` if there is none.
+    /// Sends the unsent output of an earlier burst, as far as the transport has space. Returns
+    /// `None` if there is no such output.
     pub(crate) fn send_unsent<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -63,6 +65,7 @@ impl<S: Worker> WorkerContext<S> {
         Some(Flushed::Partial)
     }
 
+    /// Counts `len` sent bytes. If there are any, the connection was active in second `now_s`.
     fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, len: usize, now_s: u32) {
         if len > 0 {
             connection.active_s = now_s;
@@ -70,7 +73,7 @@ impl<S: Worker> WorkerContext<S> {
         self.counts.add(Traffic::BytesWritten, len as u64);
     }
 
-    /// Counts the panic of a transform, which closes its connection.
+    /// Counts a panic if `error` is the panic of a transform. The caller closes the connection.
     pub(crate) fn count_if_panic(&self, error: &io::Error) {
         if transform::is_panic(error) {
             self.setup.counts.count_panics(1);

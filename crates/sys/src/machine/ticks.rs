@@ -1,26 +1,31 @@
-//! Processor time as the kernel counts it, and what a virtual machine's host took of it.
+//! Processor time in the kernel's ticks, and the share that the host of a virtual machine has used
+//! for itself or for other machines (*steal time*).
 
 use super::Shown;
 
-/// The processor time of some processors since the machine began, in the kernel's ticks.
+/// The time of a set of processors since the machine was started, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticks {
+    /// Time in all states, idle included.
     all: u64,
+    /// Steal time.
     stolen: u64,
 }
 
 impl Ticks {
-    /// When the machine began.
+    /// The ticks at the start of the machine.
     pub const START: Self = Self { all: 0, stolen: 0 };
 
-    /// Of `cpus`; of all processors where there are none named. None: the kernel does not tell.
+    /// Reads the ticks of the processors `cpus`, or of all processors if `cpus` is empty. `None` if
+    /// the kernel does not report them.
     #[must_use]
     pub fn now(cpus: &[usize]) -> Option<Self> {
         Self::read(&Shown::here().text("/proc/stat")?, cpus)
     }
 
-    /// From the text of `/proc/stat` (proc_stat(5)): `cpuN user nice system idle
-    /// iowait irq softirq steal guest guest_nice`, where guest time is part of user time.
+    /// Parses the ticks from the text of `/proc/stat` (proc_stat(5)). A line is `cpuN user nice
+    /// system idle iowait irq softirq steal guest guest_nice`. The last two are not added, because
+    /// user and nice time include them.
     #[must_use]
     pub fn read(stat: &str, cpus: &[usize]) -> Option<Self> {
         let of = |name: &str| -> Option<Self> {
@@ -46,11 +51,12 @@ impl Ticks {
         Some(sum)
     }
 
-    /// The share that the host took since `earlier`. None: no time has passed.
+    /// Returns the steal time since `earlier` as a fraction of all time since then. `None` if no
+    /// time has passed.
     #[must_use]
     pub fn stolen_since(self, earlier: Self) -> Option<f64> {
         let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)?;
-        // The kernel's counts may step back by a tick.
+        // The kernel's counters may decrease by a tick, so the difference may be negative.
         Some(self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64)
     }
 }
@@ -60,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_host_took_is_a_share_of_all_time() {
+    fn steal_time_is_a_fraction_of_the_time_of_the_given_processors() {
         let earlier = "cpu  9 9 9 9 9 9 9 9 0 0\n\
                        cpu0 10 0 10 80 0 0 0 0 5 0\n\
                        cpu1 0 0 0 100 0 0 0 0 0 0\n\
@@ -78,12 +84,16 @@ mod tests {
         assert_eq!(share(&[0, 10]), Some(0.175));
         assert_eq!(share(&[]), None, "no time has passed");
         assert_eq!(Ticks::read(later, &[7]), None, "no such processor");
-        assert_eq!(Ticks::read("cpu 1 2 3\n", &[]), None, "an elder kernel");
+        assert_eq!(
+            Ticks::read("cpu 1 2 3\n", &[]),
+            None,
+            "an old kernel reports no steal time"
+        );
         assert!(Ticks::now(&[]).is_some());
     }
 
     #[test]
-    fn since_the_machine_began_is_all_there_is() {
+    fn steal_time_since_the_start_is_a_fraction_of_all_ticks() {
         let now = Ticks::read("cpu  10 0 10 70 0 0 0 10 0 0\n", &[]).unwrap();
         assert_eq!(now.stolen_since(Ticks::START), Some(0.1));
         assert_eq!(Ticks::START.stolen_since(Ticks::START), None);

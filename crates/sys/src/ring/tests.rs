@@ -7,23 +7,23 @@ const CONFIG: RingConfig = RingConfig {
     buffer_len: 64,
 };
 
-/// Takes events until `wanted` has had enough.
+/// Passes the events of the ring to `wanted` until it returns true. Panics after ten seconds.
 fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
     for _ in 0..1_000 {
-        ring.wait(Some(TURN_NS * 10)).unwrap();
+        ring.wait(Some(DRAIN_WAIT_NS * 10)).unwrap();
         while let Some(event) = ring.next_event() {
             if wanted(ring, event) {
                 return;
             }
         }
     }
-    panic!("what was waited for did not come");
+    panic!("the expected events did not come");
 }
 
 #[test]
-fn sent_data_is_received_and_its_buffers_are_returned() {
+fn sent_bytes_are_received_in_reused_buffers_until_the_peer_closes() {
     Ring::probe().unwrap();
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 7);
     for turn in 0..100_u8 {
@@ -37,9 +37,9 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
                     stays_active,
                 } => {
                     assert!(token == 7 && stays_active);
-                    // What a buffer has no room for lies in the next.
-                    got.extend_from_slice(inputs.bytes(&bytes));
-                    inputs.give_back(bytes);
+                    // The bytes may be split between two buffers, and so between two events.
+                    got.extend_from_slice(receive_buffers.bytes(&bytes));
+                    receive_buffers.give_back(bytes);
                 }
                 Event::Sent {
                     token,
@@ -61,17 +61,17 @@ fn sent_data_is_received_and_its_buffers_are_returned() {
         matches!(
             event,
             Event::ReceiveEnded {
-                how: Ended::Closed,
+                how: ReceiveEnd::Closed,
                 ..
             }
         )
     });
-    assert_eq!(ring.under_way, 0);
+    assert_eq!(ring.in_flight, 0);
 }
 
 #[test]
-fn without_a_buffer_receiving_ends_and_begins_again() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+fn receive_without_free_buffer_ends_and_can_be_restarted() {
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
     target.send(&[b'x'; 1000]).unwrap();
@@ -90,11 +90,12 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
                 }
             }
             Event::ReceiveEnded {
-                how: Ended::NoBuffer,
+                how: ReceiveEnd::NoBuffer,
                 ..
             } => {
                 starved += 1;
-                kept.drain(..).for_each(|bytes| inputs.give_back(bytes));
+                kept.drain(..)
+                    .for_each(|bytes| receive_buffers.give_back(bytes));
                 ring.receive(&source, 1);
             }
             other => panic!("{other:?}"),
@@ -105,8 +106,8 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
 }
 
 #[test]
-fn received_once_the_rest_waits_in_the_kernel() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+fn single_receive_takes_one_buffer_and_leaves_the_other_bytes_in_the_socket() {
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     target.send(&[b'x'; 100]).unwrap();
     for len in [64, 36] {
@@ -118,19 +119,19 @@ fn received_once_the_rest_waits_in_the_kernel() {
                 stays_active: false,
             } => {
                 assert_eq!(bytes.len(), len);
-                inputs.give_back(bytes);
+                receive_buffers.give_back(bytes);
                 true
             }
             other => panic!("{other:?}"),
         });
-        ring.wait(Some(TURN_NS)).unwrap();
+        ring.wait(Some(DRAIN_WAIT_NS)).unwrap();
         assert!(ring.next_event().is_none());
     }
 }
 
 #[test]
-fn receiving_can_be_stopped_and_goes_on_where_it_was() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+fn stopped_receive_takes_no_bytes_and_the_next_receive_gets_them() {
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     ring.receive(&source, 1);
     ring.wait(Some(0)).unwrap();
@@ -139,19 +140,19 @@ fn receiving_can_be_stopped_and_goes_on_where_it_was() {
         matches!(
             event,
             Event::ReceiveEnded {
-                how: Ended::Stopped,
+                how: ReceiveEnd::Stopped,
                 ..
             }
         )
     });
     target.send(b"later").unwrap();
-    ring.wait(Some(TURN_NS)).unwrap();
+    ring.wait(Some(DRAIN_WAIT_NS)).unwrap();
     assert!(ring.next_event().is_none());
     ring.receive(&source, 2);
     until(&mut ring, |_, event| match event {
         Event::Received { token, bytes, .. } => {
-            assert_eq!((token, inputs.bytes(&bytes)), (2, &b"later"[..]));
-            inputs.give_back(bytes);
+            assert_eq!((token, receive_buffers.bytes(&bytes)), (2, &b"later"[..]));
+            receive_buffers.give_back(bytes);
             true
         }
         other => panic!("{other:?}"),
@@ -159,7 +160,7 @@ fn receiving_can_be_stopped_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn more_requests_than_the_queue_holds_are_submitted() {
+fn more_operations_than_the_submission_queue_holds_are_submitted() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let pairs: Vec<_> = (0..100).map(|_| Stream::pair().unwrap()).collect();
     for (token, (_, target)) in pairs.iter().enumerate() {
@@ -180,7 +181,7 @@ fn more_requests_than_the_queue_holds_are_submitted() {
 }
 
 #[test]
-fn a_long_message_to_a_slow_peer_arrives_whole() {
+fn long_send_to_a_slow_peer_arrives_completely() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
@@ -199,7 +200,7 @@ fn a_long_message_to_a_slow_peer_arrives_whole() {
 }
 
 #[test]
-fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
+fn dropping_a_ring_cancels_a_send_to_a_peer_that_does_not_read() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let (_source, target) = Stream::pair().unwrap();
     ring.send(&target, 3, vec![0; 10_000_000]);
@@ -211,11 +212,11 @@ fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
 }
 
 #[test]
-fn a_sleeping_ring_is_woken_every_time() {
+fn multishot_watch_reports_each_wake_up() {
     use crate::poll::Waker;
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let waker = Waker::new().unwrap();
-    ring.watch(&waker, 6);
+    ring.watch_readable(&waker, 6);
     for _ in 0..2 {
         waker.wake();
         until(&mut ring, |_, event| {
@@ -232,11 +233,11 @@ fn a_sleeping_ring_is_woken_every_time() {
 }
 
 #[test]
-fn data_over_tcp_is_received() {
-    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+fn bytes_sent_over_tcp_are_received() {
+    let (mut ring, receive_buffers) = Ring::new(CONFIG).unwrap();
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let client = Stream::connect(listener.address().unwrap()).unwrap();
-    ring.watch(&listener, 5);
+    ring.watch_readable(&listener, 5);
     until(&mut ring, |_, event| {
         matches!(event, Event::Ready { token: 5, .. })
     });
@@ -247,11 +248,11 @@ fn data_over_tcp_is_received() {
         Event::Received {
             token: 8, bytes, ..
         } => {
-            assert_eq!(inputs.bytes(&bytes), b"over tcp");
-            inputs.give_back(bytes);
+            assert_eq!(receive_buffers.bytes(&bytes), b"over tcp");
+            receive_buffers.give_back(bytes);
             true
         }
         other => panic!("{other:?}"),
     });
-    // Dropped with everything under way.
+    // The ring is dropped here with a watch and a receive in progress.
 }

@@ -45,22 +45,22 @@ fn user(seen: &Runtimes) -> Finding {
 fn there(features: Features) -> Vec<Finding> {
     let word = |is_there| if is_there { "there" } else { "not here" };
     let part = |name, is_there| Finding::fine(GROUP, name, word(is_there));
-    let deferred = part("deferred completions", features.waits_for_its_thread);
-    let shared = part("shared buffers", features.takes_parts);
+    let deferred = part("deferred completions", features.has_deferred_completions);
+    let shared = part("shared buffers", features.has_incremental_buffers);
     vec![
         Finding::fine(
             GROUP,
             "io_uring",
             "there (multishot receive, provided buffers)",
         ),
-        match features.waits_for_its_thread {
+        match features.has_deferred_completions {
             true => deferred,
             false => deferred.note(
                 "What completes interrupts a worker, instead of waiting until it looks.",
                 "Linux 6.1 or newer has them (DEFER_TASKRUN).",
             ),
         },
-        match features.takes_parts {
+        match features.has_incremental_buffers {
             true => shared,
             false => shared.note(
                 "Each message takes a buffer of its own, however small it is: more memory is \

@@ -1,5 +1,5 @@
-//! A burst of one connection with a worker context: prepare, answer. The only possible system call
-//! is the wait for a context if all are in use.
+//! One turn of a task: with a worker context, the requests of its connection are prepared and
+//! answered. The only possible system call is the wait for a context if all are in use.
 
 use service::{ConnectionId, Next, Tickets};
 
@@ -7,18 +7,23 @@ use super::ConnectionTask;
 use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
 
-/// A task has a mailbox of its own, so its results need not name a connection.
+/// The connection named in a task's tickets. Each task has a mailbox of its own, so nothing uses
+/// this name to find the connection of a result.
 const CONNECTION: ConnectionId = ConnectionId {
     slot: 0,
     generation: 0,
 };
 
 impl<C: TaskRuntime> ConnectionTask<C> {
-    /// Answers the first `fresh_len` bytes of the buffer, or else the held input. Input that cannot
-    /// be consumed yet is held. `received_len` bytes are counted as received.
-    pub(super) fn burst(&mut self, fresh_len: usize, received_len: u64, now_ns: u64) -> Next {
-        let input = if fresh_len > 0 {
-            &self.buffer[..fresh_len]
+    /// Answers one turn of requests and returns what the session needs next. The replies are in
+    /// `output`.
+    ///
+    /// The input is the first `in_buffer_len` bytes of the receive buffer; if that is 0, the input
+    /// is the held input. Input that the session does not consume is held. `received_len` bytes are
+    /// added to the statistics of received bytes.
+    pub(super) fn burst(&mut self, in_buffer_len: usize, received_len: u64, now_ns: u64) -> Next {
+        let input = if in_buffer_len > 0 {
+            &self.buffer[..in_buffer_len]
         } else {
             self.held.as_slice()
         };
@@ -35,20 +40,21 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             std::mem::swap(&mut context.output, output);
             let progress = context.answer_one(session, input, tickets, now_ns);
             std::mem::swap(&mut context.output, output);
-            // Counting needs a context, so bytes are counted as sent before they are.
+            // The counters belong to the context, which the task has only now. So the output is
+            // counted as sent before it is sent.
             let len = output.len() as u64;
             context.counts.add(Traffic::BytesWritten, len);
             match progress.next {
                 Next::Yield | Next::OutputSpace => context.counts.add(Traffic::Yields, 1),
-                // A failed retry is part of the same wait.
+                // Count the wait once, even if the connection retries several times.
                 Next::Memory if !waited_for_memory => context.counts.add(Traffic::MemoryWaits, 1),
                 _ => {}
             }
             progress
         });
         self.waits_for_memory = progress.next == Next::Memory;
-        if fresh_len > 0 {
-            let unconsumed = &self.buffer[progress.consumed..fresh_len];
+        if in_buffer_len > 0 {
+            let unconsumed = &self.buffer[progress.consumed..in_buffer_len];
             if !unconsumed.is_empty() {
                 self.held.append(unconsumed);
             }

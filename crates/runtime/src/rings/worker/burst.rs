@@ -1,9 +1,10 @@
-//! A burst: prepare the input of every connection, answer all, send once per connection.
+//! Serving a burst: prepare the input of all its connections, answer each of them, and submit one
+//! send for each.
 
 use service::Next;
-use sys::ring::{Arrived, Inputs, Ring};
+use sys::ring::{ReceiveBuffers, ReceivedBytes, Ring};
 
-use super::{RingIo, Worker, watch_room};
+use super::{RingIo, Worker, watch_writable};
 use crate::connection::{Connection, HeldInput};
 use crate::connection_counts::Traffic;
 use crate::connection_table::Slot;
@@ -16,23 +17,23 @@ use crate::worker_context::WorkerContext;
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The peer has shut down its sending side.
-    has_ended: bool,
+    /// The receive has returned the end of the stream: the peer has shut down its sending side.
+    reached_eof: bool,
 }
 
 /// Where the input of a connection is during a burst.
 enum Input {
-    /// In a buffer selected by the kernel. The connection holds no earlier input.
-    Arrived(Arrived),
-    /// In the connection's own memory, behind any earlier input.
+    /// In a receive buffer of the ring. There is no earlier input of the connection.
+    Buffer(ReceivedBytes),
+    /// In the connection's own memory: earlier input first, then newly received bytes.
     HeldInput(HeldInput),
 }
 
 impl BurstMember {
-    /// The slot and the input.
-    fn input_of<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
+    /// Returns the slot and the input of the connection.
+    fn input_of<'i>(&'i self, receive_buffers: &'i ReceiveBuffers) -> (Slot, &'i [u8]) {
         let input = match &self.input {
-            Input::Arrived(arrived) => inputs.bytes(arrived),
+            Input::Buffer(arrived) => receive_buffers.bytes(arrived),
             Input::HeldInput(held) => held.as_slice(),
         };
         (self.slot, input)
@@ -40,17 +41,18 @@ impl BurstMember {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Serves connections that have input.
+    /// Serves the connections in `slots`, at most
+    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) of them, as one burst.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
         let mut members = std::mem::take(&mut self.members);
         members.extend(slots.iter().filter_map(|&slot| self.member(slot)));
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let input_of = |member| BurstMember::input_of(member, &self.inputs);
+        let input_of = |member| BurstMember::input_of(member, &self.receive_buffers);
         let send =
             |context: &mut WorkerContext<S>, connection: &mut Connection<S, RingIo>, slot| {
-                let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
-                send(context, ring, unsettled, connection, slot, now_s)
+                let (ring, unchecked_sends) = (&mut self.ring, &mut self.unchecked_sends);
+                send(context, ring, unchecked_sends, connection, slot, now_s)
             };
         self.context.serve_burst(
             &mut self.table,
@@ -65,7 +67,7 @@ impl<S: service::Worker> Worker<S> {
             if outcome.is_lost {
                 self.close(member.slot);
             } else {
-                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.handle_next(member.slot, outcome.progress.next, member.reached_eof);
                 self.count_buffered(member.slot);
             }
         }
@@ -73,24 +75,24 @@ impl<S: service::Worker> Worker<S> {
         self.outcomes = outcomes;
     }
 
-    /// Makes a connection a member of the burst, with all its input. `None` if its replies are
-    /// still being sent, or it has been served in this burst or closed.
+    /// Takes the input of a connection for this burst. `None` if the connection has been closed, is
+    /// no longer queued, or its replies are still being sent.
     fn member(&mut self, slot: Slot) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         if !std::mem::take(&mut connection.is_queued) {
             return None;
         }
         let io = &mut connection.io;
-        if connection.unsent.is_some() || io.is_sending || io.is_shut {
+        if connection.unsent.is_some() || io.is_sending || io.is_closed {
             return None;
         }
         let input = match (io.arrived.take(), connection.held.is_empty()) {
-            (Some(arrived), true) => Input::Arrived(arrived),
+            (Some(arrived), true) => Input::Buffer(arrived),
             (arrived, _) => {
                 let mut held = std::mem::take(&mut connection.held);
                 if let Some(arrived) = arrived {
-                    held.append(self.inputs.bytes(&arrived));
-                    self.inputs.give_back(arrived);
+                    held.append(self.receive_buffers.bytes(&arrived));
+                    self.receive_buffers.give_back(arrived);
                 }
                 Input::HeldInput(held)
             }
@@ -98,22 +100,23 @@ impl<S: service::Worker> Worker<S> {
         Some(BurstMember {
             slot,
             input,
-            has_ended: io.has_ended,
+            reached_eof: io.reached_eof,
         })
     }
 
-    /// Keeps unconsumed input with the connection and gives the kernel's buffer back.
+    /// Stores the input that the session has not consumed in the connection, and gives the receive
+    /// buffer back to the kernel. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
-            (Input::Arrived(arrived), connection) => {
+            (Input::Buffer(arrived), connection) => {
                 if let Some(connection) = connection
                     && consumed < arrived.len()
                 {
-                    let unconsumed = &self.inputs.bytes(&arrived)[consumed..];
+                    let unconsumed = &self.receive_buffers.bytes(&arrived)[consumed..];
                     connection.held.append(unconsumed);
                 }
-                self.inputs.give_back(arrived);
+                self.receive_buffers.give_back(arrived);
             }
             (Input::HeldInput(mut held), Some(connection)) => {
                 held.consume(consumed);
@@ -123,23 +126,25 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
+    /// Acts on what the session needs next: closes the connection, queues it for another turn, or
+    /// starts a receive.
+    fn handle_next(&mut self, slot: Slot, next: Next, reached_eof: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.is_shut {
-            // The connection was closed while another one of the burst was handled.
+        if connection.io.is_closed {
+            // The connection was closed while another connection of the burst was handled, because
+            // the worker's share of buffered bytes was exceeded.
             connection.held = HeldInput::default();
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
-        let is_over = connection.record_next(next, has_ended);
+        let must_close = connection.record_next(next, reached_eof);
         connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
-            // The connection continues when its replies have been sent.
+            // The event for the end of the send continues the connection.
             (true, _) => {}
-            (false, _) if is_over => self.close(slot),
+            (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
                 self.context.runnable.push(slot);
@@ -148,7 +153,7 @@ impl<S: service::Worker> Worker<S> {
             (false, Next::Memory) => {
                 connection.is_queued = true;
                 self.context.waiting_for_memory.push(slot);
-                // A failed retry is part of the same wait.
+                // Count the wait once, even if the connection retries several times.
                 if !std::mem::replace(&mut connection.io.waits_for_memory, true) {
                     self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
@@ -156,20 +161,22 @@ impl<S: service::Worker> Worker<S> {
             (false, Next::Input | Next::Upload | Next::Completion | Next::Close) => {}
         }
         self.limit_receiving(slot);
-        if !is_blocked && !is_over {
+        if !is_blocked && !must_close {
             self.receive(slot);
             self.watch_hang_up(slot);
         }
     }
 }
 
-/// Sends a context's output to a connection: by the ring, together with the other sends of the
-/// burst, or by a system call of its own if the output has pins, which a ring cannot own, or is
-/// transformed. Returns false if the connection is lost.
+/// Sends the output of `context` to a connection. Returns false if the connection is lost.
+///
+/// Plain bytes are sent by the ring, so that one system call submits the sends of a complete burst.
+/// The ring owns the bytes until they are sent. It cannot own pinned values, so output with pins is
+/// sent by a system call of its own, as is output that a transform has to change.
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,
-    unsettled: &mut Vec<Slot>,
+    unchecked_sends: &mut Vec<Slot>,
     connection: &mut Connection<S, RingIo>,
     slot: Slot,
     now_s: u32,
@@ -182,16 +189,16 @@ fn send<S: service::Worker>(
     {
         connection.io.is_sending = true;
         connection.io.send_capacity = bytes.capacity();
-        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_unsettled {
-            connection.io.is_unsettled = true;
-            unsettled.push(slot);
+        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_send_unchecked {
+            connection.io.is_send_unchecked = true;
+            unchecked_sends.push(slot);
         }
         ring.send(&connection.io.transport, slot as u32, bytes);
         return true;
     }
     let is_kept = context.send(connection, now_s);
     if connection.unsent.is_some() {
-        watch_room(ring, connection, slot);
+        watch_writable(ring, connection, slot);
     }
     is_kept
 }

@@ -1,0 +1,92 @@
+//! The socket of a connection of `rings`, and the state of its operations in the kernel.
+//!
+//! A connection may have up to four operations in progress in the kernel: a receive, a send, a wait
+//! for a writable socket, and a wait for a hang-up. The kernel posts an event when an operation
+//! ends. Each of these events names a slot of the worker's table. So the slot of a closed
+//! connection is kept until its last operation has ended: otherwise an event of the old connection
+//! would be handled as one of the next connection in that slot.
+
+use std::io;
+
+use service::{Output, Pin};
+use sys::ring::ReceivedBytes;
+
+use crate::connection::ConnectionIo;
+use crate::transport::{Sent, SocketTransport, Transport as _};
+
+/// The socket of a connection, and the state of its operations in the worker's ring.
+pub(in crate::rings) struct RingIo {
+    pub(in crate::rings) transport: SocketTransport,
+    /// A receive is in progress in the kernel.
+    pub(super) is_receiving: bool,
+    /// The receive in progress is multishot: it posts an event for each buffer of input, until it
+    /// is cancelled or fails.
+    pub(super) is_multishot: bool,
+    /// The worker has asked the kernel to cancel the receive in progress.
+    pub(super) is_cancelling: bool,
+    /// Received bytes that the current burst answers, in one of the ring's receive buffers. Input
+    /// that is not answered in the current burst is in `Connection::held`.
+    pub(super) arrived: Option<ReceivedBytes>,
+    /// The receive has returned the end of the stream: the peer has shut down its sending side.
+    pub(super) reached_eof: bool,
+    /// A send is in progress in the kernel.
+    pub(super) is_sending: bool,
+    /// Capacity in bytes of the output buffer that is being sent.
+    pub(super) send_capacity: usize,
+    /// The connection is in [`Worker::unchecked_sends`](super::Worker).
+    pub(super) is_send_unchecked: bool,
+    /// The kernel will post an event when the socket is writable.
+    pub(super) is_writable_watched: bool,
+    /// The kernel will post an event when the peer hangs up.
+    pub(super) is_hang_up_watched: bool,
+    /// The connection waits for memory held by other connections.
+    pub(super) waits_for_memory: bool,
+    /// The connection has been closed and its socket shut down, but operations of it are still in
+    /// progress in the kernel. Its slot is freed when the last of them has ended.
+    pub(super) is_closed: bool,
+}
+
+impl RingIo {
+    pub(in crate::rings) fn new(transport: SocketTransport) -> Self {
+        Self {
+            transport,
+            is_receiving: false,
+            is_multishot: false,
+            is_cancelling: false,
+            arrived: None,
+            reached_eof: false,
+            is_sending: false,
+            send_capacity: 0,
+            is_send_unchecked: false,
+            is_writable_watched: false,
+            is_hang_up_watched: false,
+            waits_for_memory: false,
+            is_closed: false,
+        }
+    }
+
+    /// Returns whether the kernel will post another event for this connection.
+    pub(super) fn has_kernel_operations(&self) -> bool {
+        self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
+    }
+
+    /// Returns whether no input waits for an answer and no send is in progress. False also for a
+    /// closed connection, which is not to be closed again.
+    pub(in crate::rings) fn is_idle(&self) -> bool {
+        self.arrived.is_none() && !self.is_sending && !self.is_closed
+    }
+}
+
+impl ConnectionIo for RingIo {
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
+        self.transport.send(output, sent)
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.transport.has_unsent()
+    }
+
+    fn buffered(&self) -> usize {
+        self.transport.buffered()
+    }
+}
