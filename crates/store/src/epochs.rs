@@ -19,16 +19,16 @@ const OFFLINE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Epochs {
     /// The newest stamp.
-    now: Line,
+    newest: PaddedWord,
     /// The announcement of each worker. Locked when a worker is added or removed, and when memory
     /// is about to be reused.
-    worker_slots: Mutex<Vec<Arc<Line>>>,
+    worker_slots: Mutex<Vec<Arc<PaddedWord>>>,
 }
 
 /// A word on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Line(AtomicU64);
+struct PaddedWord(AtomicU64);
 
 /// The sequence number of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,22 +37,22 @@ pub(crate) struct Stamp(u64);
 impl Epochs {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            now: Line(AtomicU64::new(0)),
+            newest: PaddedWord(AtomicU64::new(0)),
             worker_slots: Mutex::default(),
         })
     }
 
     /// Adds a worker, which starts offline.
     pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
-        let line = Arc::new(Line(AtomicU64::new(OFFLINE)));
-        self.worker_slots().push(Arc::clone(&line));
+        let announcement = Arc::new(PaddedWord(AtomicU64::new(OFFLINE)));
+        self.worker_slots().push(Arc::clone(&announcement));
         WorkerSlot {
             epochs: Arc::clone(self),
-            line,
+            announcement,
         }
     }
 
-    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<PaddedWord>>> {
         // No code panics while the list is inconsistent.
         self.worker_slots
             .lock()
@@ -64,7 +64,7 @@ impl Epochs {
         // Release: pairs with the acquire in `quiescent`: a worker that reads this stamp sees the
         // unlinking. Acquire: pairs with the release of earlier calls of `retire`, so that the
         // worker sees their unlinkings too.
-        Stamp(self.now.0.fetch_add(1, Ordering::AcqRel) + 1)
+        Stamp(self.newest.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Whether no references to the memory retired with `stamp` are left.
@@ -74,7 +74,7 @@ impl Epochs {
         fence(Ordering::SeqCst);
         // Acquire: pairs with the release in `WorkerSlot::quiescent`: the worker's reads
         // happen before the memory is reused.
-        let announced = |worker_slot: &Arc<Line>| worker_slot.0.load(Ordering::Acquire);
+        let announced = |worker_slot: &Arc<PaddedWord>| worker_slot.0.load(Ordering::Acquire);
         self.worker_slots()
             .iter()
             .all(|worker_slot| announced(worker_slot) >= stamp.0)
@@ -85,22 +85,22 @@ impl Epochs {
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
-    line: Arc<Line>,
+    announcement: Arc<PaddedWord>,
 }
 
 impl WorkerSlot {
     /// Announces that the worker holds no references obtained before this call.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`.
-        let now = self.epochs.now.0.load(Ordering::Acquire);
+        let newest = self.epochs.newest.0.load(Ordering::Acquire);
         // Release: pairs with the acquire in `has_passed`.
-        self.line.0.store(now, Ordering::Release);
+        self.announcement.0.store(newest, Ordering::Release);
     }
 
     /// Announces that the worker holds no references until it is online again.
     pub(crate) fn offline(&self) {
         // Release: pairs with the acquire in `has_passed`.
-        self.line.0.store(OFFLINE, Ordering::Release);
+        self.announcement.0.store(OFFLINE, Ordering::Release);
     }
 
     /// Announces that the worker may hold references from now on.
@@ -117,7 +117,7 @@ impl Drop for WorkerSlot {
         self.offline();
         self.epochs
             .worker_slots()
-            .retain(|line| !Arc::ptr_eq(line, &self.line));
+            .retain(|announcement| !Arc::ptr_eq(announcement, &self.announcement));
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use crate::counters::Counter;
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
-use crate::heap::segment::{FIRST, Part};
+use crate::heap::segment::{FIRST_BLOCK, Part};
 use crate::index::{Entry, Found, Location, Writer};
 use crate::insertion::Draft;
 use crate::limits::{
@@ -39,7 +39,7 @@ pub(crate) struct Cursor {
     /// Offset of the next block.
     offset: u32,
     /// The segment is retired, so dropping the cursor does nothing.
-    is_done: bool,
+    is_retired: bool,
 }
 
 impl Cursor {
@@ -47,8 +47,8 @@ impl Cursor {
         Self {
             store: Arc::clone(store),
             victim,
-            offset: FIRST,
-            is_done: false,
+            offset: FIRST_BLOCK,
+            is_retired: false,
         }
     }
 
@@ -70,7 +70,7 @@ impl Cursor {
 
     /// Retires the segment: no location refers to it any more.
     fn retire(mut self) {
-        self.is_done = true;
+        self.is_retired = true;
         self.store.log.retire(self.victim.number);
     }
 }
@@ -78,7 +78,7 @@ impl Cursor {
 impl Drop for Cursor {
     /// Allows other workers to continue with a segment that is only partly evacuated.
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.is_retired {
             self.store.log.abandon(self.victim.number);
         }
     }
@@ -177,7 +177,7 @@ impl Worker {
         }
         self.counters.count(Counter::Waits);
         self.is_waiting = true;
-        let waited = self.wait(now_s);
+        let waited = self.wait_until_free(now_s);
         self.is_waiting = false;
         waited
     }
@@ -187,7 +187,7 @@ impl Worker {
         self.store.log.has_free_segment()
     }
 
-    fn wait(&mut self, now_s: u32) -> Result<(), Rejected> {
+    fn wait_until_free(&mut self, now_s: u32) -> Result<(), Rejected> {
         let (mut steps, mut yields, mut searches) = (0, 0, 0);
         loop {
             let log = &self.store.log;
@@ -313,7 +313,7 @@ impl Worker {
             self.eviction_decision(entry, block, victim, now_s)
         {
             let len = block.len();
-            if self.copy(visited, block, part, frequency, now_s) {
+            if self.copy_block(visited, block, part, frequency, now_s) {
                 return BlockOutcome::Copied(len);
             }
             if !self.store.config().evicts {
@@ -399,7 +399,7 @@ impl Worker {
 
     /// Copies a block to an open segment, and makes the index refer to the copy if the block is
     /// still live. Returns false if there is no space.
-    fn copy(
+    fn copy_block(
         &mut self,
         visited: &Visited,
         block: Block<'_>,

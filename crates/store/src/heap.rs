@@ -21,14 +21,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Block, HEADER_LEN};
-use live::Live;
-use segment::{FIRST, Segment};
+use live::LiveBytes;
+use segment::{FIRST_BLOCK, Segment};
 
 use crate::index::Location;
 use crate::region::{Mapping, Table};
 
 /// The number of a segment.
-pub(crate) type Number = u32;
+pub(crate) type SegmentNumber = u32;
 
 /// Unit of a location, in bytes.
 const UNIT: u64 = 4;
@@ -66,7 +66,7 @@ impl BlockRef<'_> {
 pub(crate) struct Heap {
     memory: Mapping,
     segments: Table<Segment>,
-    pub(crate) live: Live,
+    pub(crate) live: LiveBytes,
     size_bits: u32,
     /// Huge pages are requested.
     is_huge: AtomicBool,
@@ -82,7 +82,7 @@ impl Heap {
         Ok(Self {
             memory: Mapping::reserve(count << size_bits)?,
             segments: Table::reserve(count)?,
-            live: Live::reserve(count, workers)?,
+            live: LiveBytes::reserve(count, workers)?,
             size_bits,
             is_huge: AtomicBool::new(false),
         })
@@ -100,13 +100,13 @@ impl Heap {
     }
 
     #[inline]
-    pub(crate) fn segment(&self, number: Number) -> &Segment {
+    pub(crate) fn segment(&self, number: SegmentNumber) -> &Segment {
         &self.segments.all()[number as usize]
     }
 
     #[inline]
-    pub(crate) fn number_of(&self, location: Location) -> Number {
-        ((location.units() * UNIT) >> self.size_bits) as Number
+    pub(crate) fn number_of(&self, location: Location) -> SegmentNumber {
+        ((location.units() * UNIT) >> self.size_bits) as SegmentNumber
     }
 
     /// The segment of a block.
@@ -116,7 +116,7 @@ impl Heap {
     }
 
     /// The location of byte `at` of a segment.
-    pub(crate) fn location(&self, number: Number, at: u32) -> Option<Location> {
+    pub(crate) fn location(&self, number: SegmentNumber, at: u32) -> Option<Location> {
         Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
     }
 
@@ -146,7 +146,7 @@ impl Heap {
     /// All blocks of the segment are complete, and it is not retired during `'h`.
     pub(crate) unsafe fn block_in<'h>(
         &self,
-        number: Number,
+        number: SegmentNumber,
         at: u32,
     ) -> Option<(Location, Block<'h>)> {
         if at as usize + HEADER_LEN > self.segment_size() as usize {
@@ -155,16 +155,16 @@ impl Heap {
         let location = self.location(number, at)?;
         // SAFETY: blocks are contiguous, so one begins here; the caller guarantees that it stays.
         let block = unsafe { self.block(location) };
-        (!block.is_end()).then_some((location, block))
+        (!block.is_end_marker()).then_some((location, block))
     }
 
     /// Writes the end marker of a segment at byte `at`, which no other thread writes.
-    pub(crate) fn write_end(&self, number: Number, at: u32) {
+    pub(crate) fn write_end(&self, number: SegmentNumber, at: u32) {
         if at as usize + HEADER_LEN <= self.segment_size() as usize
             && let Some(location) = self.location(number, at)
         {
             // SAFETY: the caller has exclusive access for the duration of the call.
-            unsafe { self.block(location) }.make_end();
+            unsafe { self.block(location) }.write_end_marker();
         }
     }
 
@@ -213,7 +213,7 @@ impl Heap {
 
     /// Length of the largest possible block in bytes.
     pub(crate) fn block_max(&self) -> usize {
-        (self.segment_size() - FIRST) as usize
+        (self.segment_size() - FIRST_BLOCK) as usize
     }
 
     pub(crate) fn advise_huge(&self) {
@@ -236,8 +236,8 @@ impl Heap {
     }
 
     /// Returns the pages of a segment to the kernel; true on success. Makes a system call.
-    pub(crate) fn discard(&self, number: Number) -> bool {
-        let words = |number: Number| ((number as usize) << self.size_bits) / 8;
+    pub(crate) fn discard(&self, number: SegmentNumber) -> bool {
+        let words = |number: SegmentNumber| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))
             .is_ok()
@@ -245,7 +245,7 @@ impl Heap {
 
     /// Populates up to `max_len` bytes of a segment from byte `start`, and its metadata. Returns
     /// the end of the populated range. Makes a system call.
-    pub(crate) fn populate(&self, number: Number, start: u32, max_len: u32) -> u32 {
+    pub(crate) fn populate(&self, number: SegmentNumber, start: u32, max_len: u32) -> u32 {
         let end = self.segment_size().min(start + max_len);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;
         self.memory.populate(byte(start), byte(end));

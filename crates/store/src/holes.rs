@@ -98,11 +98,11 @@ const _: () = assert!(HOLES_MAX < NONE as usize);
 struct ReadyHoles {
     links: Box<[HoleLink]>,
     /// The first hole of each list.
-    firsts: Box<[u16]>,
+    heads: Box<[u16]>,
     /// The first unused link.
-    empty: u16,
+    first_free_link: u16,
     /// The next link to be reused if there is no unused one.
-    hand: u16,
+    next_to_forget: u16,
 }
 
 /// A hole in its list.
@@ -125,21 +125,21 @@ impl ReadyHoles {
         };
         Self {
             links: (0..HOLES_MAX).map(link).collect(),
-            firsts: vec![NONE; HOLE_LISTS].into(),
-            empty: 0,
-            hand: 0,
+            heads: vec![NONE; HOLE_LISTS].into(),
+            first_free_link: 0,
+            next_to_forget: 0,
         }
     }
 
     fn add(&mut self, hole: Hole) {
-        if self.empty == NONE {
-            self.unlink(self.hand);
-            self.hand = (self.hand + 1) % HOLES_MAX as u16;
+        if self.first_free_link == NONE {
+            self.unlink(self.next_to_forget);
+            self.next_to_forget = (self.next_to_forget + 1) % HOLES_MAX as u16;
         }
         let list = list_of(hole.len, part_of_opening(hole.opening));
-        let (number, first) = (self.empty, self.firsts[list]);
+        let (number, first) = (self.first_free_link, self.heads[list]);
         let link = &mut self.links[usize::from(number)];
-        self.empty = link.next;
+        self.first_free_link = link.next;
         *link = HoleLink {
             hole: Some(hole),
             prev: NONE,
@@ -148,19 +148,19 @@ impl ReadyHoles {
         if let Some(first) = self.links.get_mut(usize::from(first)) {
             first.prev = number;
         }
-        self.firsts[list] = number;
+        self.heads[list] = number;
     }
 
     /// Removes the first hole of this length. Returns it, and the next one.
     fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
         let list = list_of(len, part);
-        let number = self.firsts[list];
+        let number = self.heads[list];
         let link = self.links.get_mut(usize::from(number))?;
         // Large lengths share lists.
         let hole = link.hole.take_if(|hole| hole.len == len)?;
-        self.firsts[list] = link.next;
-        link.next = mem::replace(&mut self.empty, number);
-        let next = self.links.get_mut(usize::from(self.firsts[list]));
+        self.heads[list] = link.next;
+        link.next = mem::replace(&mut self.first_free_link, number);
+        let next = self.links.get_mut(usize::from(self.heads[list]));
         let next = next.and_then(|link| {
             link.prev = NONE;
             link.hole
@@ -172,14 +172,17 @@ impl ReadyHoles {
     fn unlink(&mut self, number: u16) {
         let link = &mut self.links[usize::from(number)];
         let (hole, prev) = (link.hole.take(), mem::replace(&mut link.prev, NONE));
-        let next = mem::replace(&mut link.next, mem::replace(&mut self.empty, number));
+        let next = mem::replace(
+            &mut link.next,
+            mem::replace(&mut self.first_free_link, number),
+        );
         if let Some(next) = self.links.get_mut(usize::from(next)) {
             next.prev = prev;
         }
         match (self.links.get_mut(usize::from(prev)), hole) {
             (Some(last), _) => last.next = next,
             (None, Some(hole)) => {
-                self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = next;
+                self.heads[list_of(hole.len, part_of_opening(hole.opening))] = next;
             }
             (None, None) => {}
         }
@@ -196,7 +199,7 @@ impl Worker {
     /// Subtracts an item that a write of this worker has unlinked from the live bytes, and
     /// remembers its block as a hole.
     #[inline]
-    pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
+    pub(crate) fn remember_hole(&self, block_ref: &BlockRef<'_>) {
         let len = self.account_unlinked(block_ref) as u32;
         self.holes.borrow_mut().remember(Hole {
             location: block_ref.location,
@@ -252,7 +255,7 @@ mod tests {
         }
     }
 
-    fn popped(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
+    fn pop_number(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
         let (hole, next) = ready.pop(len, part)?;
         assert!(next.is_none_or(|next| next.location != hole.location));
         Some(hole.location.units())
@@ -266,13 +269,13 @@ mod tests {
             ready.add(hole(10 + number, 104, Part::Small));
             ready.add(hole(20 + number, 100, Part::Main));
         }
-        assert_eq!(popped(&mut ready, 96, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, 96, Part::Small), None);
         for number in (1..=3).rev() {
-            assert_eq!(popped(&mut ready, 100, Part::Main), Some(20 + number));
-            assert_eq!(popped(&mut ready, 100, Part::Small), Some(number));
-            assert_eq!(popped(&mut ready, 104, Part::Small), Some(10 + number));
+            assert_eq!(pop_number(&mut ready, 100, Part::Main), Some(20 + number));
+            assert_eq!(pop_number(&mut ready, 100, Part::Small), Some(number));
+            assert_eq!(pop_number(&mut ready, 104, Part::Small), Some(10 + number));
         }
-        assert_eq!(popped(&mut ready, 100, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), None);
     }
 
     #[test]
@@ -281,9 +284,9 @@ mod tests {
         let other = 100 + HOLE_LISTS as u32 * 2;
         ready.add(hole(1, 100, Part::Small));
         ready.add(hole(2, other, Part::Small));
-        assert_eq!(popped(&mut ready, 100, Part::Small), None);
-        assert_eq!(popped(&mut ready, other, Part::Small), Some(2));
-        assert_eq!(popped(&mut ready, 100, Part::Small), Some(1));
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, other, Part::Small), Some(2));
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), Some(1));
     }
 
     /// Compared with a linear search: whatever is added and removed, every hole is in its list
@@ -306,14 +309,14 @@ mod tests {
             if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
                 ready.add(hole(number, len, part));
                 expected.insert(number, (len, part));
-            } else if let Some(number) = popped(&mut ready, len, part) {
+            } else if let Some(number) = pop_number(&mut ready, len, part) {
                 assert_eq!(expected.remove(&number), Some((len, part)));
             }
         }
         let mut left = 0;
         for len in (16..16 + 160).step_by(4) {
             for part in [Part::Small, Part::Main] {
-                while let Some(number) = popped(&mut ready, len, part) {
+                while let Some(number) = pop_number(&mut ready, len, part) {
                     assert_eq!(expected.remove(&number), Some((len, part)));
                     left += 1;
                 }

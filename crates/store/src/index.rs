@@ -101,13 +101,13 @@ pub(crate) struct Index {
     /// Number of bytes, from the first bucket, that were populated.
     populated: AtomicU64,
     /// Number of entries. Every insertion changes it, so it has a cache line of its own.
-    items: Counter,
+    items: PaddedCounter,
     resizing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Counter(AtomicU64);
+struct PaddedCounter(AtomicU64);
 
 /// The result of a resize step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Index {
             buckets_min: least as u64,
             buckets_max,
             populated: AtomicU64::new(0),
-            items: Counter::default(),
+            items: PaddedCounter::default(),
             resizing: Mutex::new(()),
         })
     }
@@ -201,7 +201,7 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        for number in self.addressing.numbers(hash).each {
+        for number in self.addressing.bucket_hashes(hash).by_role {
             crate::prefetch::line(std::ptr::from_ref(self.bucket(address(number, buckets))).cast());
         }
     }
@@ -243,7 +243,7 @@ impl Index {
         let words = self.region.words();
         // Acquire: pairs with the release of the writer of the entry, as in `scan`.
         let word = words.get(position.word()?)?.load(Ordering::Acquire);
-        let tag = self.addressing.numbers(hash).tag;
+        let tag = self.addressing.bucket_hashes(hash).tag;
         let entry = Entry::from_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
     }
@@ -277,9 +277,9 @@ impl Index {
     pub(crate) fn scan(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
-        let numbers = self.addressing.numbers(hash);
-        let choices = numbers.each.map(|number| address(number, buckets));
-        let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
+        let hashes = self.addressing.bucket_hashes(hash);
+        let choices = hashes.by_role.map(|number| address(number, buckets));
+        let key_bits = [0, 1].map(|role| key_bits(hashes.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
         // An entry is copied before its old word is emptied (`scan_validated`).
         let mut tag_match = tag_match::matching_slots(buckets, key_bits);
@@ -311,7 +311,7 @@ impl Index {
             return;
         }
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let number = self.addressing.numbers(hash).each[entry.role()];
+        let number = self.addressing.bucket_hashes(hash).by_role[entry.role()];
         for word in self.bucket(address(number, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
                 // Relaxed: the store publishes nothing beyond what was published with the entry.
@@ -386,7 +386,11 @@ impl Index {
             let Some(entry) = Entry::from_word(word) else {
                 continue;
             };
-            if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
+            if address(
+                self.bucket_hash_of(parent, entry, entry.role()),
+                buckets + 1,
+            ) == buckets
+            {
                 // Release: pairs with the acquire in `scan`, for a reader to which the bucket was
                 // in use before.
                 to[at].store(word, Ordering::Release);
@@ -419,7 +423,7 @@ impl Index {
             };
             let both = [entry.role(), 1 - entry.role()];
             let slots = both.into_iter().flat_map(|role| {
-                let bucket = address(self.number_of(last, entry, role), last);
+                let bucket = address(self.bucket_hash_of(last, entry, role), last);
                 (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
             });
             let mut free = slots.filter(|&(bucket, slot, _)| {
@@ -459,11 +463,11 @@ impl Index {
     }
 
     /// The first or second number (`role`) of the key of an entry in `bucket`.
-    fn number_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
-        let numbers = self
+    fn bucket_hash_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
+        let hashes = self
             .addressing
-            .numbers_of(bucket, entry.tag(), entry.role());
-        numbers.each[role]
+            .bucket_hashes_of(bucket, entry.tag(), entry.role());
+        hashes.by_role[role]
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use crate::heap::segment::{Part, Segment};
 use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
-use crate::limits::{LONG_SEARCH_BUCKETS, REMAKES_MAX};
+use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::miniature::SampledAccess;
 use crate::upload::{Rejected, Upload};
@@ -33,7 +33,7 @@ pub(crate) struct NewItem<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     /// A complete value, in memory of the caller.
-    Whole(&'a [u8]),
+    Bytes(&'a [u8]),
     /// A value of this length, in pieces that are already in the log.
     Pieces(usize, &'a [Allocation]),
 }
@@ -41,7 +41,7 @@ pub(crate) enum Value<'a> {
 impl Value<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Whole(bytes) => bytes.len(),
+            Self::Bytes(bytes) => bytes.len(),
             Self::Pieces(len, _) => *len,
         }
     }
@@ -127,7 +127,7 @@ impl Worker {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Deferral> {
-        for _ in 0..REMAKES_MAX {
+        for _ in 0..BUILDS_MAX {
             // With the largest CAS, the layout can hold any metadata.
             let (allocation, fields) =
                 match self.allocate_for_item(item, write.expiry, Some(u64::MAX), now_s) {
@@ -262,7 +262,7 @@ impl Worker {
                 false => 0,
             };
             writer.replace(found, location, frequency);
-            self.free(block_ref);
+            self.remember_hole(block_ref);
             return true;
         }
         let is_linked = self.link_new(writer, built, now_s);
@@ -313,9 +313,9 @@ impl Worker {
             Value::Pieces(len, pieces) => {
                 HeaderFields::pieces(key_len, len, item.flags, pieces.len())
             }
-            Value::Whole(bytes) => {
+            Value::Bytes(bytes) => {
                 let has_expiry_word = self.needs_expiry_word(expiry);
-                HeaderFields::whole(key_len, bytes.len(), item.flags, cas, has_expiry_word)
+                HeaderFields::inline(key_len, bytes.len(), item.flags, cas, has_expiry_word)
             }
         };
         if fields.block_len() > self.store.log.heap.block_max() {
@@ -335,7 +335,7 @@ impl Worker {
     ) -> Draft<'_> {
         let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(fields, item.key);
+        block.write_header_and_key(fields, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
                 for (slot, piece) in block.pieces().iter().zip(pieces) {
@@ -343,7 +343,7 @@ impl Worker {
                 }
             }
             // SAFETY: the memory has just been allocated and no location refers to it.
-            Value::Whole(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
+            Value::Bytes(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
         draft
     }
@@ -402,7 +402,7 @@ impl Upload {
             flags: self.flags,
             part: self.part(),
             value: match (self.block_ref(), self.pieces()) {
-                (Some(block_ref), _) => Value::Whole(block_ref.block.value()),
+                (Some(block_ref), _) => Value::Bytes(block_ref.block.value()),
                 (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
             },
         }

@@ -57,7 +57,7 @@ pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
 pub(crate) const LIMIT_PART: u64 = 8;
 /// If less than this percentage of the bytes in the examined segments is live, memory suffices for
 /// all live items, and none has to be evicted. The sparsest segment is then evacuated.
-pub(crate) const ROOMY_PERCENT: u64 = 85;
+pub(crate) const LIVE_FITS_PERCENT: u64 = 85;
 /// Minimum frequency at which an item is promoted to the main part when its segment is evicted.
 pub(crate) const PROMOTE_AT: u8 = 1;
 /// Under policies without decay, an item is evicted if its last request was within this first
@@ -155,4 +155,4 @@ pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// deferred.
 pub(crate) const TOUCH_MOVES_MAX: usize = 16;
 /// Number of times the block of an item is built because flushes make the previous one unfit.
-pub(crate) const REMAKES_MAX: usize = 8;
+pub(crate) const BUILDS_MAX: usize = 8;

@@ -25,8 +25,8 @@ pub(crate) use victims::{Task, Victim};
 
 use crate::epochs::Epochs;
 use crate::eviction_policy::{EvictionPolicy, POLICIES};
-use crate::heap::segment::{FIRST, Part, Phase};
-use crate::heap::{Heap, Number};
+use crate::heap::segment::{FIRST_BLOCK, Part, Phase};
+use crate::heap::{Heap, SegmentNumber};
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{
@@ -37,7 +37,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// No segment.
-const NONE: Number = Number::MAX;
+const NONE: SegmentNumber = SegmentNumber::MAX;
 
 /// The number of an open segment, on a cache line of its own.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(crate) struct Log {
     /// Segments that are free or become free without further evacuation.
     available: AtomicU32,
     /// As `available`, including segments above the limit.
-    reachable: AtomicU32,
+    allocatable: AtomicU32,
     /// Number of flushes.
     flushes: AtomicU32,
     /// Pages have to be discarded or populated.
@@ -82,7 +82,7 @@ pub(crate) struct Log {
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) location: Location,
-    pub(crate) number: Number,
+    pub(crate) number: SegmentNumber,
 }
 
 /// Selects the open segment for a block.
@@ -117,7 +117,7 @@ impl Log {
             segment_limit: AtomicU32::new(segment_limit),
             over_limit: AtomicU32::new(0),
             available: AtomicU32::new(segment_limit),
-            reachable: AtomicU32::new(segment_limit),
+            allocatable: AtomicU32::new(segment_limit),
             flushes: AtomicU32::new(0),
             needs_page_maintenance: AtomicBool::new(true),
             next_open_segment: AtomicU32::new(0),
@@ -160,7 +160,7 @@ impl Log {
             true => COPY_RESERVE,
             false => 0,
         };
-        let left = self.reachable.load(Ordering::Relaxed);
+        let left = self.allocatable.load(Ordering::Relaxed);
         left <= threshold.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
@@ -265,7 +265,8 @@ impl Log {
             let number = open_segment.load(Ordering::Acquire);
             if number == NONE || self.heap.segment(number).flush_generation() != self.flush_count()
             {
-                self.open(open_segment, number, target).then_some(())?;
+                self.replace_open_segment(open_segment, number, target)
+                    .then_some(())?;
                 continue;
             }
             let segment = self.heap.segment(number);
@@ -273,7 +274,8 @@ impl Log {
             if left == 0 {
                 // The segment is full. Do not add to it again while no other is free: each attempt
                 // advances its tail.
-                self.open(open_segment, number, target).then_some(())?;
+                self.replace_open_segment(open_segment, number, target)
+                    .then_some(())?;
                 continue;
             }
             let len = if left >= len_min {
@@ -281,7 +283,7 @@ impl Log {
             } else {
                 len_max
             };
-            match segment.take(len as u32, size) {
+            match segment.allocate(len as u32, size) {
                 Ok(at) => {
                     segment.raise_expiry(target.expiry);
                     let location = self.heap.location(number, at)?;
@@ -290,13 +292,14 @@ impl Log {
                 Err(at) => {
                     self.mark_end(number, at);
                     segment.release_writer();
-                    self.open(open_segment, number, target).then_some(())?;
+                    self.replace_open_segment(open_segment, number, target)
+                        .then_some(())?;
                 }
             }
         }
     }
 
-    fn mark_end(&self, number: Number, at: u32) {
+    fn mark_end(&self, number: SegmentNumber, at: u32) {
         // Only the first addition that fails finds the tail inside the segment: it marks the end.
         if at <= self.heap.segment_size() {
             self.heap.write_end(number, at);
@@ -315,12 +318,17 @@ impl Log {
 
     /// Replaces the full open segment by a free one. Returns false if no segment is free. Returns
     /// true if the open segment was replaced, by this worker or another.
-    fn open(&self, open_segment: &AtomicU32, full: Number, target: &AllocTarget) -> bool {
+    fn replace_open_segment(
+        &self,
+        open_segment: &AtomicU32,
+        full: SegmentNumber,
+        target: &AllocTarget,
+    ) -> bool {
         let mut lists = self.lists();
         if open_segment.load(Ordering::Relaxed) != full {
             return true;
         }
-        let Some(number) = self.next_free(&mut lists, target.is_copy) else {
+        let Some(number) = self.take_free_segment(&mut lists, target.is_copy) else {
             return false;
         };
         let segment = self.heap.segment(number);
@@ -343,14 +351,14 @@ impl Log {
     }
 
     /// Seals an open segment: no block is added to it any more.
-    fn seal(&self, lists: &mut SegmentLists, number: Number) {
+    fn seal(&self, lists: &mut SegmentLists, number: SegmentNumber) {
         if number == NONE {
             return;
         }
         let segment = self.heap.segment(number);
         let size = self.heap.segment_size();
         if segment.tail() < size {
-            if let Err(at) = segment.take(size, size) {
+            if let Err(at) = segment.allocate(size, size) {
                 self.mark_end(number, at);
             }
             segment.release_writer();
@@ -360,7 +368,7 @@ impl Log {
         lists.sealed[segment.part() as usize].push_last(&mut lists.links, number);
     }
 
-    fn next_free(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<Number> {
+    fn take_free_segment(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<SegmentNumber> {
         self.reclaim_retired(lists);
         if !self.can_allocate(lists, is_copy) {
             return None;
@@ -368,13 +376,13 @@ impl Log {
         let number = match lists.free.pop() {
             Some(number) => number,
             None => {
-                let number = self.next_non_resident(lists)?;
+                let number = self.take_non_resident(lists)?;
                 lists.resident += 1;
                 number
             }
         };
         let is_short = (lists.free.len() as u32) < self.reserve();
-        if is_short && !lists.absent.is_empty() && self.room(lists) > 0 {
+        if is_short && !lists.absent.is_empty() && self.resident_headroom(lists) > 0 {
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
         self.update_available(lists);
@@ -382,25 +390,25 @@ impl Log {
     }
 
     /// Takes a segment that does not count as resident, preferably one that still has its pages.
-    fn next_non_resident(&self, lists: &mut SegmentLists) -> Option<Number> {
+    fn take_non_resident(&self, lists: &mut SegmentLists) -> Option<SegmentNumber> {
         // A segment that is to be discarded still has its pages.
         if let Some(number) = lists.to_discard.pop() {
             return Some(number);
         }
-        if lists.fresh >= lists.populated
+        if lists.first_unused >= lists.first_unpopulated
             && let Some(number) = lists.absent.pop()
         {
             return Some(number);
         }
-        if lists.fresh == self.heap.count() {
+        if lists.first_unused == self.heap.count() {
             return None;
         }
-        lists.fresh += 1;
+        lists.first_unused += 1;
         lists.links.push(Links::NONE);
-        if lists.fresh + self.reserve() > lists.populated {
+        if lists.first_unused + self.reserve() > lists.first_unpopulated {
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
-        Some(lists.fresh - 1)
+        Some(lists.first_unused - 1)
     }
 
     /// Moves retired segments whose stamp has passed to the free list. Then marks free segments for
@@ -440,20 +448,20 @@ impl Log {
         let left = |bound: u32| (pending + bound).saturating_sub(lists.resident);
         self.available
             .store(left(self.segment_limit()), Ordering::Relaxed);
-        self.reachable
+        self.allocatable
             .store(left(self.resident_max()), Ordering::Relaxed);
     }
 
     /// Whether a segment may be allocated. The last free segments are reserved for copies.
     fn can_allocate(&self, lists: &SegmentLists, is_copy: bool) -> bool {
         let reserved = if is_copy { 0 } else { COPY_RESERVE };
-        lists.free.len() as u32 + self.room(lists) > reserved
+        lists.free.len() as u32 + self.resident_headroom(lists) > reserved
     }
 
     /// Segments that may still become resident.
-    fn room(&self, lists: &SegmentLists) -> u32 {
+    fn resident_headroom(&self, lists: &SegmentLists) -> u32 {
         let discarded = lists.to_discard.len() + lists.absent.len();
-        let never_used = self.heap.count() - lists.fresh;
+        let never_used = self.heap.count() - lists.first_unused;
         self.resident_max()
             .saturating_sub(lists.resident)
             .min(discarded as u32 + never_used)
@@ -494,7 +502,7 @@ impl Log {
         }
         let segment = self.heap.segment(number);
         let is_flushed = segment.flush_generation() != self.flush_count();
-        if segment.tail() > FIRST && (is_flushed || segment.expiry().is_past(now_s)) {
+        if segment.tail() > FIRST_BLOCK && (is_flushed || segment.expiry().is_past(now_s)) {
             let lists = &mut *self.lists();
             if open_segment.load(Ordering::Relaxed) == number {
                 open_segment.store(NONE, Ordering::Relaxed);
@@ -504,7 +512,7 @@ impl Log {
     }
 
     /// Retires an evacuated segment: no location refers to it any more.
-    pub(crate) fn retire(&self, number: Number) {
+    pub(crate) fn retire(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         segment.set_phase(Phase::Retired);
         let stamp = self.epochs.retire();
@@ -515,12 +523,12 @@ impl Log {
     }
 
     /// Ends an evacuation before the segment is empty.
-    pub(crate) fn abandon(&self, number: Number) {
+    pub(crate) fn abandon(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         let lists = &mut *self.lists();
         // The phase is set under the lock, because the search for victims reads it there.
         segment.set_phase(Phase::Sealed);
-        segment.reopen();
+        segment.undo_close();
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 

@@ -8,7 +8,7 @@
 //! the index                  ─► a number of bytes of its next buckets per step
 //! ```
 
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 use crate::limits::POPULATE_BYTES;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -34,7 +34,7 @@ pub struct PageMaintenance {
 
 #[derive(Debug)]
 struct PageOperation {
-    number: Number,
+    number: SegmentNumber,
     /// Number of bytes of the segment that are populated already.
     populated_len: u32,
     /// The segment was discarded earlier, and is not used until it is populated.

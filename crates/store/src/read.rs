@@ -239,7 +239,7 @@ impl Worker {
         };
         let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(&fields, key);
+        block.write_header_and_key(&fields, key);
         // The worker may have been quiescent while it waited for memory, so the item may have been
         // replaced.
         let found = self.find(key, hash);

@@ -2,7 +2,7 @@
 //! from being reused. The number of held segments is bounded.
 
 use crate::heap::segment::Segment;
-use crate::heap::{Heap, Number};
+use crate::heap::{Heap, SegmentNumber};
 use crate::limits::HELD_PART;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -73,7 +73,7 @@ impl Holds {
         }
     }
 
-    pub(crate) fn release(&self, heap: &Heap, number: Number) {
+    pub(crate) fn release(&self, heap: &Heap, number: SegmentNumber) {
         if heap.segment(number).release() {
             self.segments.fetch_sub(1, Ordering::Relaxed);
         }

@@ -274,7 +274,7 @@ impl<'h> Block<'h> {
     }
 
     /// Writes the header and the key of an item that is not published yet.
-    pub(crate) fn begin(self, fields: &HeaderFields, key: &[u8]) {
+    pub(crate) fn write_header_and_key(self, fields: &HeaderFields, key: &[u8]) {
         debug_assert!(fields.pieces <= PIECES_MAX && key.len() == fields.key_len);
         let header = HeaderWord::new(fields);
         self.set_access(Access::DEAD);
@@ -322,7 +322,7 @@ impl<'h> Block<'h> {
     }
 
     /// Writes the header of a piece.
-    pub(crate) fn begin_piece(self, hash: u64, number: usize, len: usize) {
+    pub(crate) fn write_piece_header(self, hash: u64, number: usize, len: usize) {
         debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
@@ -366,12 +366,12 @@ impl<'h> Block<'h> {
     }
 
     /// Whether this is not a block but the mark at the end of a segment.
-    pub(super) fn is_end(self) -> bool {
+    pub(super) fn is_end_marker(self) -> bool {
         self.header() == HeaderWord::END
     }
 
     /// Writes the mark at the end of a segment.
-    pub(super) fn make_end(self) {
+    pub(super) fn write_end_marker(self) {
         self.word(2)
             .store(HeaderWord::END.word(), Ordering::Relaxed);
     }
@@ -397,7 +397,7 @@ impl<'h> Block<'h> {
     /// exclusive access to this block.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {
-            self.begin(&other.header_fields(), other.key());
+            self.write_header_and_key(&other.header_fields(), other.key());
             self.set_cas(other.cas());
             // The piece lists of the two blocks may be aligned differently.
             for (to, from) in self.pieces().iter().zip(other.pieces()) {

@@ -1,4 +1,4 @@
-//! Live bytes of each segment: the bytes of blocks that the index refers to.
+//! LiveBytes bytes of each segment: the bytes of blocks that the index refers to.
 //!
 //! A write adds to one segment and subtracts from another. With one counter per segment that would
 //! be two locked instructions per write, on cache lines last used by other cores. Therefore every
@@ -18,28 +18,28 @@
 
 use std::io;
 
-use super::Number;
+use super::SegmentNumber;
 use crate::limits::COLUMNS_MAX;
 use crate::region::Table;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Cells per cache line. Columns are padded to whole lines, so that no two share one.
 const LINE_CELLS: usize = 16;
-const OPENINGS: usize = 0;
+const CORRECTIONS: usize = 0;
 const SHARED: usize = 1;
 /// The first column that has an owner.
-const OWNED: usize = 2;
+const FIRST_OWNED: usize = 2;
 
 const _: () = assert!(COLUMNS_MAX < u64::BITS as usize);
 
 /// The live bytes of all segments.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveBytes {
     cells: Table<AtomicU32>,
     /// Number of cells in a column.
     column_cells: usize,
     /// Number of columns that can be owned.
-    columns: u32,
+    columns_max: u32,
     /// A bit for each column, set while the column has an owner.
     owned: AtomicU64,
     /// Number of columns that have ever had an owner. Sums skip the others.
@@ -56,7 +56,7 @@ pub(crate) struct Column {
 // SAFETY: an atomic integer of zero bytes is 0, its default.
 unsafe impl crate::region::Zeroed for AtomicU32 {}
 
-impl Live {
+impl LiveBytes {
     /// # Errors
     /// The address space is exhausted.
     pub(crate) fn reserve(segments: usize, workers: usize) -> io::Result<Self> {
@@ -64,9 +64,9 @@ impl Live {
         let columns = (workers + 1).min(COLUMNS_MAX);
         let column_cells = segments.next_multiple_of(LINE_CELLS);
         Ok(Self {
-            cells: Table::reserve((OWNED + columns) * column_cells)?,
+            cells: Table::reserve((FIRST_OWNED + columns) * column_cells)?,
             column_cells,
-            columns: columns as u32,
+            columns_max: columns as u32,
             owned: AtomicU64::new(0),
             ever_owned: AtomicU32::new(0),
         })
@@ -76,7 +76,7 @@ impl Live {
     pub(crate) fn take_column(&self) -> Column {
         let first_free = |owned: u64| {
             let free = owned.trailing_ones();
-            (free < self.columns).then(|| owned | 1 << free)
+            (free < self.columns_max).then(|| owned | 1 << free)
         };
         // Acquire: pairs with `release_column`: the writes of its last owner are visible.
         let before = self
@@ -86,7 +86,7 @@ impl Live {
             Ok(before) => {
                 let index = before.trailing_ones();
                 self.ever_owned.fetch_max(index + 1, Ordering::Relaxed);
-                OWNED + index as usize
+                FIRST_OWNED + index as usize
             }
             Err(_) => SHARED,
         };
@@ -99,7 +99,7 @@ impl Live {
     /// Returns the column of a dropped worker.
     pub(crate) fn release_column(&self, column: &Column) {
         if !column.is_shared {
-            let index = column.first_cell / self.column_cells - OWNED;
+            let index = column.first_cell / self.column_cells - FIRST_OWNED;
             // Release: pairs with `take_column`.
             self.owned.fetch_and(!(1 << index), Ordering::Release);
         }
@@ -107,7 +107,7 @@ impl Live {
 
     /// Adds live bytes.
     #[inline]
-    pub(crate) fn add(&self, column: &Column, number: Number, bytes: usize) {
+    pub(crate) fn add(&self, column: &Column, number: SegmentNumber, bytes: usize) {
         let cell = &self.cells.all()[column.first_cell + number as usize];
         if column.is_shared {
             cell.fetch_add(bytes as u32, Ordering::Relaxed);
@@ -119,27 +119,27 @@ impl Live {
 
     /// Subtracts live bytes.
     #[inline]
-    pub(crate) fn sub(&self, column: &Column, number: Number, bytes: usize) {
+    pub(crate) fn sub(&self, column: &Column, number: SegmentNumber, bytes: usize) {
         self.add(column, number, bytes.wrapping_neg());
     }
 
     /// The live bytes of a segment. While workers write, the sum may be off by their current
     /// changes.
-    pub(crate) fn bytes(&self, number: Number) -> u32 {
+    pub(crate) fn bytes(&self, number: SegmentNumber) -> u32 {
         // A subtraction seen before its addition can make the sum negative.
         (self.sum(number) as i32).max(0) as u32
     }
 
     /// Resets the sum of a segment to 0 when it is opened. No other worker uses the segment then.
-    pub(crate) fn clear(&self, number: Number) {
-        let cell = &self.cells.all()[OPENINGS * self.column_cells + number as usize];
+    pub(crate) fn clear(&self, number: SegmentNumber) {
+        let cell = &self.cells.all()[CORRECTIONS * self.column_cells + number as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_sub(self.sum(number));
         cell.store(sum, Ordering::Relaxed);
     }
 
     /// The wrapping sum.
-    pub(crate) fn sum(&self, number: Number) -> u32 {
-        let columns = OWNED + self.ever_owned.load(Ordering::Relaxed) as usize;
+    pub(crate) fn sum(&self, number: SegmentNumber) -> u32 {
+        let columns = FIRST_OWNED + self.ever_owned.load(Ordering::Relaxed) as usize;
         let cells = self.cells.all()[number as usize..].iter();
         let row = cells.step_by(self.column_cells).take(columns);
         row.fold(0, |sum, cell| {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_row_sums_the_columns_of_all_workers() {
-        let live = Live::reserve(20, 1).unwrap();
+        let live = LiveBytes::reserve(20, 1).unwrap();
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(
             columns.each_ref().map(|it| it.is_shared),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_released_column_keeps_its_content() {
-        let live = Live::reserve(4, 1).unwrap();
+        let live = LiveBytes::reserve(4, 1).unwrap();
         let spare = live.take_column();
         let first = live.take_column();
         live.add(&first, 3, 100);
@@ -191,7 +191,7 @@ mod tests {
     /// Workers with a column of their own and workers that share one add and subtract concurrently.
     #[test]
     fn concurrent_additions_are_not_lost() {
-        let live = Live::reserve(64, 1).unwrap();
+        let live = LiveBytes::reserve(64, 1).unwrap();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -4,8 +4,8 @@ use crate::item::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The hold of one writer, in `fill`.
-const HOLD: u64 = 1 << 32;
-const TAIL_MASK: u64 = HOLD - 1;
+const WRITER_HOLD: u64 = 1 << 32;
+const TAIL_MASK: u64 = WRITER_HOLD - 1;
 /// The segment is closed: it is being evacuated, or was evacuated and not reopened since. No hole
 /// in it may be filled.
 const CLOSED: u64 = 1 << 63;
@@ -51,7 +51,7 @@ pub(crate) struct Segment {
 struct HotFields {
     /// Bit 63: closed. Bits 32 to 62: number of writers that are filling blocks. Bits 0 to 31:
     /// offset of the next block.
-    fill: AtomicU64,
+    append_state: AtomicU64,
     /// Number of pins and waiting uploads that hold the segment for a peer.
     held: AtomicU32,
 }
@@ -83,7 +83,7 @@ const _: () = assert!(size_of::<Segment>() == 128);
 unsafe impl crate::region::Zeroed for Segment {}
 
 /// Offset of the first block: location 0 means "none".
-pub(crate) const FIRST: u32 = 8;
+pub(crate) const FIRST_BLOCK: u32 = 8;
 
 impl Segment {
     /// Opens a free segment. Called only by the worker that removed it from the free list.
@@ -97,9 +97,11 @@ impl Segment {
         self.cold.end.store(0, Ordering::Relaxed);
         self.cold.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take` and `acquire_writer`: a writer of a block sees
+        // Release: pairs with the acquire in `allocate` and `acquire_writer`: a writer of a block sees
         // the fields above.
-        self.hot.fill.store(u64::from(FIRST), Ordering::Release);
+        self.hot
+            .append_state
+            .store(u64::from(FIRST_BLOCK), Ordering::Release);
     }
 
     /// Reserves `len` bytes for a block and holds the segment for its writer. Returns the offset of
@@ -108,13 +110,13 @@ impl Segment {
     /// # Errors
     /// There is no space. The error is the offset at which the bytes would have begun. The segment
     /// is held nevertheless.
-    pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
-        // Acquire: pairs with `open`. Release: pairs with `is_ready`.
-        let old_fill = self
+    pub(crate) fn allocate(&self, len: u32, size: u32) -> Result<u32, u32> {
+        // Acquire: pairs with `open`. Release: pairs with `can_be_evacuated`.
+        let old_state = self
             .hot
-            .fill
-            .fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
-        let at = (old_fill & TAIL_MASK) as u32;
+            .append_state
+            .fetch_add(WRITER_HOLD + u64::from(len), Ordering::AcqRel);
+        let at = (old_state & TAIL_MASK) as u32;
         if at <= size && len <= size - at {
             Ok(at)
         } else {
@@ -130,29 +132,31 @@ impl Segment {
 
     /// Offset of the next block.
     pub(crate) fn tail(&self) -> u32 {
-        (self.hot.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
+        (self.hot.append_state.load(Ordering::Relaxed) & TAIL_MASK) as u32
     }
 
     /// Releases the hold of a writer whose block is complete.
     pub(crate) fn release_writer(&self) {
-        // Release: pairs with `is_ready` and `close`: the block is complete.
-        self.hot.fill.fetch_sub(HOLD, Ordering::Release);
+        // Release: pairs with `can_be_evacuated` and `close`: the block is complete.
+        self.hot
+            .append_state
+            .fetch_sub(WRITER_HOLD, Ordering::Release);
     }
 
     /// Holds the segment for a writer that fills a hole. Returns false if the segment is closed.
     fn acquire_writer(&self) -> bool {
-        let mut fill = self.hot.fill.load(Ordering::Relaxed);
-        while fill & CLOSED == 0 {
-            let held = fill + HOLD;
-            // Acquire: pairs with `open`. Release: pairs with `close`, as in `take`.
-            match self.hot.fill.compare_exchange_weak(
-                fill,
+        let mut state = self.hot.append_state.load(Ordering::Relaxed);
+        while state & CLOSED == 0 {
+            let held = state + WRITER_HOLD;
+            // Acquire: pairs with `open`. Release: pairs with `close`, as in `allocate`.
+            match self.hot.append_state.compare_exchange_weak(
+                state,
                 held,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
-                Err(present) => fill = present,
+                Err(current) => state = current,
             }
         }
         false
@@ -176,19 +180,19 @@ impl Segment {
 
     /// Whether the segment can be evacuated: no block can be added, no writer fills one, and the
     /// segment is not held for a peer.
-    pub(crate) fn is_ready(&self, size: u32) -> bool {
+    pub(crate) fn can_be_evacuated(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
-        let fill = self.hot.fill.load(Ordering::Acquire);
-        fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
+        let state = self.hot.append_state.load(Ordering::Acquire);
+        state & TAIL_MASK >= u64::from(size) && state < WRITER_HOLD && !self.is_held()
     }
 
     /// Closes the segment for writers. Returns false if a writer holds it.
     pub(crate) fn close(&self) -> bool {
-        let fill = self.hot.fill.load(Ordering::Relaxed);
+        let state = self.hot.append_state.load(Ordering::Relaxed);
         // Acquire: pairs with `release_writer`: the blocks to be evacuated are complete.
-        let closed = self.hot.fill.compare_exchange(
-            fill & TAIL_MASK,
-            fill & TAIL_MASK | CLOSED,
+        let closed = self.hot.append_state.compare_exchange(
+            state & TAIL_MASK,
+            state & TAIL_MASK | CLOSED,
             Ordering::Acquire,
             Ordering::Relaxed,
         );
@@ -196,9 +200,9 @@ impl Segment {
     }
 
     /// Reopens the segment for writers.
-    pub(crate) fn reopen(&self) {
+    pub(crate) fn undo_close(&self) {
         // Release: pairs with `acquire_writer`.
-        self.hot.fill.fetch_and(!CLOSED, Ordering::Release);
+        self.hot.append_state.fetch_and(!CLOSED, Ordering::Release);
     }
 
     /// The number of the segment's last opening.
@@ -217,7 +221,7 @@ impl Segment {
             0 => size,
             end => end,
         };
-        u64::from(end - FIRST)
+        u64::from(end - FIRST_BLOCK)
     }
 
     /// Records [`occupied`](Self::occupied), which another writer may still change by setting the

@@ -18,15 +18,15 @@ pub(super) struct Addressing {
     /// The minimum number of buckets is 2^`low_bits`.
     low_bits: u32,
     low_mask: u64,
-    number_mask: u64,
+    hash_mask: u64,
     /// Numbers that agree in these low bits belong to one class.
     class_mask: u64,
 }
 
 /// Both numbers of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbers {
-    pub(super) each: [u64; 2],
+pub(super) struct BucketHashes {
+    pub(super) by_role: [u64; 2],
     pub(super) tag: u64,
 }
 
@@ -38,29 +38,29 @@ impl Addressing {
         Self {
             low_bits,
             low_mask: mask(low_bits),
-            number_mask: mask(low_bits + TAG_BITS),
+            hash_mask: mask(low_bits + TAG_BITS),
             class_mask: mask(class_bits),
         }
     }
 
     #[inline]
-    pub(super) fn numbers(self, hash: u64) -> Numbers {
-        let first = hash & self.number_mask;
+    pub(super) fn bucket_hashes(self, hash: u64) -> BucketHashes {
+        let first = hash & self.hash_mask;
         let tag = first >> self.low_bits;
-        Numbers {
-            each: [first, first ^ self.flipped_bits(tag)],
+        BucketHashes {
+            by_role: [first, first ^ self.flipped_bits(tag)],
             tag,
         }
     }
 
     /// Both numbers of the key of an entry in `bucket` with this tag and role.
     #[inline]
-    pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
+    pub(super) fn bucket_hashes_of(self, bucket: u64, tag: u64, role: usize) -> BucketHashes {
         let flipped_bits = self.flipped_bits(tag);
         let low = bucket ^ if role == 0 { 0 } else { flipped_bits };
         let first = low & self.low_mask | tag << self.low_bits;
-        Numbers {
-            each: [first, first ^ flipped_bits],
+        BucketHashes {
+            by_role: [first, first ^ flipped_bits],
             tag,
         }
     }
@@ -77,7 +77,7 @@ impl Addressing {
         // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4): the highest bits of
         // the product.
         let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed.rotate_left(self.low_bits + TAG_BITS) & self.number_mask & !self.class_mask
+        mixed.rotate_left(self.low_bits + TAG_BITS) & self.hash_mask & !self.class_mask
     }
 }
 
@@ -119,11 +119,14 @@ mod tests {
         let addressing = Addressing::new(4, 2);
         for seed in 0..1000_u64 {
             let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let numbers = addressing.numbers(hash);
+            let hashes = addressing.bucket_hashes(hash);
             for buckets in [16, 17, 31, 32, 77, 5000] {
                 for role in 0..2 {
-                    let bucket = address(numbers.each[role], buckets);
-                    assert_eq!(addressing.numbers_of(bucket, numbers.tag, role), numbers);
+                    let bucket = address(hashes.by_role[role], buckets);
+                    assert_eq!(
+                        addressing.bucket_hashes_of(bucket, hashes.tag, role),
+                        hashes
+                    );
                 }
             }
         }
@@ -132,10 +135,10 @@ mod tests {
     #[test]
     fn both_numbers_of_a_key_select_one_class_and_are_rarely_equal() {
         let addressing = Addressing::new(4, 2);
-        let all =
-            (0..1000_u64).map(|seed| addressing.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let same = all.filter(|numbers| {
-            let [first, second] = numbers.each;
+        let all = (0..1000_u64)
+            .map(|seed| addressing.bucket_hashes(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let same = all.filter(|hashes| {
+            let [first, second] = hashes.by_role;
             assert_eq!(addressing.class(first), addressing.class(second));
             first == second
         });

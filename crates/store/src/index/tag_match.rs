@@ -52,28 +52,28 @@ mod simd {
     use crate::index::entry::ROLE_SHIFT;
 
     /// Bits below tag and role in the upper half of a word.
-    const BELOW: i32 = ROLE_SHIFT as i32 - 32;
+    const BITS_BELOW_ROLE: i32 = ROLE_SHIFT as i32 - 32;
 
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
-        let [first, second] = [0, 1].map(|role| eight(buckets[role], key_bits[role]));
+        let [first, second] = [0, 1].map(|role| match_bucket(buckets[role], key_bits[role]));
         _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
     }
 
     /// For each word of a bucket 16 bits, all set if tag and role match.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn eight(bucket: &Bucket, key_bits: u64) -> __m128i {
+    fn match_bucket(bucket: &Bucket, key_bits: u64) -> __m128i {
         let wanted = _mm_set1_epi32((key_bits >> ROLE_SHIFT) as i32);
-        let four = |two: __m128i, two_more: __m128i| {
+        let match_words = |two: __m128i, two_more: __m128i| {
             // The upper halves of four words.
             let (two, two_more) = (_mm_castsi128_ps(two), _mm_castsi128_ps(two_more));
             let upper = _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(two, two_more));
-            _mm_cmpeq_epi32(_mm_srli_epi32::<BELOW>(upper), wanted)
+            _mm_cmpeq_epi32(_mm_srli_epi32::<BITS_BELOW_ROLE>(upper), wanted)
         };
         let [a, b, c, d] = load(bucket);
-        _mm_packs_epi32(four(a, b), four(c, d))
+        _mm_packs_epi32(match_words(a, b), match_words(c, d))
     }
 
     /// The current words of a bucket, in pairs, each as if loaded with acquire.

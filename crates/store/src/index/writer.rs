@@ -152,13 +152,13 @@ impl<'a> Writer<'a> {
         may_displace: bool,
         budget: usize,
     ) -> Inserted {
-        let numbers = self.index.addressing.numbers(self.hash);
+        let hashes = self.index.addressing.bucket_hashes(self.hash);
         let buckets = self.index.buckets.load(Ordering::Relaxed);
-        let choices = numbers.each.map(|number| address(number, buckets));
+        let choices = hashes.by_role.map(|number| address(number, buckets));
         let free = self
             .slot_in_emptier_bucket(choices)
             .or_else(|| self.free_slot(choices, buckets, budget));
-        let entry = |role| Entry::new(location, frequency, numbers.tag, role);
+        let entry = |role| Entry::new(location, frequency, hashes.tag, role);
         match free {
             Some(Target { bucket, slot, role }) => {
                 self.put(bucket, slot, entry(role));
@@ -238,7 +238,7 @@ impl<'a> Writer<'a> {
                     continue;
                 };
                 let role = 1 - entry.role();
-                let number = self.index.number_of(visits[at].bucket, entry, role);
+                let number = self.index.bucket_hash_of(visits[at].bucket, entry, role);
                 let bucket = address(number, buckets);
                 self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {

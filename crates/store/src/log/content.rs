@@ -3,7 +3,7 @@
 
 use super::segment_list::SegmentList;
 use super::{Log, NONE};
-use crate::heap::segment::{FIRST, Phase};
+use crate::heap::segment::{FIRST_BLOCK, Phase};
 use crate::sync::atomic::Ordering;
 
 /// The content of the segments.
@@ -35,7 +35,7 @@ impl Log {
         for number in open.chain(oldest) {
             let segment = self.heap.segment(number);
             if segment.phase() == Phase::Open {
-                content.bytes_occupied += u64::from(segment.tail().min(size) - FIRST);
+                content.bytes_occupied += u64::from(segment.tail().min(size) - FIRST_BLOCK);
             }
             let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
             content.oldest_s = Some(oldest_s.min(segment.opened_s()));

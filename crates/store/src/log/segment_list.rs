@@ -1,14 +1,14 @@
 //! A doubly linked list of segments in the order they were filled. Any segment can be removed.
 
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 
-const NONE: Number = Number::MAX;
+const NONE: SegmentNumber = SegmentNumber::MAX;
 
 /// The previous and the next segment in the list of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
-    prev: Number,
-    next: Number,
+    prev: SegmentNumber,
+    next: SegmentNumber,
 }
 
 impl Links {
@@ -22,8 +22,8 @@ impl Links {
 /// share one table of links.
 #[derive(Debug)]
 pub(super) struct SegmentList {
-    first: Number,
-    last: Number,
+    first: SegmentNumber,
+    last: SegmentNumber,
     len: usize,
 }
 
@@ -42,17 +42,17 @@ impl SegmentList {
         self.len
     }
 
-    pub(super) fn first(&self) -> Option<Number> {
+    pub(super) fn first(&self) -> Option<SegmentNumber> {
         (self.first != NONE).then_some(self.first)
     }
 
     /// The segment after `number`, which is in the list.
-    pub(super) fn next(&self, links: &[Links], number: Number) -> Option<Number> {
+    pub(super) fn next(&self, links: &[Links], number: SegmentNumber) -> Option<SegmentNumber> {
         let next = links[number as usize].next;
         (next != NONE).then_some(next)
     }
 
-    pub(super) fn push_last(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn push_last(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: self.last,
             next: NONE,
@@ -65,7 +65,7 @@ impl SegmentList {
         self.len += 1;
     }
 
-    pub(super) fn push_first(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn push_first(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: NONE,
             next: self.first,
@@ -79,7 +79,7 @@ impl SegmentList {
     }
 
     /// Removes a segment that is in the list.
-    pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn remove(&mut self, links: &mut [Links], number: SegmentNumber) {
         let Links { prev, next } = links[number as usize];
         match prev {
             NONE => self.first = next,

@@ -85,7 +85,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
-    let head = log.heap.location(1, FIRST).unwrap();
+    let head = log.heap.location(1, FIRST_BLOCK).unwrap();
     let entry = Entry::from_word(head.units()).unwrap();
     let victim = Victim {
         number: 0,

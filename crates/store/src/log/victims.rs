@@ -1,10 +1,10 @@
 //! Selection of the next segment to evacuate.
 
 use super::{Log, SegmentLists};
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 use crate::heap::segment::{Part, Phase};
 use crate::index::Entry;
-use crate::limits::{ROOMY_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
+use crate::limits::{LIVE_FITS_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
 /// What evacuation does with the live items of a segment.
@@ -21,7 +21,7 @@ pub(crate) enum Task {
 /// A segment selected for evacuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
-    pub(crate) number: Number,
+    pub(crate) number: SegmentNumber,
     pub(crate) task: Task,
 }
 
@@ -74,15 +74,15 @@ impl Log {
         let size = self.heap.segment_size();
         let mut sparsest = [None; 2];
         let (mut live_sum, mut written_sum) = (0, 0);
-        for _ in 0..SCAN_SEGMENTS.min(lists.fresh) {
-            lists.hand = if lists.hand + 1 < lists.fresh {
-                lists.hand + 1
+        for _ in 0..SCAN_SEGMENTS.min(lists.first_unused) {
+            lists.clock_hand = if lists.clock_hand + 1 < lists.first_unused {
+                lists.clock_hand + 1
             } else {
                 0
             };
-            let number = lists.hand;
+            let number = lists.clock_hand;
             let segment = self.heap.segment(number);
-            if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
+            if segment.phase() != Phase::Sealed || !segment.can_be_evacuated(size) {
                 continue;
             }
             if segment.flush_generation() != self.flush_count() || segment.expiry().is_past(now_s) {
@@ -100,8 +100,8 @@ impl Log {
                 *sparsest = Some((share, number));
             }
         }
-        let is_roomy = live_sum * 100 < written_sum * ROOMY_PERCENT;
-        let bounds = match (evicts, is_roomy) {
+        let live_items_fit = live_sum * 100 < written_sum * LIVE_FITS_PERCENT;
+        let bounds = match (evicts, live_items_fit) {
             (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
             (true, true) => [100; 2],
             (true, false) => SPARSE_PERCENT,
@@ -132,11 +132,11 @@ impl Log {
         };
         [first, second]
             .into_iter()
-            .find_map(|part| self.oldest_of(lists, part))
+            .find_map(|part| self.close_oldest(lists, part))
     }
 
     /// Closes the oldest segment of a part that can be evacuated.
-    fn oldest_of(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
+    fn close_oldest(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
         let segment_list = &mut lists.sealed[part as usize];
         let mut next = segment_list.first();
         for _ in 0..SCAN_SEGMENTS {
@@ -148,7 +148,7 @@ impl Log {
                 // not be reclaimed.
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
-            } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
+            } else if segment.can_be_evacuated(self.heap.segment_size()) && segment.close() {
                 let task = Task::Evict;
                 return Some(Victim { number, task });
             }
@@ -177,6 +177,6 @@ impl Log {
 
     /// Number of searches that together examine all segments once.
     pub(crate) fn searches_per_cycle(&self) -> usize {
-        (self.lists().fresh / SCAN_SEGMENTS) as usize + 1
+        (self.lists().first_unused / SCAN_SEGMENTS) as usize + 1
     }
 }

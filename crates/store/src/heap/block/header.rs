@@ -52,7 +52,7 @@ impl HeaderFields {
     /// The fields of an item whose value is stored with its key, in the shortest layout. `cas` is
     /// one chosen by the client.
     #[inline]
-    pub(crate) fn whole(
+    pub(crate) fn inline(
         key_len: usize,
         value_len: usize,
         flags: u32,

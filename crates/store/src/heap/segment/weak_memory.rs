@@ -11,7 +11,7 @@ use loom::thread;
 
 /// Size of the only block of the segment.
 const LEN: u32 = 8;
-const SIZE: u32 = FIRST + LEN;
+const SIZE: u32 = FIRST_BLOCK + LEN;
 /// Openings of the small part are even numbers (`log::part_of_opening`).
 const FIRST_OPENING: u32 = 2;
 const SECOND_OPENING: u32 = 4;
@@ -68,7 +68,7 @@ impl Model {
             return false;
         }
         self.preemption.point();
-        let is_taken = self.segment.take(LEN, SIZE) == Ok(FIRST);
+        let is_taken = self.segment.allocate(LEN, SIZE) == Ok(FIRST_BLOCK);
         if is_taken {
             self.segment.raise_expiry(Expiry::at(EXPIRY_S));
             self.bytes.write(value);
@@ -96,7 +96,7 @@ impl Model {
 
     /// Closes the segment and reads its block. Returns false if a writer holds it.
     fn evacuate(&self) -> bool {
-        let is_closed = self.is_ready() && self.segment.close();
+        let is_closed = self.can_be_evacuated() && self.segment.close();
         self.preemption.point();
         if is_closed {
             let is_filled = self.entry.load(Ordering::Relaxed) == RELINKED;
@@ -110,11 +110,11 @@ impl Model {
         is_closed
     }
 
-    fn is_ready(&self) -> bool {
+    fn can_be_evacuated(&self) -> bool {
         self.preemption.point();
-        let is_ready = self.segment.is_ready(SIZE);
+        let can_be_evacuated = self.segment.can_be_evacuated(SIZE);
         self.preemption.point();
-        is_ready
+        can_be_evacuated
     }
 
     /// Opens the segment a second time, after its evacuation and retirement.
@@ -166,17 +166,17 @@ fn a_writer_that_adds_to_a_reopened_segment_sees_the_opening() {
         assert!(model.evacuate());
         model.open_again();
         // Only the segment orders this read after the other thread's write.
-        let is_ready = model.is_ready();
-        if is_ready {
+        let can_be_evacuated = model.can_be_evacuated();
+        if can_be_evacuated {
             assert_eq!(model.bytes.read(), NEW);
         }
         let is_added = writer.join().is_ok_and(|is_added| is_added);
-        CaseArose(is_added && is_ready)
+        CaseArose(is_added && can_be_evacuated)
     });
 }
 
-/// The search for a segment to evacuate reads the expiry after `is_ready` and before `close`, so
-/// `is_ready` alone has to make it visible.
+/// The search for a segment to evacuate reads the expiry after `can_be_evacuated` and before `close`, so
+/// `can_be_evacuated` alone has to make it visible.
 #[test]
 fn a_ready_segment_has_the_expiry_of_its_blocks() {
     explore(|| {
@@ -185,13 +185,13 @@ fn a_ready_segment_has_the_expiry_of_its_blocks() {
             let model = Arc::clone(&model);
             thread::spawn(move || model.append(NEW))
         };
-        let is_ready = model.is_ready();
-        if is_ready {
+        let can_be_evacuated = model.can_be_evacuated();
+        if can_be_evacuated {
             assert_eq!(model.segment.expiry(), Expiry::at(EXPIRY_S));
             assert_eq!(model.bytes.read(), NEW);
         }
         assert!(writer.join().is_ok());
-        CaseArose(is_ready)
+        CaseArose(can_be_evacuated)
     });
 }
 
@@ -207,7 +207,7 @@ fn a_hole_is_complete_if_it_is_filled_after_an_abandoned_evacuation() {
         if is_closed {
             // The evacuation is abandoned, as by `Log::abandon`, and another one begins.
             model.preemption.point();
-            model.segment.reopen();
+            model.segment.undo_close();
             model.evacuate();
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
