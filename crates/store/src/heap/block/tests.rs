@@ -11,7 +11,7 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 }
 
 #[test]
-fn every_layout_returns_the_stored_fields() {
+fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
     let (mut memory, mut other) = (memory(), memory());
     let all_fields = [
         HeaderFields::inline(3, 70, 0, None, false),
@@ -75,7 +75,7 @@ fn every_layout_returns_the_stored_fields() {
 }
 
 #[test]
-fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
+fn the_list_of_pieces_is_copied_to_a_block_with_another_alignment() {
     let (mut memory, mut other) = (memory(), memory());
     let original = block(&mut memory);
     original.write_header_and_key(&HeaderFields::pieces(3, 1000, 0, 4), b"key");
@@ -95,7 +95,7 @@ fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
 }
 
 #[test]
-fn a_piece_stores_the_hash_of_its_item_and_its_own_number() {
+fn a_piece_returns_the_stored_hash_number_and_length() {
     let mut memory = memory();
     let piece = block(&mut memory);
     piece.write_piece_header(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
