@@ -1,23 +1,25 @@
-//! Which segments get pages and which return them. Used by the maintenance thread, the only one
-//! that makes system calls for memory.
+//! Decides which segments get pages from the kernel, and which return them. Only the maintenance
+//! thread (`page_maintenance.rs`) uses this, so that workers make no system calls for memory.
 
 use super::Log;
 use crate::heap::SegmentNumber;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// A segment to be returned to the kernel. The caller calls
-    /// [`Heap::discard`](crate::heap::Heap::discard) without a lock, then [`Log::discarded`].
+    /// Takes an empty segment whose pages are to be returned to the kernel. The caller then calls
+    /// [`Heap::discard`](crate::heap::Heap::discard), without a lock, and [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<SegmentNumber> {
         self.lists().to_discard.pop()
     }
 
+    /// Records that the pages of a segment were returned to the kernel.
     pub(crate) fn discarded(&self, number: SegmentNumber) {
         self.lists().absent.push(number);
     }
 
-    /// A discarded segment that will be used again soon. The caller calls
-    /// [`Heap::populate`](crate::heap::Heap::populate) without a lock, then [`Log::populated`].
+    /// Takes a discarded segment if few segments are free and one more may be resident. The caller
+    /// then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock, and
+    /// [`Log::populated`].
     pub(crate) fn next_to_populate(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
         let is_short = (lists.free.len() as u32) < 2 * self.reserve();
@@ -31,6 +33,7 @@ impl Log {
         Some(number)
     }
 
+    /// Makes a segment free after its pages were populated.
     pub(crate) fn populated(&self, number: SegmentNumber) {
         let mut lists = self.lists();
         lists.populating -= 1;
@@ -38,9 +41,9 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// A segment that will soon be used for the first time. The caller calls
-    /// [`Heap::populate`](crate::heap::Heap::populate) without a lock. A worker that needs it
-    /// earlier uses it anyway.
+    /// Returns a segment that will soon be used for the first time, if its pages were not populated
+    /// yet. The caller then calls [`Heap::populate`](crate::heap::Heap::populate), without a lock.
+    /// The segment is not taken, so a worker may open it before it is populated.
     pub(crate) fn next_fresh(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
         let headroom = self.resident_max().saturating_sub(lists.resident);
@@ -53,7 +56,8 @@ impl Log {
         })
     }
 
-    /// Returns true once for each change that requires discarding or populating.
+    /// Returns true if pages may have to be discarded or populated. Later calls return false until
+    /// the next change of the segments.
     pub(crate) fn needs_page_maintenance(&self) -> bool {
         self.needs_page_maintenance.load(Ordering::Relaxed)
             && self.needs_page_maintenance.swap(false, Ordering::Relaxed)

@@ -1,10 +1,12 @@
-//! A doubly linked list of segments in the order they were filled. Any segment can be removed.
+//! A doubly linked list of segments in the order in which they were sealed. A segment can be
+//! removed from any position in constant time.
 
 use crate::heap::SegmentNumber;
 
+/// The segment number that means "no segment".
 const NONE: SegmentNumber = SegmentNumber::MAX;
 
-/// The previous and the next segment in the list of a segment.
+/// The previous and the next segment of a segment, in the list that contains it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
     prev: SegmentNumber,
@@ -18,8 +20,9 @@ impl Links {
     };
 }
 
-/// The sealed segments of one part, oldest first. A segment is in at most one list, so all lists
-/// share one table of links.
+/// The sealed segments of one part, oldest first. The links of the segments are in a table, indexed
+/// by segment number, that the caller passes to each function. A segment is in at most one list, so
+/// all lists share one table.
 #[derive(Debug)]
 pub(super) struct SegmentList {
     first: SegmentNumber,
@@ -46,7 +49,7 @@ impl SegmentList {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// The segment after `number`, which is in the list.
+    /// Returns the segment after segment `number`, which is in the list.
     pub(super) fn next(&self, links: &[Links], number: SegmentNumber) -> Option<SegmentNumber> {
         let next = links[number as usize].next;
         (next != NONE).then_some(next)
