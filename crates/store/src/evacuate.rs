@@ -30,7 +30,7 @@ use crate::limits::{
     COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, EARLY_REQUEST_PART, LIFETIME_MIN_S, PROMOTE_AT,
     STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
-use crate::log::{AllocTarget, Allocation, Task, Victim};
+use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
 use crate::sync::{Arc, yield_now};
 use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
@@ -321,8 +321,8 @@ impl Worker {
     /// Copies, evicts or skips a block that the cursor has visited.
     fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> BlockOutcome {
         let (victim, block) = (cursor.victim, cursor.block(visited.location));
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        let Some(entry) = self.store.index.find(visited.hash, owner) else {
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        let Some(entry) = self.store.index.find(visited.hash, has_block) else {
             // The index does not refer to this block, because its item was replaced or removed.
             return BlockOutcome::Unreferenced;
         };
@@ -351,7 +351,7 @@ impl Worker {
     /// Returns true if the block belongs to the item of `entry`, either as its head block (the
     /// block with the key, to which the entry refers) or as a piece of its value. `location` is the
     /// location of `block`.
-    fn is_owner(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
+    fn item_has_block(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
         if !block.is_piece() {
             return entry.location() == location;
         }
@@ -373,36 +373,44 @@ impl Worker {
         let log = &self.store.log;
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
-        match (victim.task, part) {
+        match (victim.reason, part) {
             // A segment selected for `ReclaimEmpty` contains a live item if a touch has extended
             // the item's expiry since. A segment selected for `Compact` contains few live items.
-            (Task::ReclaimEmpty | Task::Compact, part) => {
+            (EvacuationReason::ReclaimEmpty | EvacuationReason::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
             // Hardly any segment is free, so there is no space for copies. Items that were
             // requested are evicted too.
-            (Task::Evict, _) if log.is_critical(self.is_waiting) => EvictionDecision::Evict,
+            (EvacuationReason::Evict, _) if log.is_critical(self.is_waiting) => {
+                EvictionDecision::Evict
+            }
             // An earlier evacuation kept the item's head block, so its pieces are kept too.
-            (Task::Evict, _) if block.is_piece() && log.head_was_copied_out(entry, victim) => {
+            (EvacuationReason::Evict, _)
+                if block.is_piece() && log.head_was_copied_out(entry, victim) =>
+            {
                 let part = Part::Main;
                 EvictionDecision::Keep { part, frequency }
             }
-            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => EvictionDecision::Keep {
-                part: Part::Main,
-                frequency: frequency - PROMOTE_AT,
-            },
-            (Task::Evict, Part::Main) if frequency > 0 && log.eviction_policy().decay => {
+            (EvacuationReason::Evict, Part::Small) if frequency >= PROMOTE_AT => {
+                EvictionDecision::Keep {
+                    part: Part::Main,
+                    frequency: frequency - PROMOTE_AT,
+                }
+            }
+            (EvacuationReason::Evict, Part::Main)
+                if frequency > 0 && log.eviction_policy().decay =>
+            {
                 EvictionDecision::Keep {
                     part,
                     frequency: frequency - 1,
                 }
             }
-            (Task::Evict, Part::Main)
+            (EvacuationReason::Evict, Part::Main)
                 if frequency > 0 && self.requested_after_first_quarter(entry, victim, now_s) =>
             {
                 EvictionDecision::Keep { part, frequency: 0 }
             }
-            (Task::Evict, _) => EvictionDecision::Evict,
+            (EvacuationReason::Evict, _) => EvictionDecision::Evict,
         }
     }
 
@@ -423,12 +431,15 @@ impl Worker {
     fn record_lifetime(&self, victim: Victim, now_s: u32) {
         let log = &self.store.log;
         let segment = log.heap.segment(victim.number);
-        if matches!((victim.task, segment.part()), (Task::Evict, Part::Main)) {
+        if matches!(
+            (victim.reason, segment.part()),
+            (EvacuationReason::Evict, Part::Main)
+        ) {
             log.record_lifetime(now_s.saturating_sub(segment.opened_s()));
         }
     }
 
-    /// Copies a block to an open segment of `part`. Then, under the lock of the block's class,
+    /// Copies a block to an open segment of `part`. Then, under the lock of the item's index class,
     /// makes the index refer to the copy, unless the block was unlinked or its item expired
     /// meanwhile. Returns false if there is no space for the copy.
     fn copy_block(
@@ -451,8 +462,8 @@ impl Worker {
         let copy = draft.block_ref;
         copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        if let Some(found) = writer.find(owner) {
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        if let Some(found) = writer.find(has_block) {
             let head = self.block(found.entry().location());
             if self
                 .miss_reason(found.entry().location(), head, now_s)
@@ -472,7 +483,7 @@ impl Worker {
 
     /// Allocates memory for a copy. If no segment is free but a retired one is about to become
     /// free, waits for it briefly, because without a copy the item is evicted. Returns `None` if
-    /// the wait is in vain.
+    /// no segment becomes free in time.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.allocate(len, target) {
@@ -526,8 +537,8 @@ impl Worker {
     /// Evicts the item to which a visited block belongs, if the block is still live.
     fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let writer = self.store.index.lock(visited.hash);
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        if let Some(found) = writer.find(owner) {
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        if let Some(found) = writer.find(has_block) {
             let part = self.store.log.heap.segment(victim.number).part();
             self.evict_found(writer, &found, part, now_s);
         }
@@ -548,7 +559,7 @@ impl Worker {
 
 /// What evacuation did with a block.
 enum BlockOutcome {
-    /// The block was copied; its length in bytes.
+    /// The block was copied. The value is its length in bytes.
     Copied(usize),
     /// No location refers to the block, because its item was evicted, has expired, or had been
     /// unlinked before.

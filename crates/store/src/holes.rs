@@ -111,7 +111,7 @@ const _: () = assert!(HOLES_MAX < NONE as usize);
 
 /// The holes that can be filled: a doubly linked list for each length and part, last in first out.
 /// Lengths from 2 KiB share lists with shorter ones. The lists share one table of links. If the
-/// table is full, adding a hole removes the hole in another link.
+/// table is full and a hole is added, another hole is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
     links: Box<[HoleLink]>,

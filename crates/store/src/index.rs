@@ -267,7 +267,7 @@ impl Index {
         let words = self.region.words();
         // Acquire: pairs with the release of the entry's writer, so that the complete item is
         // visible.
-        let word = words.get(position.word()?)?.load(Ordering::Acquire);
+        let word = words.get(position.word_index()?)?.load(Ordering::Acquire);
         let tag = self.addressing.bucket_hashes(hash).tag;
         let entry = Entry::from_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
@@ -278,7 +278,7 @@ impl Index {
     fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
-            // Acquire: pairs with the release in `Moving`. The scan below sees all moves that this
+            // Acquire: pairs with the release in `MoveGuard`. The scan below sees all moves that this
             // version counts as completed.
             let before = class.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut matches) {
@@ -286,8 +286,8 @@ impl Index {
             }
             // The scan loaded all words with acquire. This pairs with the release by which a move
             // empties a word. So if the scan has read a word that a move emptied, the load below
-            // returns the version to which this move had set it before, or a later one. It is equal
-            // to `before` and even only if the move was complete before the scan.
+            // returns the version that this move had set before, or a later one. If the version is
+            // even and equal to `before`, every such move was complete before the scan.
             let after = class.version.load(Ordering::Acquire);
             if before == after && before.is_multiple_of(2) {
                 return None;
@@ -429,7 +429,7 @@ impl Index {
                 moved[at] = true;
             }
         }
-        let _moving = Moving::begin(class);
+        let _moving = MoveGuard::begin(class);
         // Release: pairs with the acquire in `scan`. A reader that loads this number, and so scans
         // the new bucket, sees the entries in it.
         self.buckets.store(buckets + 1, Ordering::Release);
@@ -473,7 +473,7 @@ impl Index {
                 None => return ResizeStep::Blocked,
             }
         }
-        let moving = Moving::begin(class);
+        let moving = MoveGuard::begin(class);
         for (word, target) in from.iter().zip(targets) {
             let entry = Entry::from_word(word.load(Ordering::Relaxed));
             if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
@@ -535,9 +535,9 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
 /// Marks a move of entries, like the writer of a sequence lock: the version of the class is
 /// incremented when this value is created and again when it is dropped, and is odd between. The
 /// caller holds the lock of the class.
-struct Moving<'a>(&'a AtomicU32);
+struct MoveGuard<'a>(&'a AtomicU32);
 
-impl<'a> Moving<'a> {
+impl<'a> MoveGuard<'a> {
     fn begin(class: &'a Class) -> Self {
         // Acquire: the stores of the move that follow cannot come before this addition. A reader
         // learns of the addition through the words that the move then empties with release, which
@@ -547,7 +547,7 @@ impl<'a> Moving<'a> {
     }
 }
 
-impl Drop for Moving<'_> {
+impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the acquire in `scan_validated`. A reader that loads this even
         // version sees the complete move.

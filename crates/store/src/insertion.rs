@@ -71,8 +71,8 @@ pub(crate) enum Deferral {
 /// Why a draft was not linked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotInserted {
-    /// The draft cannot be used. Either its segment was opened before a flush, so that linking the
-    /// draft would make it a flushed item; or its layout lacks a header word for the item's CAS or
+    /// The draft cannot be used, for one of two reasons. If its segment was opened before a flush,
+    /// the item would count as flushed. Or its layout has no header word for the item's CAS or
     /// expiry.
     Unfit,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
@@ -205,7 +205,7 @@ impl Worker {
     /// Chooses the part for a new value of a key. A key with a present item stays in the part of
     /// that item. A new key goes to the main part if it has a ghost, and otherwise to the small
     /// part. `present` was found by its tag, without comparing keys. About once in a million
-    /// lookups it belongs to another key, and this only makes the choice less good.
+    /// lookups it belongs to another key. This affects nothing but the choice of the part.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
@@ -380,8 +380,8 @@ impl Worker {
         now_s: u32,
     ) -> Result<Metadata, Published> {
         let present = present.map(|it| it.block_ref).and_then(|old| {
-            // The conditions treat an expired or flushed item as absent. It is replaced all the
-            // same.
+            // An expired or flushed item is still in the index, and the new item will replace it.
+            // The conditions of the write treat it as absent.
             let miss_reason = self.miss_reason(old.location, old.block, now_s);
             miss_reason.is_none().then_some(old.block)
         });

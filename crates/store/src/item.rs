@@ -1,4 +1,4 @@
-//! Items as seen by a reader, and their expiry.
+//! The item that a read passes to its closure, and the type of an item's expiry.
 
 use std::cell::RefCell;
 
@@ -56,7 +56,7 @@ pub struct Item<'a> {
     pub flags: u32,
     /// The CAS. It changes with every write of this item.
     pub cas: u64,
-    /// The expiry. If this read also changes the expiry, the earlier one.
+    /// The expiry before this read. (The read may change it.)
     pub expiry: Expiry,
     /// The second of the last read or write before this one.
     pub last_access_s: u32,

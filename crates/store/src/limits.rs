@@ -32,9 +32,9 @@ pub(crate) const STRIPES_MAX: usize = 16;
 /// Maximum number of workers that have live-byte counters of their own (`heap/live.rs`).
 pub(crate) const COLUMNS_MAX: usize = 62;
 /// The reserve is the low watermark of free segments: below it, writers evacuate. It is the sum of
-/// this fraction (1/N) of all segments, of [`RESERVE_MIN`], and of the number of stripes minus 1,
-/// but at most the fraction again. The last term is added because each worker may be evacuating a
-/// segment, which is not free yet.
+/// three terms: this fraction (1/N) of all segments, [`RESERVE_MIN`], and the number of stripes
+/// minus 1. The third term is limited to the value of the first. It is added because each worker
+/// may be evacuating a segment, which is not free yet.
 pub(crate) const RESERVE_PART: u32 = 200;
 /// The constant part of the low watermark: see [`RESERVE_PART`].
 pub(crate) const RESERVE_MIN: u32 = 4;

@@ -22,7 +22,7 @@ use std::sync::PoisonError;
 
 use segment_list::Links;
 use segment_lists::SegmentLists;
-pub(crate) use victims::{Task, Victim};
+pub(crate) use victims::{EvacuationReason, Victim};
 
 use crate::epochs::Epochs;
 use crate::eviction_policy::{EvictionPolicy, POLICIES};
@@ -59,14 +59,14 @@ pub(crate) struct Log {
     lists: Mutex<SegmentLists>,
     /// Number of segments that may be resident under the memory limit.
     segment_limit: AtomicU32,
-    /// Number of segments that may be resident in addition. When the limit is lowered, segments
-    /// above it still have content. Writers evacuate them step by step, so that no writer has to
-    /// wait until all are evacuated.
+    /// Number of segments that may be resident in addition to `segment_limit`. When the limit is
+    /// lowered, more segments than the new limit may have content. Writers evacuate the excess step
+    /// by step, so that no writer has to wait until all of it is evacuated.
     over_limit: AtomicU32,
-    /// Number of segments, up to `segment_limit` resident ones, that are free or will become free
-    /// without further evacuation.
+    /// Number of segments that are free, or will become free without further evacuation, if at most
+    /// `segment_limit` segments are resident.
     available: AtomicU32,
-    /// The same number, up to `segment_limit + over_limit` resident ones.
+    /// The same number if up to `segment_limit + over_limit` segments are resident.
     allocatable: AtomicU32,
     /// Number of flushes of the store so far.
     flushes: AtomicU32,
@@ -77,7 +77,7 @@ pub(crate) struct Log {
     /// The number of the last opening in each part. Numbers of one part increase by 2; the lowest
     /// bit is the part.
     openings: [AtomicU32; 2],
-    /// Whether the segment selected last for evacuation was selected for eviction.
+    /// Whether the most recent victim of evacuation was selected for eviction.
     is_evicting: AtomicBool,
     /// Index of the current policy in [`POLICIES`].
     eviction_policy: AtomicU32,
@@ -356,7 +356,7 @@ impl Log {
             return false;
         };
         let segment = self.heap.segment(number);
-        // The next number with the parity of the part: see `part_of_opening`.
+        // The next number whose lowest bit is the part (`part_of_opening`).
         let openings = &self.openings[target.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | target.part as u32;
         openings.store(opening, Ordering::Relaxed);
@@ -473,7 +473,7 @@ impl Log {
         self.update_available(lists);
     }
 
-    /// Computes `available` and `allocatable` anew.
+    /// Recomputes `available` and `allocatable`.
     fn update_available(&self, lists: &SegmentLists) {
         let pending = (lists.free.len() + lists.retired.len()) as u32;
         // Free, retired, and not yet resident segments.

@@ -45,9 +45,9 @@ pub(crate) enum Part {
 }
 
 /// The metadata of a segment, on two cache lines. Every write changes the first line; few writes
-/// change the second. Metadata of zero bytes describe a free segment that was never opened. Once a
-/// segment was opened, its tail is at the end of the segment in all phases but `Open`. A writer
-/// that tries to append in such a phase therefore fails.
+/// change the second. If all bytes of the metadata are 0, the segment is free and was never opened.
+/// Once a segment was opened, its tail is at the end of the segment in all phases but `Open`. A
+/// writer that tries to append in such a phase therefore fails.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -122,7 +122,7 @@ impl Segment {
     ///
     /// # Errors
     /// There is no space. The error is the old tail. The tail has been advanced and the segment is
-    /// held all the same, so the caller has to call [`release_writer`](Self::release_writer).
+    /// held nevertheless, so the caller has to call [`release_writer`](Self::release_writer).
     pub(crate) fn allocate(&self, len: u32, size: u32) -> Result<u32, u32> {
         // Acquire: pairs with `open`. Release: pairs with `can_be_evacuated`.
         let old_state = self
@@ -185,8 +185,8 @@ impl Segment {
             return false;
         }
         // If the segment was closed and opened again before `acquire_writer`, its opening has
-        // changed. It cannot change after `acquire_writer`, because the hold prevents that the
-        // segment is closed.
+        // changed. It cannot change after `acquire_writer`, because the segment cannot be closed
+        // while a writer holds it.
         let is_same = self.opening() == opening;
         if !is_same {
             self.release_writer();

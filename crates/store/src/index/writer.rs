@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::addressing::{BUCKET_WORDS, address};
 use super::entry::{Entry, Location};
-use super::{Class, Index, Moving};
+use super::{Class, Index, MoveGuard};
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
@@ -49,7 +49,7 @@ pub(crate) struct Position(
 impl Position {
     /// Returns the index of the entry's word. `None` for "no position".
     #[inline]
-    pub(super) fn word(self) -> Option<usize> {
+    pub(super) fn word_index(self) -> Option<usize> {
         self.0.checked_sub(1)
     }
 
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
     /// Frees a slot in one of the key's two buckets, which are full. A breadth-first search (Li et
     /// al., EuroSys 2014) begins with these buckets. From each bucket it visits the other buckets
     /// of the bucket's entries, until it finds a bucket with a free slot. Then the last entry on
-    /// the path moves to the free slot, the entry before it to the slot freed thereby, and so on.
+    /// the path moves to the free slot, the entry before it to the slot that this frees, and so on.
     /// Returns `None` if no free slot was found within `budget` visits.
     fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut visits = [Visit::default(); KICK_BUCKETS];
@@ -285,8 +285,8 @@ impl<'a> Writer<'a> {
 
     /// Moves the entries on the path that the search has found. First the entry in `slot` of the
     /// bucket of `visits[at]` moves to `target`. Then the entry that led the search to that bucket
-    /// moves to the freed slot, and so on. Returns the slot that is free at last, in a bucket of
-    /// the key itself.
+    /// moves to the freed slot, and so on. Returns the slot that is free after all moves. It is in
+    /// a bucket of the key itself.
     fn kick(
         &self,
         visits: &[Visit; KICK_BUCKETS],
@@ -295,7 +295,7 @@ impl<'a> Writer<'a> {
         mut target: Target,
         choices: [u64; 2],
     ) -> Option<Target> {
-        let _moving = Moving::begin(self.class);
+        let _moving = MoveGuard::begin(self.class);
         loop {
             let bucket = visits[at].bucket;
             let word = self.index.word(bucket, slot);

@@ -27,15 +27,14 @@ impl Log {
     }
 
     /// As [`Log::accepts_expiry`], for a segment whose expiry differs from the block's. Not
-    /// inlined, because the compiler would then compute this in advance, also if the expiries are
-    /// equal.
+    /// inlined, because the compiler would then compute this even if the expiries are equal.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let (current, new) = (segment.expiry(), target.expiry);
-        // A later expiry keeps the segment from expiring as a unit. So the block may raise it only
-        // while the segment's age is at most the block's time to live. Otherwise an item that is
-        // written again and again could raise it forever, and the expired blocks around it would
-        // never be reclaimed.
+        // A segment can be reclaimed without copies once its latest expiry has passed. So a block
+        // may raise this expiry only while the segment's age is at most the block's time to live.
+        // Otherwise an item that is written again and again could raise it each time, and the
+        // expired blocks around the item would not be reclaimed.
         let may_raise = || {
             let open_for_s = target.now_s.saturating_sub(segment.opened_s());
             let left_s = new.seconds_left(target.now_s);

@@ -90,7 +90,7 @@ fn shares_are_consistent_while_another_thread_changes_the_limit() {
     let entry = Entry::from_word(head.units()).unwrap();
     let victim = Victim {
         number: 0,
-        task: Task::Evict,
+        reason: EvacuationReason::Evict,
     };
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use crate::sync::atomic::Ordering;
 
 /// The reason for which a segment is evacuated. It determines what evacuation does with live items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum EvacuationReason {
     /// All items of the segment have expired or been flushed, so there are no live items.
     ReclaimEmpty,
     /// The segment is sparse. Evacuation copies the live items.
@@ -23,7 +23,7 @@ pub(crate) enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) number: SegmentNumber,
-    pub(crate) task: Task,
+    pub(crate) reason: EvacuationReason,
 }
 
 impl Log {
@@ -46,7 +46,7 @@ impl Log {
     pub(crate) fn select_empty_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
         let victim = self.find_cheap_victim(lists, now_s, true)?;
-        if victim.task != Task::ReclaimEmpty || !self.close(&victim) {
+        if victim.reason != EvacuationReason::ReclaimEmpty || !self.close(&victim) {
             return None;
         }
         self.begin_evacuation(lists, &victim);
@@ -64,7 +64,7 @@ impl Log {
         let segment = self.heap.segment(victim.number);
         segment.set_phase(Phase::Evacuating);
         lists.sealed[segment.part() as usize].remove(&mut lists.links, victim.number);
-        let is_evicting = victim.task == Task::Evict;
+        let is_evicting = victim.reason == EvacuationReason::Evict;
         self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
@@ -91,11 +91,12 @@ impl Log {
                 continue;
             }
             if segment.flush_generation() != self.flush_count() || segment.expiry().is_past(now_s) {
-                let task = Task::ReclaimEmpty;
-                return Some(Victim { number, task });
+                let reason = EvacuationReason::ReclaimEmpty;
+                return Some(Victim { number, reason });
             }
-            // Live bytes are compared with the occupied bytes, not with the segment size. The unused
-            // end of this segment is no gain, because the segments of the copies will have one too.
+            // Live bytes are compared with the occupied bytes, not with the segment size. The
+            // unused end of the segment is no gain, because the segments of the copies will have
+            // one too.
             let live = u64::from(self.heap.live.bytes(number));
             let occupied = segment.occupied(size).max(1);
             live_sum += live;
@@ -119,7 +120,7 @@ impl Log {
         let sparse = sparse.min();
         sparse.map(|(_, number)| Victim {
             number,
-            task: Task::Compact,
+            reason: EvacuationReason::Compact,
         })
     }
 
@@ -157,8 +158,8 @@ impl Log {
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
             } else if segment.can_be_evacuated(self.heap.segment_size()) && segment.close() {
-                let task = Task::Evict;
-                return Some(Victim { number, task });
+                let reason = EvacuationReason::Evict;
+                return Some(Victim { number, reason });
             }
             // Otherwise a writer is filling a block of the segment, so try the next segment.
         }
