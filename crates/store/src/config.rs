@@ -19,8 +19,8 @@ pub struct Config {
     /// The seed of the hash function. A server uses a random seed, so that clients cannot
     /// construct keys with the same hash.
     pub hash_seed: u64,
-    /// The expected number of threads that write concurrently. If memory is large enough, each
-    /// thread appends to open segments of its own; otherwise several threads share them.
+    /// The expected number of threads that write concurrently. Up to 16 threads each append to open
+    /// segments of their own, if memory is large enough. Otherwise several threads share them.
     pub workers: usize,
     /// Whether the store evicts items to make space for new ones. If false, the store rejects a
     /// write for which no memory is free.

@@ -88,6 +88,7 @@ impl Counters {
         }
     }
 
+    /// Returns the value of a counter.
     pub(crate) fn value(&self, counter: Counter) -> u64 {
         self.counts[counter as usize].load(Ordering::Relaxed)
     }

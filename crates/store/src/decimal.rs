@@ -12,6 +12,7 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
+    /// Formats a counter value.
     pub(crate) fn new(mut value: u64) -> Self {
         let mut digits = Self {
             text: [b'0'; COUNTER_MAX],
@@ -27,6 +28,7 @@ impl Digits {
         }
     }
 
+    /// Returns the digits as ASCII text.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text[self.start..]
     }

@@ -258,15 +258,15 @@ impl Worker {
                 None => return false,
             },
         };
-        let mut left = budget;
-        while left > 0 {
+        let mut budget_left = budget;
+        while budget_left > 0 {
             let mut batch = [None; PREFETCH_BATCH];
-            let (advanced, has_more) = self.prefetch_batch(&mut cursor, left, &mut batch);
+            let (advanced, has_more) = self.prefetch_batch(&mut cursor, budget_left, &mut batch);
             self.counters.add(Counter::Visits, advanced as u64);
             for block in batch.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
                     BlockOutcome::Copied(bytes) => {
-                        left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
+                        budget_left = budget_left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
                     }
                     BlockOutcome::Unreferenced => {}
                     BlockOutcome::NoSpace => return false,
@@ -277,7 +277,7 @@ impl Worker {
                 cursor.retire();
                 return true;
             }
-            left = left.saturating_sub(advanced);
+            budget_left = budget_left.saturating_sub(advanced);
         }
         self.cursor = Some(cursor);
         true

@@ -161,12 +161,12 @@ impl Worker {
     pub(crate) fn try_insert(
         &self,
         item: &NewItem<'_>,
-        built: &BlockRef<'_>,
+        new_block: &BlockRef<'_>,
         candidate: Option<CurrentItem<'_>>,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, NotInserted> {
-        let block = built.block;
+        let block = new_block.block;
         let writer = self.store.index.lock(item.hash.0);
         if writer.is_rewriting() {
             return Err(NotInserted::Rewriting);
@@ -184,10 +184,12 @@ impl Worker {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),
         };
-        if self.is_flushed(built.segment, now_s) || !block.can_hold(metadata.cas, metadata.expiry) {
+        if self.is_flushed(new_block.segment, now_s)
+            || !block.can_hold(metadata.cas, metadata.expiry)
+        {
             return Err(NotInserted::Unfit);
         }
-        let is_linked = self.link(&writer, present.as_ref(), built, metadata, now_s);
+        let is_linked = self.link(&writer, present.as_ref(), new_block, metadata, now_s);
         drop(writer);
         if present.is_none() {
             self.resize_step();
@@ -249,7 +251,7 @@ impl Worker {
         &self,
         writer: &Writer<'_>,
         present: Option<&CurrentItem<'_>>,
-        built: &BlockRef<'_>,
+        new_block: &BlockRef<'_>,
         metadata: Metadata,
         now_s: u32,
     ) -> bool {
@@ -257,12 +259,12 @@ impl Worker {
             location,
             block,
             segment,
-        } = built;
+        } = new_block;
         block.set_expiry(metadata.expiry);
         block.set_access(metadata.access);
         block.set_cas(metadata.cas);
         segment.raise_expiry(metadata.expiry);
-        self.add_live(built);
+        self.add_live(new_block);
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));
@@ -279,21 +281,21 @@ impl Worker {
             self.remember_hole(block_ref);
             return true;
         }
-        let is_linked = self.link_new(writer, built, now_s);
+        let is_linked = self.link_new(writer, new_block, now_s);
         self.counters.add(Counter::Stored, u64::from(is_linked));
         is_linked
     }
 
     /// Links the item of a key that is not in the index. If both buckets are full, the store may
     /// evict another item from the index. Returns false if the index has no free slot.
-    fn link_new(&self, writer: &Writer<'_>, built: &BlockRef<'_>, now_s: u32) -> bool {
+    fn link_new(&self, writer: &Writer<'_>, new_block: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
             self.visits_left()
         } else {
             LONG_SEARCH_BUCKETS
         };
-        let inserted = writer.insert(built.location, 0, evicts, budget);
+        let inserted = writer.insert(new_block.location, 0, evicts, budget);
         self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
@@ -308,7 +310,7 @@ impl Worker {
                 self.account_unlinked(&old);
             }
             Inserted::Full => {
-                self.account_unlinked(built);
+                self.account_unlinked(new_block);
                 return false;
             }
         }

@@ -281,6 +281,8 @@ impl Log {
             // Acquire: pairs with the release in `replace_open_segment`. The segment's metadata are
             // visible.
             let number = open_segment.load(Ordering::Acquire);
+            // A segment opened before a flush is not used, because new items in it would count as
+            // flushed.
             if number == NONE || self.heap.segment(number).flush_generation() != self.flush_count()
             {
                 self.replace_open_segment(open_segment, number, target)
@@ -288,16 +290,16 @@ impl Log {
                 continue;
             }
             let segment = self.heap.segment(number);
-            let left = size.saturating_sub(segment.tail()) as usize;
-            if left == 0 {
+            let space_left = size.saturating_sub(segment.tail()) as usize;
+            if space_left == 0 {
                 // The segment is full. Do not call `Segment::allocate`, because each call advances
                 // the tail, and the tail would wrap after many calls while no segment is free.
                 self.replace_open_segment(open_segment, number, target)
                     .then_some(())?;
                 continue;
             }
-            let len = if left >= len_min {
-                len_max.min(left & !3)
+            let len = if space_left >= len_min {
+                len_max.min(space_left & !3)
             } else {
                 len_max
             };
@@ -320,8 +322,8 @@ impl Log {
     /// Marks the end of the last block of a full segment, if this is the first failed allocation.
     /// `at` is the tail that the allocation found.
     fn mark_end(&self, number: SegmentNumber, at: u32) {
-        // Only the first allocation that fails finds the tail inside the segment, because it
-        // advances the tail beyond the end.
+        // Only the first allocation that fails finds the tail at or before the end of the segment,
+        // because it advances the tail beyond the end.
         if at <= self.heap.segment_size() {
             self.heap.write_end(number, at);
             self.heap.segment(number).set_end(at);
@@ -339,17 +341,17 @@ impl Log {
         class_of(expiry, now_s) * self.classes / CLASSES_MAX
     }
 
-    /// Replaces the open segment, which is `full`, by a free one, and seals it. Returns true if the
-    /// segment was replaced by this worker or meanwhile by another one. Returns false if no segment
-    /// is free. `full` is `NONE` if there was no open segment.
+    /// Replaces the open segment `current`, which is full or flushed, by a free one, and seals
+    /// `current`. Returns true if the segment was replaced by this worker, or meanwhile by another
+    /// one. Returns false if no segment is free. `current` is `NONE` if no segment was open.
     fn replace_open_segment(
         &self,
         open_segment: &AtomicU32,
-        full: SegmentNumber,
+        current: SegmentNumber,
         target: &AllocTarget,
     ) -> bool {
         let mut lists = self.lists();
-        if open_segment.load(Ordering::Relaxed) != full {
+        if open_segment.load(Ordering::Relaxed) != current {
             return true;
         }
         let Some(number) = self.take_free_segment(&mut lists, target.is_copy) else {
@@ -370,7 +372,7 @@ impl Log {
         // Release: pairs with the acquire in `allocate_between`. A writer that loads this number
         // sees the metadata that `Segment::open` has stored.
         open_segment.store(number, Ordering::Release);
-        self.seal(&mut lists, full);
+        self.seal(&mut lists, current);
         true
     }
 
@@ -476,12 +478,12 @@ impl Log {
     /// Recomputes `available` and `allocatable`.
     fn update_available(&self, lists: &SegmentLists) {
         let pending = (lists.free.len() + lists.retired.len()) as u32;
-        // Free, retired, and not yet resident segments.
-        let left = |bound: u32| (pending + bound).saturating_sub(lists.resident);
+        // The free and retired segments, and those that may become resident under the bound.
+        let count = |bound: u32| (pending + bound).saturating_sub(lists.resident);
         self.available
-            .store(left(self.segment_limit()), Ordering::Relaxed);
+            .store(count(self.segment_limit()), Ordering::Relaxed);
         self.allocatable
-            .store(left(self.resident_max()), Ordering::Relaxed);
+            .store(count(self.resident_max()), Ordering::Relaxed);
     }
 
     /// Returns true if a segment may be taken for a new block, or for a copy if `is_copy` is true.
