@@ -3,7 +3,7 @@
 //!
 //! 1. A worker unlinks memory, so that no later lookup finds it. Then the worker *retires* the
 //!    memory, and gets a stamp: the next number of a global sequence.
-//! 2. After each burst, every worker announces the newest stamp. It thereby declares that it holds
+//! 2. After each burst, every worker announces the newest stamp. This means that the worker holds
 //!    no references from before the announcement. Before a worker sleeps, it announces that it is
 //!    offline, and holds no references until it is online again.
 //! 3. The memory can be reused once every worker is offline or has announced this stamp or a newer
@@ -96,7 +96,8 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// Announces the newest stamp: the worker holds no references obtained before this call.
+    /// Announces the newest stamp. The worker holds no references that it obtained before this
+    /// call.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`. From now on the worker sees that the memory
         // retired with this stamp, or an older one, was unlinked.

@@ -12,12 +12,12 @@
 //!   the load is high, a step splits bucket `n - 2^k`, where `2^k` is the largest power of two up
 //!   to `n`, and moves some of its entries to the new bucket `n`. If the load is low, a step
 //!   removes the last bucket, and moves its entries to the buckets that their keys then select.
-//! - *Two choices* (Azar et al., STOC 1994): a new entry goes to the emptier of its two buckets.
-//!   This fills the buckets evenly, although keys select a bucket that is not split yet twice as
-//!   often.
+//! - *Two choices* (Azar et al., STOC 1994): a new entry goes to the emptier of its two buckets, so
+//!   that all buckets fill evenly. With one choice, a bucket that is not split yet would hold twice
+//!   as many entries as the buckets that are.
 //! - *Kicks*, as in cuckoo hashing: if both buckets of a key are full, an entry of one of them
 //!   moves to that entry's other bucket. If no entry can move, the new entry replaces another one,
-//!   whose item is thereby evicted.
+//!   and the item of that entry is evicted.
 //!
 //! The buckets are divided into *classes* by the low bits of their numbers. Both buckets of a key,
 //! and the buckets from which they were split, belong to one class. Therefore a writer takes only
@@ -278,8 +278,8 @@ impl Index {
     fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
-            // Acquire: pairs with the release in `MoveGuard`. The scan below sees all moves that this
-            // version counts as completed.
+            // Acquire: pairs with the release in `MoveGuard`. The scan below sees all moves that
+            // this version counts as completed.
             let before = class.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut matches) {
                 return Some(found.entry);

@@ -1,6 +1,6 @@
 //! The store of a cache: memory, index, eviction and expiry. It starts no threads, opens no
-//! sockets, and knows neither a protocol nor a clock. The caller passes the current time to each
-//! operation.
+//! sockets, reads no clock, and is independent of the protocol. The caller passes the current time
+//! to each operation.
 //!
 //! The interface is [`Worker`]. Each thread that uses the store has a worker of its own:
 //!

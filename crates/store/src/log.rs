@@ -74,8 +74,8 @@ pub(crate) struct Log {
     needs_page_maintenance: AtomicBool,
     /// Number of calls of `seal_expired`. Each call examines the next open segment.
     next_open_segment: AtomicU32,
-    /// The number of the last opening in each part. Numbers of one part increase by 2; the lowest
-    /// bit is the part.
+    /// The opening number of the segment opened last in each part. The numbers of a part increase
+    /// by 2, and their lowest bit is the part.
     openings: [AtomicU32; 2],
     /// Whether the most recent victim of evacuation was selected for eviction.
     is_evicting: AtomicBool,

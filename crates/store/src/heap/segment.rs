@@ -178,7 +178,7 @@ impl Segment {
 
     /// Holds the segment for a writer that is going to fill a hole. `opening` is the number of the
     /// segment's opening when the hole was remembered. Returns false, without a hold, if the
-    /// segment is closed or was opened again since: the hole then no longer exists.
+    /// segment is closed, or if it was opened again since, so that the hole no longer exists.
     #[inline]
     pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
         if !self.acquire_writer() {

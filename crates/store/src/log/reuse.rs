@@ -53,8 +53,8 @@ impl Log {
         // increase by 2 (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        // In a small part all segments may be in the oldest quarter. A segment is never old while
-        // it may still be open: until as many segments were opened as can be open in this part.
+        // A segment may still be open until as many further segments were opened as can be open in
+        // this part. It is not old before that, even if the part has few segments.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
         age > young
     }

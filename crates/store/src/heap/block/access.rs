@@ -23,7 +23,7 @@ const CLAIMED: u32 = 1 << 31;
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// The value for a block that is not linked yet: only the dead mark.
+    /// The value for a block that is not linked yet. Only the dead mark is set.
     pub(super) const DEAD: Self = Self(DEAD);
 
     /// Returns the value for an item written at second `now_s`, without flags.
@@ -59,7 +59,8 @@ impl Access {
         self.0 & CLAIMED != 0
     }
 
-    /// Returns true if the value has the dead mark: the block is not linked yet, or was unlinked.
+    /// Returns true if the value has the dead mark, because the block is not linked yet or was
+    /// unlinked.
     #[inline]
     fn is_dead(self) -> bool {
         self.0 & DEAD != 0
