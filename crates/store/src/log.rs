@@ -12,6 +12,7 @@
 //! the only lock taken under it is that of the worker slots (`epochs.rs`).
 
 mod content;
+mod eviction;
 mod pages;
 mod reuse;
 mod segment_list;
@@ -25,14 +26,13 @@ use segment_lists::SegmentLists;
 pub(crate) use victims::{EvacuationReason, Victim};
 
 use crate::epochs::Epochs;
-use crate::eviction_policy::{EvictionPolicy, POLICIES};
 use crate::heap::segment::{FIRST_BLOCK, Part, Phase};
 use crate::heap::{Heap, SegmentNumber};
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{
-    CLASSES_MAX, COPY_RESERVE, LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, OPEN_PART,
-    RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_RESERVE, OPEN_PART, RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART,
+    STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -79,9 +79,9 @@ pub(crate) struct Log {
     openings: [AtomicU32; 2],
     /// Whether the most recent victim of evacuation was selected for eviction.
     is_evicting: AtomicBool,
-    /// Index of the current policy in [`POLICIES`].
+    /// Index of the current policy in [`POLICIES`](crate::eviction_policy::POLICIES).
     eviction_policy: AtomicU32,
-    /// Moving average of the lifetimes of main-part segments, in units of 1/[`LIFETIME_UNIT`] s.
+    /// Moving average of the lifetimes of main-part segments, in units of 1/`LIFETIME_UNIT` s.
     mean_lifetime: AtomicU32,
 }
 
@@ -176,25 +176,6 @@ impl Log {
         left <= threshold.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
-    /// Adds the lifetime of a main-part segment, in seconds, to the moving average.
-    pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
-        let mean = self.mean_lifetime.load(Ordering::Relaxed);
-        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
-        // A longer lifetime counts as twice the mean, so that a single outlier has little effect.
-        let next = match mean {
-            0 => lifetime,
-            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
-        };
-        // If two workers update the mean concurrently, one of the updates may be lost.
-        self.mean_lifetime.store(next, Ordering::Relaxed);
-    }
-
-    /// Returns the recent mean lifetime of main-part segments, in seconds. 0 if it is not known
-    /// yet.
-    pub(crate) fn mean_lifetime_s(&self) -> u32 {
-        self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
-    }
-
     /// Returns the number of segments that may be resident under the memory limit.
     pub(crate) fn segment_limit(&self) -> u32 {
         self.segment_limit.load(Ordering::Relaxed)
@@ -234,28 +215,6 @@ impl Log {
     /// Returns the number of segments that may be resident at the moment.
     fn resident_max(&self) -> u32 {
         self.segment_limit() + self.over_limit()
-    }
-
-    /// Returns the current eviction policy.
-    #[inline]
-    pub(crate) fn eviction_policy(&self) -> &'static EvictionPolicy {
-        let number = self.eviction_policy.load(Ordering::Relaxed) as usize;
-        POLICIES.get(number).unwrap_or(&POLICIES[0])
-    }
-
-    /// Switches to the policy with this index in [`POLICIES`].
-    pub(crate) fn set_eviction_policy(&self, number: usize) {
-        self.eviction_policy.store(number as u32, Ordering::Relaxed);
-    }
-
-    /// Returns the share of each part, in segments. If the small part exceeds its share, eviction
-    /// begins there, and otherwise in the main part. Both shares are computed from one load of the
-    /// limit, because another thread may change it.
-    fn part_shares(&self) -> [u32; 2] {
-        shares_of(
-            self.segment_limit(),
-            self.eviction_policy().small_thousandths,
-        )
     }
 
     /// Allocates memory for a block of `len` bytes. `None` if a new segment is needed and none is
@@ -583,12 +542,6 @@ impl Log {
         // No code panics while the lists are inconsistent.
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the shares of the small and the main part, in segments.
-fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
-    let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
-    [small, segment_limit - small]
 }
 
 /// Returns the part of the segment with this opening number. Numbers of the small part are even,

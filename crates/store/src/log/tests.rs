@@ -1,4 +1,5 @@
 use super::*;
+use crate::eviction_policy::POLICIES;
 use crate::index::Entry;
 
 const TARGET: AllocTarget = AllocTarget {
