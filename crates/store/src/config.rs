@@ -7,29 +7,32 @@ use crate::limits::{LIMIT_PART, MEMORY_MAX, MEMORY_MIN};
 /// The configuration of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Memory limit of items and index together, in bytes.
+    /// The memory limit, in bytes, of segments, index, ghosts and miniatures together.
     pub memory_bytes: u64,
-    /// Highest value to which the limit may be raised at run time, in bytes. A value below
-    /// `memory_bytes` counts as `memory_bytes`. The difference is reserved as address space, and
-    /// takes no memory.
+    /// The highest memory limit that [`set_limit`](crate::Store::set_limit) may set, in bytes. A
+    /// value below `memory_bytes` has the effect of `memory_bytes`. The store reserves address
+    /// space for this many bytes, but uses only as much memory as the current limit allows.
     pub memory_max: u64,
-    /// Largest item, in bytes, as memcached counts it: see
+    /// The maximum size of an item, in bytes. As in memcached, the size of an item includes
     /// [`ITEM_OVERHEAD`](crate::limits::ITEM_OVERHEAD).
     pub item_max: u32,
-    /// Seed of the hash function. A server uses a random seed, so that clients cannot craft
-    /// collisions.
+    /// The seed of the hash function. A server uses a random seed, so that clients cannot
+    /// construct keys with the same hash.
     pub hash_seed: u64,
-    /// Number of threads that write concurrently. Each gets its own open segments if memory allows.
+    /// The expected number of threads that write concurrently. Up to 16 threads each append to open
+    /// segments of their own, if memory is large enough. Otherwise several threads share them.
     pub workers: usize,
-    /// Whether to evict items for new ones. Otherwise a write that does not fit is rejected.
+    /// Whether the store evicts items to make space for new ones. If false, the store rejects a
+    /// write for which no memory is free.
     pub evicts: bool,
-    /// Request huge pages even for a small memory. For a large memory they are requested anyway,
-    /// until [`disable_huge_pages`](crate::Store::disable_huge_pages) is called.
+    /// Whether to request huge pages even if `memory_bytes` is below
+    /// [`HUGE_FROM`](crate::limits::HUGE_FROM). For a memory of at least that size they
+    /// are always requested. [`disable_huge_pages`](crate::Store::disable_huge_pages) ends both.
     pub huge_pages: bool,
 }
 
 impl Config {
-    /// 64 MiB, items of up to 1 MiB, one worker, and a predictable hash.
+    /// A limit of 64 MiB, items of up to 1 MiB, one worker, and a fixed hash seed.
     pub const DEFAULT: Self = Self {
         memory_bytes: 64 << 20,
         memory_max: 0,
@@ -41,23 +44,25 @@ impl Config {
     };
 }
 
-/// An invalid configuration.
+/// The error of creating a store or of changing its memory limit.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     /// The memory is below [`MEMORY_MIN`].
     #[error("a store needs at least {MEMORY_MIN} bytes of memory, not {0}")]
     TooLittleMemory(u64),
-    /// The memory does not hold two items of the largest size.
+    /// The memory is less than twice the maximum item size.
     #[error("items of {item_max} bytes need at least {needed} bytes of memory, not {memory}")]
     ItemTooLarge {
-        /// The requested largest item, in bytes.
+        /// The requested maximum item size, in bytes.
         item_max: u32,
         /// The requested memory, in bytes.
         memory: u64,
-        /// The memory that such items need, in bytes.
+        /// The minimum memory for this maximum item size, in bytes.
         needed: u64,
     },
-    /// The limit is too low for the segment size chosen at creation.
+    /// The requested limit is below an eighth of the memory configured at creation. The segment
+    /// size was derived from the configured memory and cannot change, so a lower limit would leave
+    /// too few segments.
     #[error("the store can be lowered to {least} bytes of memory, not {requested}")]
     LimitTooLow {
         /// The requested limit, in bytes.
@@ -65,7 +70,7 @@ pub enum ConfigError {
         /// The lowest possible limit, in bytes.
         least: u64,
     },
-    /// The limit is above the reserved address space.
+    /// The requested limit is above [`Config::memory_max`], for which address space is reserved.
     #[error("the store was made for at most {most} bytes of memory, not {requested}")]
     LimitTooHigh {
         /// The requested limit, in bytes.
@@ -73,15 +78,16 @@ pub enum ConfigError {
         /// The highest possible limit, in bytes.
         most: u64,
     },
-    /// The memory is larger than a location can address.
+    /// The memory or its maximum is above [`MEMORY_MAX`], the most that a location can address.
     #[error("a store addresses at most {MEMORY_MAX} bytes of memory, not {0}")]
     NotAddressable(u64),
-    /// The system does not provide the address space.
-    #[error("no room in the address space: {0}")]
+    /// The kernel refused to reserve the address space.
+    #[error("the address space cannot be reserved: {0}")]
     NoSpace(#[source] std::io::Error),
 }
 
 impl Config {
+    /// Checks whether a store can be created with this configuration.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let most = self.memory_max.max(self.memory_bytes);
         if most > MEMORY_MAX {
@@ -90,7 +96,7 @@ impl Config {
         self.check_minimum(self.memory_bytes)
     }
 
-    /// Checks whether a store of this configuration can work with this memory.
+    /// Checks whether `memory` bytes are a valid limit for a store of this configuration.
     pub(crate) fn check_limit(&self, memory: u64) -> Result<(), ConfigError> {
         let most = self.memory_max.max(self.memory_bytes);
         if memory > most {
@@ -109,6 +115,7 @@ impl Config {
         self.check_minimum(memory)
     }
 
+    /// Checks whether `memory` bytes are enough for any store, and for items of the maximum size.
     fn check_minimum(&self, memory: u64) -> Result<(), ConfigError> {
         if memory < MEMORY_MIN {
             return Err(ConfigError::TooLittleMemory(memory));
@@ -132,7 +139,7 @@ mod tests {
     use crate::Store;
 
     #[test]
-    fn memory_above_the_range_of_locations_is_rejected() {
+    fn memory_above_the_addressable_maximum_is_rejected() {
         for (memory_bytes, memory_max) in [(64 << 20, MEMORY_MAX + 1), (MEMORY_MAX + 1, 0)] {
             let config = Config {
                 memory_bytes,

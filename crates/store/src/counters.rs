@@ -1,91 +1,99 @@
-//! Counters of a worker. Only that worker writes them; readers sum over all workers.
+//! Event counters, a separate set for each worker. Only that worker writes its set, so no cache
+//! line moves between writers. A statistic is the sum over the sets of all workers.
 
 use crate::hot::Sketch;
 use crate::statistics::EVICTED_AGES_S;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter.
+/// The name of a counter in [`Counters`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counter {
     /// Items stored.
     Stored,
     /// Items evicted.
     Evicted,
-    /// Evicted items that were never read.
+    /// Items counted in `Evicted` that were never read.
     EvictedUnfetched,
     /// Items evicted from the main part.
     EvictedMain,
     /// Items reclaimed after they expired or were flushed.
     Expired,
-    /// Reclaimed items that were never read.
+    /// Items counted in `Expired` that were never read.
     ExpiredUnfetched,
     /// Blocks copied during evacuation.
     Copied,
     /// Bytes of copied blocks.
     CopiedBytes,
-    /// Blocks written into holes.
+    /// Blocks written into holes (`holes.rs`).
     HolesFilled,
     /// Evacuated segments.
     Evacuated,
-    /// New items whose ghost was still remembered.
+    /// Inserted items whose hash was still remembered as a ghost (`ghost.rs`).
     GhostHits,
     /// Items evicted because the index had no free slot.
     EvictedIndexFull,
-    /// Number of times the worker waited for a segment.
+    /// Number of times the worker waited for a free segment.
     Waits,
-    /// Blocks and buckets visited in addition to those of the requested keys.
+    /// Blocks and index buckets that the worker visited in addition to those of the requested keys,
+    /// as by evacuation and by the search for a free index slot.
     Visits,
-    /// Bytes of the blocks that this worker linked, minus bytes of those that it unlinked. A worker
-    /// may unlink what another has linked, so only the sum of all workers, modulo 2^64, has a
-    /// meaning.
+    /// Bytes of the blocks that this worker linked, minus bytes of the blocks that it unlinked. A
+    /// worker may unlink a block that another worker linked, so a single counter may wrap below 0.
+    /// Only the sum over all workers, modulo 2^64, is the number of live bytes.
     LiveBytes,
 }
 
+/// The number of counters.
 const COUNTS: usize = Counter::LiveBytes as usize + 1;
 
-/// The counters of one worker, on cache lines of their own.
+/// The counters of one worker, aligned so that no other data share their cache lines.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
-    /// Evicted items by age, as in [`EVICTED_AGES_S`].
+    /// Numbers of evicted items by age. Element `i` counts the ages from bound `i - 1` to below
+    /// bound `i` of [`EVICTED_AGES_S`]; the last element has no upper bound.
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
-    /// The sketch of the worker's hot keys. The worker locks it about once in
-    /// [`HOT_SAMPLE_PERIOD`](crate::limits::HOT_SAMPLE_PERIOD) reads; `stats hotkeys` locks it
-    /// rarely.
+    /// The sketch of the keys that the worker reads most often. The worker locks it about once per
+    /// [`HOT_SAMPLE_PERIOD`](crate::limits::HOT_SAMPLE_PERIOD) reads. The only other user,
+    /// `stats hotkeys`, is rare, so the worker hardly ever waits for the lock.
     pub(crate) sketch: Mutex<Sketch>,
 }
 
 impl Counters {
+    /// Adds 1 to a counter.
     pub(crate) fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
+    /// Adds `increase` to a counter, modulo 2^64. A load and a store suffice, because no other
+    /// thread writes the counter.
     pub(crate) fn add(&self, counter: Counter, increase: u64) {
         let cell = &self.counts[counter as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_add(increase);
         cell.store(sum, Ordering::Relaxed);
     }
 
-    /// Counts an evicted item of this age.
+    /// Counts an evicted item by its age, the seconds since its last request.
     pub(crate) fn count_age(&self, age_s: u32) {
         let cell = &self.ages[EVICTED_AGES_S.partition_point(|&bound_s| bound_s <= age_s)];
         cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds the number of evicted items of each age to `sum`.
+    /// Adds the number of evicted items of each age class to the same element of `sum`.
     pub(crate) fn add_ages(&self, sum: &mut [u64]) {
         for (to, from) in sum.iter_mut().zip(&self.ages) {
             *to += from.load(Ordering::Relaxed);
         }
     }
 
+    /// Returns the value of a counter.
     pub(crate) fn value(&self, counter: Counter) -> u64 {
         self.counts[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds the counters of a dropped worker.
+    /// Adds the counters of a dropped worker to these, the sums over all dropped workers.
     pub(crate) fn absorb(&self, other: &Self) {
         let own = self.counts.iter().chain(&self.ages);
         for (to, from) in own.zip(other.counts.iter().chain(&other.ages)) {

@@ -1,15 +1,18 @@
-//! Counters as decimal text.
+//! Counter values as decimal text, for arithmetic on stored values (`rewrite.rs`).
 
 use crate::limits::COUNTER_MAX;
 
-/// The decimal text of a counter.
+/// The decimal text of a counter value, without leading zeros.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digits {
+    /// The digits are at the end of this array.
     text: [u8; COUNTER_MAX],
+    /// Index of the first digit.
     start: usize,
 }
 
 impl Digits {
+    /// Formats a counter value.
     pub(crate) fn new(mut value: u64) -> Self {
         let mut digits = Self {
             text: [b'0'; COUNTER_MAX],
@@ -25,14 +28,16 @@ impl Digits {
         }
     }
 
+    /// Returns the digits as ASCII text.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text[self.start..]
     }
 }
 
-/// Parses a counter as memcached does with C's `strtoull`: optional white space and a plus sign,
-/// then digits up to the end, a zero byte or white space, such as the padding that a shorter number
-/// leaves.
+/// Parses an item's value as a counter. As C's `strtoull` in memcached, accepts white space and a
+/// plus sign before the digits, both optional. The number ends at the end of the text, at a zero
+/// byte, or at white space. (If arithmetic makes a number shorter, it is padded with spaces.)
+/// Returns `None` if the text is not a number or exceeds 64 bits.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = text.iter().position(|byte| !is_space(byte))?;
@@ -52,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_the_round_trip() {
+    fn parsing_the_digits_of_a_number_returns_the_number() {
         for value in [0, 7, 10, 99, 1_000_000, u64::MAX] {
             assert_eq!(parse(Digits::new(value).as_bytes()), Some(value));
         }
     }
 
     #[test]
-    fn text_that_is_not_a_number_is_rejected() {
+    fn only_text_that_begins_with_a_complete_number_is_parsed() {
         for text in [
             "",
             " ",

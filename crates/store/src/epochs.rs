@@ -1,113 +1,123 @@
-//! Decides when retired memory, which readers may still be using, can be reused:
+//! Decides when unlinked memory can be reused, although readers take no lock. The method is
 //! quiescent-state-based reclamation (McKenney and Slingwine, PDCS 1998; Hart et al., JPDC 2007).
 //!
-//! A worker that unlinks memory *retires* it and gets a stamp. After each burst, every worker
-//! announces the newest stamp it knows; before it sleeps, it announces that it holds no references.
-//! Once every worker either sleeps or has announced this stamp or a newer one, no references are
-//! left: earlier readers have finished, and later readers started after the unlinking. The
-//! announcements cost a worker one load and one store per burst, and one fence per wake-up.
+//! 1. A worker unlinks memory, so that no later lookup finds it. Then the worker *retires* the
+//!    memory, and gets a stamp: the next number of a global sequence.
+//! 2. After each burst, every worker announces the newest stamp. This means that the worker holds
+//!    no references from before the announcement. Before a worker sleeps, it announces that it is
+//!    offline, and holds no references until it is online again.
+//! 3. The memory can be reused once every worker is offline or has announced this stamp or a newer
+//!    one. Readers that may have found the memory have finished, and later readers started after it
+//!    was unlinked.
+//!
+//! The announcements cost a worker one load and one store per burst, and one fence per wake-up.
 
 use std::sync::PoisonError;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// Announced by a worker that holds no references, in place of a stamp.
+/// The announcement of an offline worker. It is greater than any stamp.
 const OFFLINE: u64 = u64::MAX;
 
-/// All workers, and the newest stamp.
+/// The newest stamp, and the announcements of all workers.
 #[derive(Debug)]
 pub(crate) struct Epochs {
-    /// The newest stamp.
-    now: Line,
-    /// The announcement of each worker. Locked when a worker is added or removed, and when memory
-    /// is about to be reused.
-    worker_slots: Mutex<Vec<Arc<Line>>>,
+    /// The newest stamp: the number of retirements so far.
+    newest: PaddedWord,
+    /// The announcement of each worker: a stamp, or [`OFFLINE`]. The list is locked when a worker
+    /// is added or removed, and when `has_passed` reads it. An announcement takes no lock.
+    worker_slots: Mutex<Vec<Arc<PaddedWord>>>,
 }
 
-/// A word on a cache line of its own.
+/// An atomic word on a cache line of its own, so that writes to other words do not slow it down.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Line(AtomicU64);
+struct PaddedWord(AtomicU64);
 
-/// The sequence number of a retirement.
+/// The sequence number of a retirement, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
 impl Epochs {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
-            now: Line(AtomicU64::new(0)),
+            newest: PaddedWord(AtomicU64::new(0)),
             worker_slots: Mutex::default(),
         })
     }
 
-    /// Adds a worker, which starts offline.
+    /// Adds a worker. It is offline until it calls [`WorkerSlot::online`].
     pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
-        let line = Arc::new(Line(AtomicU64::new(OFFLINE)));
-        self.worker_slots().push(Arc::clone(&line));
+        let announcement = Arc::new(PaddedWord(AtomicU64::new(OFFLINE)));
+        self.worker_slots().push(Arc::clone(&announcement));
         WorkerSlot {
             epochs: Arc::clone(self),
-            line,
+            announcement,
         }
     }
 
-    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<PaddedWord>>> {
         // No code panics while the list is inconsistent.
         self.worker_slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Retires unlinked memory. It may be reused once the stamp [has passed](Self::has_passed).
+    /// Retires memory that the caller has unlinked. Returns a stamp. The memory may be reused once
+    /// the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
-        // Release: pairs with the acquire in `quiescent`: a worker that reads this stamp sees the
-        // unlinking. Acquire: pairs with the release of earlier calls of `retire`, so that the
-        // worker sees their unlinkings too.
-        Stamp(self.now.0.fetch_add(1, Ordering::AcqRel) + 1)
+        // Release: pairs with the acquire in `quiescent`. A worker that reads this stamp also sees
+        // that the memory was unlinked. Acquire: pairs with the release of earlier calls of
+        // `retire` by other threads. The worker therefore also sees what these threads unlinked.
+        Stamp(self.newest.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Whether no references to the memory retired with `stamp` are left.
+    /// Returns true if no worker holds references to the memory that was retired with `stamp`.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `WorkerSlot::online`: a worker that is offline at this point will
-        // see, when it wakes up, everything that was unlinked before.
+        // Pairs with the fence in `WorkerSlot::online`. If a worker is offline at this point, its
+        // fence comes later. After its fence, the worker sees that the memory was unlinked.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release in `WorkerSlot::quiescent`: the worker's reads
-        // happen before the memory is reused.
-        let announced = |worker_slot: &Arc<Line>| worker_slot.0.load(Ordering::Acquire);
+        // Acquire: pairs with the release in `WorkerSlot::quiescent` and `WorkerSlot::offline`. The
+        // worker's reads before its announcement happen before the memory is reused.
+        let announced = |worker_slot: &Arc<PaddedWord>| worker_slot.0.load(Ordering::Acquire);
         self.worker_slots()
             .iter()
             .all(|worker_slot| announced(worker_slot) >= stamp.0)
     }
 }
 
-/// The slot in [`Epochs`] for the announcements of one worker. Dropping it removes the worker.
+/// The right to write the announcement of one worker in [`Epochs`]. Dropping it removes the
+/// worker.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
-    line: Arc<Line>,
+    announcement: Arc<PaddedWord>,
 }
 
 impl WorkerSlot {
-    /// Announces that the worker holds no references obtained before this call.
+    /// Announces the newest stamp. The worker holds no references that it obtained before this
+    /// call.
     pub(crate) fn quiescent(&self) {
-        // Acquire: pairs with the release in `retire`.
-        let now = self.epochs.now.0.load(Ordering::Acquire);
-        // Release: pairs with the acquire in `has_passed`.
-        self.line.0.store(now, Ordering::Release);
+        // Acquire: pairs with the release in `retire`. From now on the worker sees that the memory
+        // retired with this stamp, or an older one, was unlinked.
+        let newest = self.epochs.newest.0.load(Ordering::Acquire);
+        // Release: pairs with the acquire in `has_passed`. The worker's reads come before.
+        self.announcement.0.store(newest, Ordering::Release);
     }
 
     /// Announces that the worker holds no references until it is online again.
     pub(crate) fn offline(&self) {
-        // Release: pairs with the acquire in `has_passed`.
-        self.line.0.store(OFFLINE, Ordering::Release);
+        // Release: pairs with the acquire in `has_passed`. The worker's reads come before.
+        self.announcement.0.store(OFFLINE, Ordering::Release);
     }
 
     /// Announces that the worker may hold references from now on.
     pub(crate) fn online(&self) {
         self.quiescent();
-        // Pairs with the fence in `has_passed`: either `has_passed` sees this worker online, or the
-        // index that this worker reads from now on no longer refers to the retired memory.
+        // Pairs with the fence in `has_passed`. One of the two fences comes first. If this fence
+        // does, `has_passed` sees the worker online. If the fence in `has_passed` does, this worker
+        // reads the index from now on without the entries of the retired memory.
         fence(Ordering::SeqCst);
     }
 }
@@ -117,7 +127,7 @@ impl Drop for WorkerSlot {
         self.offline();
         self.epochs
             .worker_slots()
-            .retain(|line| !Arc::ptr_eq(line, &self.line));
+            .retain(|announcement| !Arc::ptr_eq(announcement, &self.announcement));
     }
 }
 

@@ -1,45 +1,51 @@
-//! Evacuation: copies the blocks to be kept out of a segment, so that the segment becomes free.
-//! Eviction, expiry, flush and compaction all use it. Evacuation proceeds in steps of at most
-//! [`STEP_ITEMS`] blocks. While few segments are free, a writer makes one step per 4 KiB that it
-//! writes, and further steps only if it finds no free segment.
+//! Evacuation reclaims a segment. It visits all blocks of the segment, copies the live blocks to be
+//! kept to another segment, unlinks the other live items, and retires the segment. Eviction,
+//! compaction, and the reclamation of expired or flushed items all use it. Evacuation proceeds in
+//! steps of at most [`STEP_ITEMS`] blocks. While few segments are free, each write first makes one
+//! step, and one more per 4 KiB that it writes. It makes further steps only if it then finds no
+//! free segment.
 //!
-//! Items are evicted by S3-FIFO (Yang et al., SOSP 2023), applied to segments. New items are
-//! written to the *small* part. When its oldest segment is evicted, items that were requested again
-//! move to the *main* part; the rest are evicted, and their hashes are remembered as ghosts. An
-//! item that is written again while its ghost is remembered goes directly to the main part. When
-//! the oldest segment of the main part is evicted, items that were requested often or recently
-//! enough are copied to an open segment, and the rest are evicted. The current policy
-//! (`eviction_policy.rs`) sets the size of the small part, the decay of counters and the ghost
-//! window. Because the blocks to be kept are copied, any segment can be evacuated, whatever the
-//! sizes of its items.
+//! Eviction follows S3-FIFO (Yang et al., SOSP 2023), applied to segments:
+//!
+//! - New items are written to the *small* part. When the oldest segment of the small part is
+//!   evacuated, items that were requested again are copied to the *main* part. The other items are
+//!   evicted, and their hashes are remembered as ghosts.
+//! - An item that is written again while its ghost is remembered goes directly to the main part.
+//! - When the oldest segment of the main part is evacuated, items that were requested often or
+//!   recently enough are copied to an open segment of the main part. The other items are evicted.
+//!
+//! The current policy (`eviction_policy.rs`) sets the size of the small part, whether frequency
+//! counters decay, and how long ghosts are remembered. Blocks are copied one by one, so a segment
+//! can be evacuated whatever the sizes of its items are.
 
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
-use crate::heap::segment::{FIRST, Part};
+use crate::heap::segment::{FIRST_BLOCK, Part};
 use crate::index::{Entry, Found, Location, Writer};
 use crate::insertion::Draft;
 use crate::limits::{
     COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, EARLY_REQUEST_PART, LIFETIME_MIN_S, PROMOTE_AT,
     STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
-use crate::log::{AllocTarget, Allocation, Task, Victim};
+use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
 use crate::sync::{Arc, yield_now};
 use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
-/// A worker's exclusive claim on the segment being evacuated, and its position in it. Until the
-/// cursor is dropped, no other worker evacuates or retires that segment.
+/// A worker's exclusive right to evacuate a segment, and the position that evacuation has reached.
+/// Until the cursor is dropped, no other worker evacuates or retires the segment.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
     victim: Victim,
-    /// Offset of the next block.
+    /// Offset, in bytes, of the next block to visit.
     offset: u32,
-    /// The segment is retired, so dropping the cursor does nothing.
-    is_done: bool,
+    /// Whether the segment was retired. Dropping the cursor then does not make the segment
+    /// available to other workers.
+    is_retired: bool,
 }
 
 impl Cursor {
@@ -47,20 +53,20 @@ impl Cursor {
         Self {
             store: Arc::clone(store),
             victim,
-            offset: FIRST,
-            is_done: false,
+            offset: FIRST_BLOCK,
+            is_retired: false,
         }
     }
 
-    /// The next block. `None` at the end of the segment.
+    /// Returns the next block to visit. `None` at the end of the segment.
     fn next(&self) -> Option<(Location, Block<'_>)> {
         let heap = &self.store.log.heap;
-        // SAFETY: the segment was closed after all its blocks had been written, and only `retire`,
-        // which consumes the cursor, retires it.
+        // SAFETY: the segment was closed after all its blocks had been written. Only `retire`
+        // retires the segment, and `retire` consumes the cursor.
         unsafe { heap.block_in(self.victim.number, self.offset) }
     }
 
-    /// A block that the cursor has visited.
+    /// Returns a block that `next` has returned before.
     fn block(&self, location: Location) -> Block<'_> {
         let heap = &self.store.log.heap;
         assert!(heap.number_of(location) == self.victim.number);
@@ -68,47 +74,55 @@ impl Cursor {
         unsafe { heap.block(location) }
     }
 
-    /// Retires the segment: no location refers to it any more.
+    /// Retires the segment. The caller has relocated or unlinked all its blocks, so that no index
+    /// entry and no piece list refers to it any more.
     fn retire(mut self) {
-        self.is_done = true;
+        self.is_retired = true;
         self.store.log.retire(self.victim.number);
     }
 }
 
 impl Drop for Cursor {
-    /// Allows other workers to continue with a segment that is only partly evacuated.
+    /// If the segment is only partly evacuated, allows other workers to evacuate the rest.
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.is_retired {
             self.store.log.abandon(self.victim.number);
         }
     }
 }
 
-/// Number of blocks whose index buckets are prefetched together, before the first is looked up.
+/// Number of blocks in a batch. The index buckets of all blocks of a batch are prefetched before
+/// the first block is looked up, so that the cache misses overlap.
 const PREFETCH_BATCH: usize = 8;
 
-/// Whether evacuation keeps an item, and where.
+/// What evacuation does with a live block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EvictionDecision {
+    /// Unlink the block's item.
     Evict,
+    /// Copy the block to this part. The entry of its item gets this frequency.
     Keep { part: Part, frequency: u8 },
 }
 
-/// The lifetime of a main-part segment that is being evacuated.
+/// The lifetime of a main-part segment: from its opening to its evacuation.
 struct Lifetime {
+    /// The second in which the segment was opened.
     opened_s: u32,
+    /// The second of the evacuation.
     now_s: u32,
     /// Recent mean lifetime of main-part segments, in seconds.
     mean_s: u32,
 }
 
 impl Lifetime {
-    /// Whether an item was last requested after the first quarter of its segment's lifetime. An
-    /// item that was not is evicted. If every request counted, an item would survive one to two
-    /// segment lifetimes after its last request; an item requested only just after it was written
-    /// would survive longest. A lifetime above the mean counts as the mean: otherwise a pause with
-    /// few writes would lengthen the lifetime, and every item requested before the pause would be
-    /// evicted.
+    /// Returns true if an item, last requested in second `accessed_s`, was last requested after the
+    /// first quarter of its segment's lifetime, or if this lifetime is below [`LIFETIME_MIN_S`].
+    /// Otherwise the item is evicted. If requests in the first quarter counted too, an item
+    /// requested only just after it was written would be kept for a second lifetime of a segment.
+    ///
+    /// A lifetime longer than the mean is replaced by the mean. Otherwise a pause with few writes
+    /// would lengthen the lifetime, all requests before the pause would fall into its first
+    /// quarter, and all items not requested since would be evicted.
     fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
         let accessed_after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
@@ -118,8 +132,8 @@ impl Lifetime {
 }
 
 impl Worker {
-    /// Makes a bounded number of evacuation steps if few segments are free. Every operation that
-    /// writes `bytes` bytes calls this first.
+    /// Makes a bounded number of evacuation steps if few segments are free. Every operation calls
+    /// this before it writes; `bytes` is the number of bytes that it will write.
     #[inline]
     pub(crate) fn assist_evacuation(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
@@ -127,12 +141,13 @@ impl Worker {
         if available < log.reserve() {
             self.evacuate_for(bytes, now_s);
         } else if available < log.segment_limit() / 2 && self.store.config().evicts {
-            // The memory is half full. The miniatures start now, so that they have a result when
-            // the first eviction happens.
+            // More than half of the memory is in use. Start the miniatures now, so that they have
+            // compared the policies before the first eviction.
             self.store.miniatures.start(2 * self.store.index.len());
         }
     }
 
+    /// Makes one evacuation step, and one more per [`STEP_BYTES`] of `bytes`, up to [`STEPS_MAX`].
     #[cold]
     fn evacuate_for(&mut self, bytes: usize, now_s: u32) {
         for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
@@ -142,13 +157,15 @@ impl Worker {
         }
     }
 
-    /// Does a step of background work. If few segments are free, evacuates and, if necessary,
-    /// evicts; otherwise reclaims only segments whose items have all expired or been flushed.
-    /// Visits at most `budget` items. Also performs a flush that is due, and makes one step of
-    /// index resizing. Returns true if more evacuation may remain.
+    /// Does one step of background work: performs a flush that is due, makes one step of index
+    /// resizing, seals an open segment if all its items have expired, and visits at most `budget`
+    /// blocks for evacuation. If few segments are free, evacuation also compacts sparse segments
+    /// and evicts items. Otherwise it reclaims only segments whose items have all expired or been
+    /// flushed. Returns true if the caller should call again, because evacuation may have more to
+    /// do.
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.ensure_online();
-        // A delayed flush must not wait for a request.
+        // Perform a delayed flush that is due even if no request arrives.
         self.store.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
         self.resize_step();
@@ -164,30 +181,33 @@ impl Worker {
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
-    /// Waits for a free segment. Evacuates if too few segments are about to become free, and yields
-    /// so that other workers can become quiescent.
+    /// Waits until a segment is free for a new block. While few segments are free or about to
+    /// become free, this worker evacuates. Otherwise it yields the processor, so that other workers
+    /// can become quiescent and retired segments can become free.
     ///
     /// # Errors
-    /// [`Rejected::Deferred`] if a segment is about to become free but another worker takes too
-    /// long to become quiescent, or if more evacuation is needed than one operation may do.
-    /// [`Rejected::NoMemory`] if no segment can become free.
+    /// - [`Rejected::Deferred`] if a segment will become free, but another worker takes too long to
+    ///   become quiescent, or one operation may not do all the evacuation that is needed.
+    /// - [`Rejected::NoMemory`] if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
             return Ok(());
         }
         self.counters.count(Counter::Waits);
         self.is_waiting = true;
-        let waited = self.wait(now_s);
+        let waited = self.wait_until_free(now_s);
         self.is_waiting = false;
         waited
     }
 
+    /// Announces quiescence, which may make retired segments free, and checks for a free segment.
     fn has_free_segment(&mut self) -> bool {
         self.announce_quiescence();
         self.store.log.has_free_segment()
     }
 
-    fn wait(&mut self, now_s: u32) -> Result<(), Rejected> {
+    /// Evacuates or yields until a segment is free, or until a bound is reached.
+    fn wait_until_free(&mut self, now_s: u32) -> Result<(), Rejected> {
         let (mut steps, mut yields, mut searches) = (0, 0, 0);
         loop {
             let log = &self.store.log;
@@ -203,12 +223,13 @@ impl Worker {
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // More steps are needed. The next attempt continues where this one ends.
+                    // Evacuation has more to do. When the deferred request is tried again, it
+                    // continues from the position of this worker's cursor.
                     return Err(Rejected::Deferred);
                 }
                 searches += 1;
-                // A search examines only some of the segments, so give up only after enough
-                // searches to examine all of them.
+                // Each search for a victim examines only some of the segments. So give up only
+                // after as many searches as are needed to examine all segments.
                 if !may_evacuate || searches > self.store.log.searches_per_cycle() {
                     return Err(Rejected::NoMemory);
                 }
@@ -219,8 +240,9 @@ impl Worker {
         }
     }
 
-    /// Visits up to `budget` blocks of the current or the next victim. Returns false if there is no
-    /// victim.
+    /// Visits up to `budget` blocks of the segment that this worker is evacuating. If there is
+    /// none, selects a victim first. Returns false if no victim is found, or if a block has to be
+    /// kept but there is no space for its copy.
     fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
@@ -236,15 +258,15 @@ impl Worker {
                 None => return false,
             },
         };
-        let mut left = budget;
-        while left > 0 {
+        let mut budget_left = budget;
+        while budget_left > 0 {
             let mut batch = [None; PREFETCH_BATCH];
-            let (advanced, has_more) = self.prefetch_batch(&mut cursor, left, &mut batch);
+            let (advanced, has_more) = self.prefetch_batch(&mut cursor, budget_left, &mut batch);
             self.counters.add(Counter::Visits, advanced as u64);
             for block in batch.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
                     BlockOutcome::Copied(bytes) => {
-                        left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
+                        budget_left = budget_left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
                     }
                     BlockOutcome::Unreferenced => {}
                     BlockOutcome::NoSpace => return false,
@@ -255,15 +277,16 @@ impl Worker {
                 cursor.retire();
                 return true;
             }
-            left = left.saturating_sub(advanced);
+            budget_left = budget_left.saturating_sub(advanced);
         }
         self.cursor = Some(cursor);
         true
     }
 
-    /// Fills `batch` with the next blocks that are not marked dead, and prefetches their index
-    /// buckets. Advances the cursor by at most `budget` blocks. Returns the number of blocks it
-    /// advanced by, including dead ones, and whether the segment has more.
+    /// Advances the cursor by at most `budget` blocks. Collects the blocks that are not marked dead
+    /// in `batch`, and prefetches their index buckets. Stops early when `batch` is full. Returns
+    /// the number of blocks by which the cursor advanced, dead ones included, and whether the
+    /// segment may contain further blocks.
     fn prefetch_batch(
         &self,
         cursor: &mut Cursor,
@@ -295,16 +318,17 @@ impl Worker {
         (advanced, true)
     }
 
+    /// Copies, evicts or skips a block that the cursor has visited.
     fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> BlockOutcome {
         let (victim, block) = (cursor.victim, cursor.block(visited.location));
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        let Some(entry) = self.store.index.find(visited.hash, owner) else {
-            // The item was replaced or deleted.
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        let Some(entry) = self.store.index.find(visited.hash, has_block) else {
+            // The index does not refer to this block, because its item was replaced or removed.
             return BlockOutcome::Unreferenced;
         };
         let head = entry.location();
-        // `unlink_expired` fails if a touch has extended the item's expiry, or if the head block
-        // has moved. In these cases the item is treated as a live one.
+        // `unlink_expired` returns false if, since the check, a touch has extended the item's
+        // expiry or another worker has moved the head block. Then the item is treated as live.
         let is_expired = self.miss_reason(head, self.block(head), now_s).is_some();
         if is_expired && self.unlink_expired(visited.hash, head, now_s) {
             return BlockOutcome::Unreferenced;
@@ -313,7 +337,7 @@ impl Worker {
             self.eviction_decision(entry, block, victim, now_s)
         {
             let len = block.len();
-            if self.copy(visited, block, part, frequency, now_s) {
+            if self.copy_block(visited, block, part, frequency, now_s) {
                 return BlockOutcome::Copied(len);
             }
             if !self.store.config().evicts {
@@ -324,9 +348,10 @@ impl Worker {
         BlockOutcome::Unreferenced
     }
 
-    /// Whether the block belongs to the item of this entry: as its head block, or as a piece of its
-    /// value.
-    fn is_owner(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
+    /// Returns true if the block belongs to the item of `entry`, either as its head block (the
+    /// block with the key, to which the entry refers) or as a piece of its value. `location` is the
+    /// location of `block`.
+    fn item_has_block(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
         if !block.is_piece() {
             return entry.location() == location;
         }
@@ -337,6 +362,7 @@ impl Worker {
         }
     }
 
+    /// Decides whether to keep a live block of `victim`. `entry` is the entry of the block's item.
     fn eviction_decision(
         &self,
         entry: Entry,
@@ -347,38 +373,49 @@ impl Worker {
         let log = &self.store.log;
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
-        match (victim.task, part) {
-            // `ReclaimEmpty`: the item is live because it was touched after the segment was
-            // selected. `Compact`: the item is one of the few live ones in the segment.
-            (Task::ReclaimEmpty | Task::Compact, part) => {
+        match (victim.reason, part) {
+            // A segment selected for `ReclaimEmpty` contains a live item if a touch has extended
+            // the item's expiry since. A segment selected for `Compact` contains few live items.
+            (EvacuationReason::ReclaimEmpty | EvacuationReason::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
-            // Hardly any segment is free, so even items that were requested have to be evicted.
-            (Task::Evict, _) if log.is_critical(self.is_waiting) => EvictionDecision::Evict,
-            // The item's head block was kept, so its pieces are kept too.
-            (Task::Evict, _) if block.is_piece() && log.head_was_copied_out(entry, victim) => {
+            // Hardly any segment is free, so there is no space for copies. Items that were
+            // requested are evicted too.
+            (EvacuationReason::Evict, _) if log.is_critical(self.is_waiting) => {
+                EvictionDecision::Evict
+            }
+            // An earlier evacuation kept the item's head block, so its pieces are kept too.
+            (EvacuationReason::Evict, _)
+                if block.is_piece() && log.head_was_copied_out(entry, victim) =>
+            {
                 let part = Part::Main;
                 EvictionDecision::Keep { part, frequency }
             }
-            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => EvictionDecision::Keep {
-                part: Part::Main,
-                frequency: frequency - PROMOTE_AT,
-            },
-            (Task::Evict, Part::Main) if frequency > 0 && log.eviction_policy().decay => {
+            (EvacuationReason::Evict, Part::Small) if frequency >= PROMOTE_AT => {
+                EvictionDecision::Keep {
+                    part: Part::Main,
+                    frequency: frequency - PROMOTE_AT,
+                }
+            }
+            (EvacuationReason::Evict, Part::Main)
+                if frequency > 0 && log.eviction_policy().decay =>
+            {
                 EvictionDecision::Keep {
                     part,
                     frequency: frequency - 1,
                 }
             }
-            (Task::Evict, Part::Main)
+            (EvacuationReason::Evict, Part::Main)
                 if frequency > 0 && self.requested_after_first_quarter(entry, victim, now_s) =>
             {
                 EvictionDecision::Keep { part, frequency: 0 }
             }
-            (Task::Evict, _) => EvictionDecision::Evict,
+            (EvacuationReason::Evict, _) => EvictionDecision::Evict,
         }
     }
 
+    /// Applies [`Lifetime::requested_after_first_quarter`] to the item of `entry`, in the segment
+    /// `victim`.
     fn requested_after_first_quarter(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
         let log = &self.store.log;
         let lifetime = Lifetime {
@@ -389,17 +426,23 @@ impl Worker {
         lifetime.requested_after_first_quarter(self.block(entry.location()).access().time_s(now_s))
     }
 
+    /// Adds the lifetime of `victim` to the mean, if it is a main-part segment selected for
+    /// eviction.
     fn record_lifetime(&self, victim: Victim, now_s: u32) {
         let log = &self.store.log;
         let segment = log.heap.segment(victim.number);
-        if matches!((victim.task, segment.part()), (Task::Evict, Part::Main)) {
+        if matches!(
+            (victim.reason, segment.part()),
+            (EvacuationReason::Evict, Part::Main)
+        ) {
             log.record_lifetime(now_s.saturating_sub(segment.opened_s()));
         }
     }
 
-    /// Copies a block to an open segment, and makes the index refer to the copy if the block is
-    /// still live. Returns false if there is no space.
-    fn copy(
+    /// Copies a block to an open segment of `part`. Then, under the lock of the item's index class,
+    /// makes the index refer to the copy, unless the block was unlinked or its item expired
+    /// meanwhile. Returns false if there is no space for the copy.
+    fn copy_block(
         &mut self,
         visited: &Visited,
         block: Block<'_>,
@@ -419,8 +462,8 @@ impl Worker {
         let copy = draft.block_ref;
         copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        if let Some(found) = writer.find(owner) {
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        if let Some(found) = writer.find(has_block) {
             let head = self.block(found.entry().location());
             if self
                 .miss_reason(found.entry().location(), head, now_s)
@@ -438,15 +481,16 @@ impl Worker {
         true
     }
 
-    /// Allocates memory for a copy. If no segment is free but some are about to be, waits for them
-    /// briefly, because the item would otherwise be evicted.
+    /// Allocates memory for a copy. If no segment is free but a retired one is about to become
+    /// free, waits for it briefly, because without a copy the item is evicted. Returns `None` if
+    /// no segment becomes free in time.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.allocate(len, target) {
                 return Some(allocation);
             }
-            // Announcing quiescence is sound here: the source block belongs to the cursor's
-            // segment, which is not retired before the copy is done.
+            // This worker may announce quiescence although it still has to copy the block, because
+            // the block's segment is retired only later, through the cursor of this worker.
             self.announce_quiescence();
             if !self.store.log.has_pending_segment_for_copy() {
                 return None;
@@ -456,7 +500,9 @@ impl Worker {
         None
     }
 
-    /// Makes the index, or the piece list of the item, refer to the copy.
+    /// Makes all references to `block` refer to its copy `to`. A head block is referred to by the
+    /// index, a piece by the piece list in its item's head block. The entry of a head block gets
+    /// `frequency`. The caller holds the lock of the item's class.
     fn relink(
         &self,
         writer: &Writer<'_>,
@@ -468,36 +514,37 @@ impl Worker {
         if block.is_piece() {
             let head = self.block(found.entry().location());
             if let Some(slot) = head.pieces().get(block.piece_number()) {
-                // Release: pairs with the acquire in `pieces_of`: a reader that follows the
-                // location sees the whole copy.
+                // Release: pairs with the acquire in `pieces_of`. A reader that loads this location
+                // sees the complete copy.
                 slot.store(to.location.units(), Ordering::Release);
             }
             return;
         }
         let copy = to.block;
         if block.is_in_pieces() {
-            // A piece may have moved since it was copied.
+            // Another worker may have moved a piece since the list was copied without the lock.
             for (to, from) in copy.pieces().iter().zip(block.pieces()) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        // A touch or a read may have changed these fields since they were copied.
+        // A touch or a read may have changed these fields since they were copied without the lock.
         copy.set_expiry(block.expiry());
         copy.set_access(block.access());
         to.segment.raise_expiry(block.expiry());
         writer.replace(found, to.location, frequency);
     }
 
+    /// Evicts the item to which a visited block belongs, if the block is still live.
     fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let writer = self.store.index.lock(visited.hash);
-        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        if let Some(found) = writer.find(owner) {
+        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
+        if let Some(found) = writer.find(has_block) {
             let part = self.store.log.heap.segment(victim.number).part();
             self.evict_found(writer, &found, part, now_s);
         }
     }
 
-    /// Evicts an item that is stored in `part`.
+    /// Evicts the item of an entry found under the lock. `part` is the part in which it is stored.
     pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
         let (hash, location) = (writer.hash(), found.entry().location());
         writer.remove(found);
@@ -510,13 +557,14 @@ impl Worker {
     }
 }
 
-/// The result of evacuating a block.
+/// What evacuation did with a block.
 enum BlockOutcome {
-    /// The block was copied; its length in bytes.
+    /// The block was copied. The value is its length in bytes.
     Copied(usize),
-    /// No location refers to the block any more.
+    /// No location refers to the block, because its item was evicted, has expired, or had been
+    /// unlinked before.
     Unreferenced,
-    /// The block has to be kept, but there is no space for a copy.
+    /// The block is still live. The store may not evict, and there is no space for a copy.
     NoSpace,
 }
 
@@ -527,8 +575,8 @@ struct Visited {
     hash: u64,
 }
 
-/// The expiry that selects the open segment for a block. A piece has none, so it is stored with
-/// items that never expire.
+/// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of
+/// its own, so it is stored with items that never expire.
 fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
     if block.is_piece() {
         crate::item::Expiry::NEVER
@@ -539,44 +587,4 @@ fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
 
 #[cfg(test)]
 #[cfg(not(shuttle))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_in_the_first_quarter_of_the_lifetime_does_not_count() {
-        let lifetime = |now_s, mean_s| Lifetime {
-            opened_s: 100,
-            now_s,
-            mean_s,
-        };
-        let usual = lifetime(160, 60);
-        assert!(
-            [115, 130, 160]
-                .into_iter()
-                .all(|at| usual.requested_after_first_quarter(at))
-        );
-        // The access is older than the segment: the item was copied here and not requested since.
-        assert!(
-            [90, 100, 114]
-                .into_iter()
-                .all(|at| !usual.requested_after_first_quarter(at))
-        );
-        // A pause of five minutes does not change the result for earlier requests.
-        let after_pause = lifetime(460, 60);
-        assert!(
-            [115, 130, 160]
-                .into_iter()
-                .all(|at| after_pause.requested_after_first_quarter(at))
-        );
-        assert!(!after_pause.requested_after_first_quarter(114));
-        // With a long mean lifetime, the pause is part of the lifetime.
-        assert!(!lifetime(460, 360).requested_after_first_quarter(160));
-        // Below `LIFETIME_MIN_S` (eight seconds), and while the mean is unknown, every request
-        // counts.
-        assert!(lifetime(107, 60).requested_after_first_quarter(100));
-        assert!(!lifetime(108, 60).requested_after_first_quarter(100));
-        assert!(lifetime(160, 0).requested_after_first_quarter(100));
-        // The segment was opened after the present second, by a thread whose clock is later.
-        assert!(lifetime(90, 60).requested_after_first_quarter(120));
-    }
-}
+mod tests;

@@ -1,31 +1,38 @@
-//! The eviction policies.
+//! The four eviction policies. They are parameter sets of S3-FIFO, which `evacuate.rs` implements.
 //!
-//! Evacuation follows S3-FIFO with two parts (`evacuate.rs`). Three parameters decide what a policy
-//! is good at: the size of the small part, what happens to frequency counters, and how long ghosts
-//! are remembered. A small part of one percent keeps frequent items through scans and loops. A
-//! small part of half the memory follows a changing popularity. A long ghost window recognises
-//! returning items if memory is small compared with the popular items, but admits too many items if
-//! popularity is stable. No single policy is within one percentage point of the best for all
-//! workloads. So there are four, and a miniature simulation selects the one with the highest recent
-//! hit ratio (`miniature.rs`).
+//! - *Size of the small part.* A small part of one percent of the memory keeps popular items when a
+//!   scan or a loop writes many other items. A small part of half the memory adapts faster when
+//!   popularity changes.
+//! - *Decay of frequency counters.* Decides how many evacuations a popular item survives after its
+//!   last request.
+//! - *Ghost window*, the number of evictions for which a ghost counts. If the popular items need
+//!   more space than the memory has, a long window recognises an item that returns late. If
+//!   popularity is stable, a long window admits too many unpopular items to the main part.
+//!
+//! No single policy is within one percentage point of the best hit ratio for all workloads.
+//! Therefore miniature simulations of all four run on a sample of the keys, and the store uses the
+//! policy with the highest recent hit ratio (`miniature.rs`).
 
 /// An eviction policy.
 #[derive(Debug)]
 pub(crate) struct EvictionPolicy {
-    /// The name in the statistics.
+    /// The policy's name in the statistics.
     pub(crate) name: &'static str,
-    /// Share of the small part in thousandths of all segments. While the small part exceeds this
-    /// share, its oldest segment is evicted first.
+    /// The share of the small part, in thousandths of all segments. If the small part has more
+    /// segments than that, the next segment to be evicted is the oldest of the small part;
+    /// otherwise it is the oldest of the main part.
     pub(crate) small_thousandths: u64,
-    /// New items start in the small part (probation), not in the main part.
+    /// Whether new items are written to the small part (on probation). If false, they are written
+    /// to the main part.
     pub(crate) probation: bool,
-    /// An item kept in the main part has its frequency counter decremented, not reset.
+    /// Whether the frequency counter of an item kept in the main part is decremented. If false, the
+    /// counter is reset to 0.
     pub(crate) decay: bool,
-    /// All remembered ghosts count, not only the younger half of them.
+    /// Whether all remembered ghosts count. If false, only the younger half of the ghosts counts.
     pub(crate) long_ghost_window: bool,
 }
 
-/// All policies. A new store uses the first.
+/// All policies. A new store starts with the first one.
 pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
     EvictionPolicy {
         name: "frequent",
@@ -48,7 +55,7 @@ pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
         decay: false,
         long_ghost_window: true,
     },
-    // The classic clock: one queue with second chances.
+    // The CLOCK algorithm: one queue, in which a requested item gets a second chance.
     EvictionPolicy {
         name: "clock",
         small_thousandths: 0,

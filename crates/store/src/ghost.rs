@@ -1,31 +1,33 @@
-//! Ghosts: hashes of items that were evicted from the small part (the ghost queue of S3-FIFO, SOSP
-//! 2023). An item that returns soon after its eviction skips probation.
+//! Ghosts: remembered hashes of items that were evicted from the small part (the ghost queue of
+//! S3-FIFO, Yang et al., SOSP 2023). An item that is written again soon after its eviction goes to
+//! the main part, without probation in the small part.
 //!
-//! Sixteen bits of each hash are kept, in sets of eight: a set remembers about its last eight
-//! evictions. One in eight thousand lookups is a false positive, by which an item goes to the main
-//! part without having been requested before.
+//! A hash selects a set, and 16 other bits of the hash, its tag, are stored there. A set has space
+//! for eight tags, and a new tag replaces the oldest one. About one in 8000 lookups is a false
+//! positive (eight tags of 16 bits). Its only effect is that a new item starts in the main part.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Ghosts in a set: four in each of two words.
+/// Number of ghosts in a set. A set has two words of four ghosts.
 const GHOSTS_PER_SET: usize = 8;
 const GHOSTS_PER_WORD: usize = 4;
-/// Bits of the hash that are kept for a ghost, its tag.
+/// Number of bits of a tag, the part of an item's hash that is stored as its ghost.
 const TAG_BITS: u32 = 16;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
-/// Size of a set.
+/// Size of a set in bytes.
 const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 
-/// The ghosts of a store. Each word is loaded and stored separately, without a lock: concurrent
-/// updates of a set may lose a ghost.
+/// The ghosts of a store, as a table of sets. Threads update a set without a lock, by separate
+/// loads and stores of its words, so concurrent updates may lose a ghost.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
+    /// In each set, the first word contains the younger half of the ghosts.
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
 }
 
 impl Ghosts {
-    /// Creates sets in at most `bytes`.
+    /// Creates an empty table of at most `bytes` bytes, but at least one set.
     pub(crate) fn new(bytes: usize) -> Self {
         let sets = (bytes / SET_BYTES).max(1);
         Self {
@@ -33,18 +35,18 @@ impl Ghosts {
         }
     }
 
-    /// Size in bytes.
+    /// Size of the table in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.sets.len() * SET_BYTES) as u64
     }
 
-    /// Capacity in ghosts.
+    /// Maximum number of ghosts.
     pub(crate) fn capacity(&self) -> u64 {
         (self.sets.len() * GHOSTS_PER_SET) as u64
     }
 
-    /// Whether the item of this hash was evicted recently. Unless `includes_older`, only the
-    /// younger half of the ghosts counts.
+    /// Returns true if the hash is remembered as a ghost. If `includes_older` is false, only the
+    /// younger half of the set is searched.
     pub(crate) fn contains(&self, hash: u64, includes_older: bool) -> bool {
         let (set, tag) = self.set_and_tag(hash);
         let words = if includes_older { set.len() } else { 1 };
@@ -53,7 +55,7 @@ impl Ghosts {
             .any(|word| shift_of(word.load(Ordering::Relaxed), tag).is_some())
     }
 
-    /// Removes the ghost of an item that has returned. Returns true if there was one.
+    /// Removes the ghost of a hash. Returns true if there was one.
     pub(crate) fn take(&self, hash: u64) -> bool {
         let (set, tag) = self.set_and_tag(hash);
         for word in set {
@@ -66,12 +68,13 @@ impl Ghosts {
         false
     }
 
-    /// Adds a ghost in place of the oldest of its set.
+    /// Adds a ghost for this hash. It replaces the oldest ghost of its set.
     pub(crate) fn remember(&self, hash: u64) {
         let ([young, old], tag) = self.set_and_tag(hash);
         let word = young.load(Ordering::Relaxed);
-        // The two words form a queue of eight tags. A new tag enters at the low end of the first
-        // word and moves its highest tag into the second word, which drops its own highest tag.
+        // The two words form a queue of eight tags. The new tag becomes the lowest tag of the first
+        // word. The highest tag of the first word becomes the lowest of the second word. The
+        // highest tag of the second word, the oldest of the set, is dropped.
         let moved_tag = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
         young.store(word << TAG_BITS | tag, Ordering::Relaxed);
         old.store(
@@ -80,18 +83,20 @@ impl Ghosts {
         );
     }
 
+    /// Returns the set that the hash selects, and the tag of the hash.
     fn set_and_tag(&self, hash: u64) -> (&[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD], u64) {
-        // The hash is mixed first, so that set and tag do not depend only on the bits that select
-        // the index class.
+        // The product depends on more bits of the hash than the low bits, which select the index
+        // class. The upper half of the product selects the set, and the lower half has the tag.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
         let set = &self.sets[number as usize];
-        // Zero means "no ghost": the initial state of a set.
+        // A tag is never 0, because 0 in a set means "no ghost".
         (set, (mixed >> 48).max(1))
     }
 }
 
-/// The number of bits below a tag in a word of tags. `None` if the word does not contain the tag.
+/// Returns the number of bits below `tag` in the word `tags`. `None` if the word does not contain
+/// the tag.
 fn shift_of(tags: u64, tag: u64) -> Option<u32> {
     let mut shifts = (0..GHOSTS_PER_WORD as u32).map(|at| at * TAG_BITS);
     shifts.find(|&shift| tags >> shift & TAG_MASK == tag)
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_remembers_its_last_eight_ghosts_until_they_are_taken() {
+    fn a_set_remembers_its_last_eight_ghosts_until_each_is_removed() {
         let ghosts = Ghosts::new(16);
         assert_eq!(ghosts.bytes(), 16);
         let hashes: Vec<u64> = (1..=9_u64)
@@ -119,11 +124,14 @@ mod tests {
         assert_eq!(hashes.iter().filter(young).count(), GHOSTS_PER_WORD);
         assert!(hashes[5..].iter().all(|hash| young(&hash)));
         assert!(hashes[1..].iter().all(|&hash| ghosts.take(hash)));
-        assert!(!hashes.iter().any(|&hash| ghosts.take(hash)), "only once");
+        assert!(
+            !hashes.iter().any(|&hash| ghosts.take(hash)),
+            "every ghost is removed already"
+        );
     }
 
     #[test]
-    fn all_sets_are_used_even_if_their_number_is_not_a_power_of_two() {
+    fn all_sets_are_used_if_their_number_is_not_a_power_of_two() {
         let ghosts = Ghosts::new(100 * SET_BYTES);
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..100_000).for_each(|n| ghosts.remember(hash(n)));

@@ -1,17 +1,22 @@
-//! The memory of items: one mapping divided into segments, with two cache lines of metadata for
-//! each.
+//! The memory of items: one mapping, divided into segments of equal size. Each segment also has
+//! metadata of two cache lines in a separate table.
 //!
 //! ```text
-//! mapping  │ segment 0 │ segment 1 │ …        a power of two of bytes each
-//!          └ 8 bytes unused, then block, block, block, … , end
+//! mapping  │ segment 0 │ segment 1 │ …        each has a power of two of bytes
+//!          └ 8 bytes unused, then block, block, block, … , end marker
 //! ```
 //!
-//! **Why reads need no lock.** A block is written by one writer, which holds its segment, and is
-//! published by a store of one index word. Afterwards only its expiry, its access word and, in the
-//! list of a large item, the locations of pieces change, and these are atomics. The memory is
-//! reused only when no location refers to it, every worker has been quiescent since (`epochs.rs`),
-//! and no pin holds the segment. So a worker that is online and got the location from the index may
-//! use the block until it becomes quiescent.
+//! **Why reads need no lock.**
+//!
+//! - One writer writes a block while it holds the segment. Then it publishes the block by storing
+//!   its location in a word of the index.
+//! - After that, only three fields of the block change: its expiry, its access word, and the list
+//!   of pieces of a large item. All three are atomics.
+//! - The memory of the block is reused only when no location refers to it, every worker has been
+//!   quiescent since then (`epochs.rs`), and no pin holds the segment.
+//!
+//! Therefore a worker that is online and has read a location from the index may use the block until
+//! the worker becomes quiescent.
 
 pub(crate) mod block;
 pub(crate) mod live;
@@ -21,26 +26,27 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Block, HEADER_LEN};
-use live::Live;
-use segment::{FIRST, Segment};
+use live::LiveBytes;
+use segment::{FIRST_BLOCK, Segment};
 
 use crate::index::Location;
 use crate::region::{Mapping, Table};
 
-/// The number of a segment.
-pub(crate) type Number = u32;
+/// The number of a segment, counted from 0 in the mapping.
+pub(crate) type SegmentNumber = u32;
 
-/// Unit of a location, in bytes.
+/// The unit of a [`Location`], in bytes.
 const UNIT: u64 = 4;
 const _: () = assert!((Location::MAX + 1) * UNIT == crate::limits::MEMORY_MAX);
-/// Size of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// Bytes of a block that are prefetched before it is written.
+/// Maximum number of bytes of a block that are prefetched before the block is written.
 const PREFETCH_BYTES: usize = 4 * LINE;
-/// Cache lines of a block that are prefetched before it is read, when its length is not known yet.
+/// Number of cache lines that are prefetched before a block is read. The length of the block is not
+/// known at that time.
 const READ_LINES: usize = 4;
 
-/// A block with its location and segment, resolved once for all steps of a write.
+/// A block, its location, and its segment. A write looks them up once and passes them together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRef<'h> {
     pub(crate) location: Location,
@@ -49,32 +55,34 @@ pub(crate) struct BlockRef<'h> {
 }
 
 impl BlockRef<'_> {
-    /// Prefetches the header and the key of a block that is to be replaced: at most two cache
-    /// lines. A hint.
+    /// Prefetches the header and the key of a block whose item is about to be replaced: at most two
+    /// cache lines. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
-        // The dead mark will be written to the header, so its line is prefetched for writing. A
-        // block may begin anywhere in a line, so the end of the key may be in the next one.
+        // The line of the header is prefetched for writing, because the writer will set the dead
+        // mark there. A block may begin anywhere in a cache line, so the end of the key may be in
+        // the next line.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
     }
 }
 
-/// All segments.
+/// All segments of a store: their memory, their metadata, and their live-byte counters.
 #[derive(Debug)]
 pub(crate) struct Heap {
     memory: Mapping,
     segments: Table<Segment>,
-    pub(crate) live: Live,
+    pub(crate) live: LiveBytes,
+    /// The size of a segment is 2^`size_bits` bytes.
     size_bits: u32,
-    /// Huge pages are requested.
+    /// Whether huge pages are requested.
     is_huge: AtomicBool,
 }
 
 impl Heap {
-    /// Reserves `count` segments of 2^`size_bits` bytes, for this many workers. Nothing is resident
-    /// yet.
+    /// Reserves address space for `count` segments of 2^`size_bits` bytes, and live-byte counters
+    /// for `workers` workers. No page is resident yet.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -82,51 +90,54 @@ impl Heap {
         Ok(Self {
             memory: Mapping::reserve(count << size_bits)?,
             segments: Table::reserve(count)?,
-            live: Live::reserve(count, workers)?,
+            live: LiveBytes::reserve(count, workers)?,
             size_bits,
             is_huge: AtomicBool::new(false),
         })
     }
 
-    /// Size of a segment in bytes.
+    /// Returns the size of a segment in bytes.
     #[inline]
     pub(crate) fn segment_size(&self) -> u32 {
         1 << self.size_bits
     }
 
-    /// Maximum number of segments.
+    /// Returns the number of segments for which address space is reserved.
     pub(crate) fn count(&self) -> u32 {
         self.segments.all().len() as u32
     }
 
+    /// Returns the metadata of a segment.
     #[inline]
-    pub(crate) fn segment(&self, number: Number) -> &Segment {
+    pub(crate) fn segment(&self, number: SegmentNumber) -> &Segment {
         &self.segments.all()[number as usize]
     }
 
+    /// Returns the number of the segment that contains a location.
     #[inline]
-    pub(crate) fn number_of(&self, location: Location) -> Number {
-        ((location.units() * UNIT) >> self.size_bits) as Number
+    pub(crate) fn number_of(&self, location: Location) -> SegmentNumber {
+        ((location.units() * UNIT) >> self.size_bits) as SegmentNumber
     }
 
-    /// The segment of a block.
+    /// Returns the metadata of the segment that contains a location.
     #[inline]
     pub(crate) fn segment_of(&self, location: Location) -> &Segment {
         self.segment(self.number_of(location))
     }
 
-    /// The location of byte `at` of a segment.
-    pub(crate) fn location(&self, number: Number, at: u32) -> Option<Location> {
+    /// Returns the location of byte `at` of a segment. `None` if no block can be there.
+    pub(crate) fn location(&self, number: SegmentNumber, at: u32) -> Option<Location> {
         Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
     }
 
-    /// The block at a location.
+    /// Returns the block at a location.
     ///
     /// # Safety
-    /// During `'h` the memory contains this block, because
-    /// - a worker is borrowed that got the location since it was last quiescent, or
-    /// - the block's segment is held by a writer or a pin, or
-    /// - the block's segment is being evacuated and has not been retired.
+    /// The memory must contain this block during all of `'h`. One of these conditions guarantees
+    /// it:
+    /// - A worker is borrowed during `'h`, and has read the location since it was last quiescent.
+    /// - A writer or a pin holds the block's segment.
+    /// - The block's segment is being evacuated, and is not retired before the end of `'h`.
     #[inline]
     pub(crate) unsafe fn block<'h>(&self, location: Location) -> Block<'h> {
         let at = (location.units() * UNIT) as usize;
@@ -135,40 +146,43 @@ impl Heap {
             "a location outside the memory"
         );
         let start = self.memory.byte_address(at);
-        // SAFETY: the address is inside the mapping, and aligned to 4 because segments are; the
-        // caller guarantees the other conditions.
+        // SAFETY: the address is inside the mapping. It is aligned to 4, because locations are
+        // multiples of 4 bytes. The caller guarantees the other conditions.
         unsafe { Block::from_raw(start) }
     }
 
-    /// The block that begins at byte `at` of a segment. `None` at the end of the segment.
+    /// Returns the block that begins at byte `at` of a segment. `None` at the end of the segment.
     ///
     /// # Safety
-    /// All blocks of the segment are complete, and it is not retired during `'h`.
+    /// `at` is the first block or the end of a block. All blocks of the segment are complete, and
+    /// the segment is not retired during `'h`.
     pub(crate) unsafe fn block_in<'h>(
         &self,
-        number: Number,
+        number: SegmentNumber,
         at: u32,
     ) -> Option<(Location, Block<'h>)> {
         if at as usize + HEADER_LEN > self.segment_size() as usize {
             return None;
         }
         let location = self.location(number, at)?;
-        // SAFETY: blocks are contiguous, so one begins here; the caller guarantees that it stays.
+        // SAFETY: blocks are contiguous, so a block or the end marker begins here. The caller
+        // guarantees that the memory is not reused during `'h`.
         let block = unsafe { self.block(location) };
-        (!block.is_end()).then_some((location, block))
+        (!block.is_end_marker()).then_some((location, block))
     }
 
-    /// Writes the end marker of a segment at byte `at`, which no other thread writes.
-    pub(crate) fn write_end(&self, number: Number, at: u32) {
+    /// Writes the end marker at byte `at` of a segment, if a header fits there. The caller is the
+    /// only thread that writes at this address.
+    pub(crate) fn write_end(&self, number: SegmentNumber, at: u32) {
         if at as usize + HEADER_LEN <= self.segment_size() as usize
             && let Some(location) = self.location(number, at)
         {
-            // SAFETY: the caller has exclusive access for the duration of the call.
-            unsafe { self.block(location) }.make_end();
+            // SAFETY: the caller has exclusive access to this memory during the call.
+            unsafe { self.block(location) }.write_end_marker();
         }
     }
 
-    /// Prefetches the beginning of a block. A hint.
+    /// Prefetches the first cache lines of a block that is about to be read. A hint.
     #[inline]
     pub(crate) fn prefetch(&self, location: Location) {
         if let Some(start) = self.start_of(location) {
@@ -178,7 +192,8 @@ impl Heap {
         }
     }
 
-    /// Prefetches the lines after the first of a block. A hint.
+    /// Prefetches the same cache lines as [`prefetch`](Self::prefetch), except the first, which has
+    /// been accessed already. A hint.
     #[inline]
     pub(crate) fn prefetch_rest(&self, location: Location) {
         let at = (location.units() * UNIT) as usize;
@@ -188,8 +203,8 @@ impl Heap {
         }
     }
 
-    /// Prefetches the first lines of a block that is about to be written, and the metadata line of
-    /// its segment that the write changes. A hint.
+    /// Prefetches the first cache lines of a block that is about to be written, and the line of its
+    /// segment's metadata that every write changes. A hint.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
         if let Some(start) = self.start_of(location) {
@@ -197,31 +212,32 @@ impl Heap {
             for line in 0..len.div_ceil(LINE) {
                 crate::prefetch::line_to_write(start.wrapping_add(line * LINE));
             }
-            // A block may begin anywhere in a line.
+            // If the block begins in the middle of a line, it ends one line later.
             crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
             self.segment_of(location).prefetch();
         }
     }
 
-    /// The address of a location, for hints: its block may have been reclaimed, but the address
-    /// stays mapped.
+    /// Returns the address of a location, for prefetching only. The block may have been reclaimed
+    /// meanwhile, but the address stays mapped. `None` if the location is outside the memory.
     #[inline]
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
         (at < self.memory.len()).then(|| self.memory.byte_address(at).as_ptr().cast_const())
     }
 
-    /// Length of the largest possible block in bytes.
+    /// Returns the maximum length of a block in bytes.
     pub(crate) fn block_max(&self) -> usize {
-        (self.segment_size() - FIRST) as usize
+        (self.segment_size() - FIRST_BLOCK) as usize
     }
 
+    /// Requests huge pages.
     pub(crate) fn advise_huge(&self) {
         self.memory.advise_huge();
         self.is_huge.store(true, Ordering::Relaxed);
     }
 
-    /// Whether huge pages are requested.
+    /// Returns true if huge pages are requested.
     pub(crate) fn is_huge(&self) -> bool {
         self.is_huge.load(Ordering::Relaxed)
     }
@@ -235,17 +251,17 @@ impl Heap {
         was_huge
     }
 
-    /// Returns the pages of a segment to the kernel; true on success. Makes a system call.
-    pub(crate) fn discard(&self, number: Number) -> bool {
-        let words = |number: Number| ((number as usize) << self.size_bits) / 8;
+    /// Returns the pages of a segment to the kernel. Returns true on success. Makes a system call.
+    pub(crate) fn discard(&self, number: SegmentNumber) -> bool {
+        let words = |number: SegmentNumber| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))
             .is_ok()
     }
 
-    /// Populates up to `max_len` bytes of a segment from byte `start`, and its metadata. Returns
-    /// the end of the populated range. Makes a system call.
-    pub(crate) fn populate(&self, number: Number, start: u32, max_len: u32) -> u32 {
+    /// Makes up to `max_len` bytes of a segment resident, from byte `start`; if `start` is 0, its
+    /// metadata too. Returns the end of the populated range. Makes a system call.
+    pub(crate) fn populate(&self, number: SegmentNumber, start: u32, max_len: u32) -> u32 {
         let end = self.segment_size().min(start + max_len);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;
         self.memory.populate(byte(start), byte(end));

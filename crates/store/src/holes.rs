@@ -1,22 +1,31 @@
-//! Holes: blocks unlinked by a worker's own writes, kept for reuse.
+//! Holes: the memory of blocks that a worker's own writes have unlinked. Each worker remembers its
+//! holes, and writes a new block into a hole of exactly the same length, as an allocator with size
+//! classes would.
 //!
-//! In a pure log, a worker that overwrites items would leave holes and append to memory that is not
-//! cached, and the live blocks between the holes would have to be copied later. So a hole with
-//! exactly the length of the next block is reused, as in an allocator: its memory is likely cached,
-//! and no new segment is used. The value of a slow upload is never written into a hole, because the
-//! upload would prevent the evacuation of the segment.
+//! Without holes, a worker that overwrites items would always append to memory that is not in the
+//! processor's cache, and evacuation would later have to copy the live blocks between the holes. A
+//! hole was used recently, so its memory is likely cached, and filling it needs no new segment. The
+//! value of a slow upload is never written into a hole, because the segment of an unfinished upload
+//! cannot be evacuated.
 //!
 //! ```text
 //! unlinked ──► young ──────► waiting ───────────────► ready ─────► filled
-//!              (one batch)   (batches, until their    (lists by
-//!                             stamps have passed)      length)
+//!              (one batch)   (full batches, until     (lists by
+//!                             their stamps have        length
+//!                             passed)                  and part)
 //! ```
 //!
-//! Readers may use a hole's block until the stamp of its batch has passed (`epochs.rs`). Meanwhile
-//! its segment may have been evacuated, pinned, or reopened. A writer that fills the hole therefore
-//! first acquires the segment, which fails if the segment is closed, and checks that its opening is
-//! still the same. The number of holes is bounded; further ones are forgotten and left to
-//! evacuation.
+//! Readers may use the block in a hole until the epoch stamp of its batch has passed (`epochs.rs`).
+//! Meanwhile the segment may have been pinned, or evacuated and opened again for new blocks. So a
+//! writer takes these steps before it fills a hole:
+//!
+//! 1. It acquires the segment as a writer. This fails if the segment is closed for evacuation.
+//! 2. It compares the number of the segment's last opening with the number remembered for the hole.
+//!    If they differ, the segment was opened again and the hole no longer exists.
+//! 3. It checks that the segment is not pinned and its items are not flushed.
+//!
+//! The number of remembered holes is bounded. A hole that is forgotten is reclaimed when its
+//! segment is evacuated.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -30,22 +39,27 @@ use crate::limits::{HOLE_BATCH, HOLE_BATCHES_MAX, HOLE_LISTS, HOLE_TRIES, HOLES_
 use crate::log::{AllocTarget, Allocation, part_of_opening};
 use crate::worker::Worker;
 
-/// An unlinked block.
+/// The memory of an unlinked block.
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     location: Location,
+    /// Length of the block in bytes.
     len: u32,
-    /// The opening of its segment.
+    /// [`Segment::opening`](crate::heap::segment::Segment::opening) when the block was unlinked.
     opening: u32,
 }
 
+/// Holes that wait for the same epoch stamp.
 type Batch = [Option<Hole>; HOLE_BATCH];
 
 /// The holes of a worker.
 #[derive(Debug)]
 pub(crate) struct Holes {
+    /// The batch to which unlinked blocks are added. It has no stamp yet.
     young: Batch,
+    /// Number of holes in `young`.
     young_len: usize,
+    /// Full batches, each with its stamp, oldest first.
     waiting: VecDeque<(Stamp, Batch)>,
     ready: ReadyHoles,
 }
@@ -60,6 +74,7 @@ impl Holes {
         }
     }
 
+    /// Adds a hole to the young batch. If the batch is full, the hole is forgotten.
     fn remember(&mut self, hole: Hole) {
         if let Some(slot) = self.young.get_mut(self.young_len) {
             *slot = Some(hole);
@@ -67,8 +82,10 @@ impl Holes {
         }
     }
 
-    /// If the young batch is full, stamps it. Also moves one batch whose stamp has passed to the
-    /// ready lists.
+    /// Does nothing until the young batch is full. Then moves the holes of the oldest waiting batch
+    /// to the ready lists, if its stamp has passed. Gives the young batch a stamp, adds it to the
+    /// waiting batches, and begins a new young batch. If too many batches are waiting, the holes of
+    /// the full batch are forgotten instead.
     fn advance_batches(&mut self, epochs: &Epochs) {
         if self.young_len < HOLE_BATCH {
             return;
@@ -87,27 +104,29 @@ impl Holes {
     }
 }
 
-/// No hole in [`ReadyHoles`].
+/// In [`ReadyHoles`], a link number that means "none".
 const NONE: u16 = u16::MAX;
 
 const _: () = assert!(HOLES_MAX < NONE as usize);
 
-/// Reusable holes: a list for each length and part, last in first out. If there is no space for
-/// another hole, an old one is forgotten.
+/// The holes that can be filled: a doubly linked list for each length and part, last in first out.
+/// Lengths from 2 KiB share lists with shorter ones. The lists share one table of links. If the
+/// table is full and a hole is added, another hole is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
     links: Box<[HoleLink]>,
-    /// The first hole of each list.
-    firsts: Box<[u16]>,
-    /// The first unused link.
-    empty: u16,
-    /// The next link to be reused if there is no unused one.
-    hand: u16,
+    /// For each list, the number of its first link.
+    heads: Box<[u16]>,
+    /// The first link of the list of unused links.
+    first_free_link: u16,
+    /// The link whose hole is removed next if no link is unused. Advances cyclically.
+    next_to_forget: u16,
 }
 
-/// A hole in its list.
+/// An element of a list of holes, or of the list of unused links.
 #[derive(Debug, Clone, Copy)]
 struct HoleLink {
+    /// `None`: the link is unused.
     hole: Option<Hole>,
     prev: u16,
     next: u16,
@@ -125,21 +144,22 @@ impl ReadyHoles {
         };
         Self {
             links: (0..HOLES_MAX).map(link).collect(),
-            firsts: vec![NONE; HOLE_LISTS].into(),
-            empty: 0,
-            hand: 0,
+            heads: vec![NONE; HOLE_LISTS].into(),
+            first_free_link: 0,
+            next_to_forget: 0,
         }
     }
 
+    /// Adds a hole to the front of its list.
     fn add(&mut self, hole: Hole) {
-        if self.empty == NONE {
-            self.unlink(self.hand);
-            self.hand = (self.hand + 1) % HOLES_MAX as u16;
+        if self.first_free_link == NONE {
+            self.unlink(self.next_to_forget);
+            self.next_to_forget = (self.next_to_forget + 1) % HOLES_MAX as u16;
         }
         let list = list_of(hole.len, part_of_opening(hole.opening));
-        let (number, first) = (self.empty, self.firsts[list]);
+        let (number, first) = (self.first_free_link, self.heads[list]);
         let link = &mut self.links[usize::from(number)];
-        self.empty = link.next;
+        self.first_free_link = link.next;
         *link = HoleLink {
             hole: Some(hole),
             prev: NONE,
@@ -148,19 +168,21 @@ impl ReadyHoles {
         if let Some(first) = self.links.get_mut(usize::from(first)) {
             first.prev = number;
         }
-        self.firsts[list] = number;
+        self.heads[list] = number;
     }
 
-    /// Removes the first hole of this length. Returns it, and the next one.
+    /// Removes the first hole of the list for this length and part. Returns the removed hole, and
+    /// the hole that is now first. `None` if the list is empty or its first hole has another
+    /// length.
     fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
         let list = list_of(len, part);
-        let number = self.firsts[list];
+        let number = self.heads[list];
         let link = self.links.get_mut(usize::from(number))?;
-        // Large lengths share lists.
+        // Lengths that differ by a multiple of 2 KiB share a list.
         let hole = link.hole.take_if(|hole| hole.len == len)?;
-        self.firsts[list] = link.next;
-        link.next = mem::replace(&mut self.empty, number);
-        let next = self.links.get_mut(usize::from(self.firsts[list]));
+        self.heads[list] = link.next;
+        link.next = mem::replace(&mut self.first_free_link, number);
+        let next = self.links.get_mut(usize::from(self.heads[list]));
         let next = next.and_then(|link| {
             link.prev = NONE;
             link.hole
@@ -168,35 +190,39 @@ impl ReadyHoles {
         Some((hole, next))
     }
 
-    /// Removes a hole from its list.
+    /// Removes a link with a hole from its list, and adds it to the list of unused links.
     fn unlink(&mut self, number: u16) {
         let link = &mut self.links[usize::from(number)];
         let (hole, prev) = (link.hole.take(), mem::replace(&mut link.prev, NONE));
-        let next = mem::replace(&mut link.next, mem::replace(&mut self.empty, number));
+        let next = mem::replace(
+            &mut link.next,
+            mem::replace(&mut self.first_free_link, number),
+        );
         if let Some(next) = self.links.get_mut(usize::from(next)) {
             next.prev = prev;
         }
         match (self.links.get_mut(usize::from(prev)), hole) {
             (Some(last), _) => last.next = next,
             (None, Some(hole)) => {
-                self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = next;
+                self.heads[list_of(hole.len, part_of_opening(hole.opening))] = next;
             }
             (None, None) => {}
         }
     }
 }
 
-/// Lengths are multiples of 4.
+/// Returns the number of the list for holes of this length, a multiple of 4, and this part. Each
+/// length has two lists, one for each part.
 #[inline]
 fn list_of(len: u32, part: Part) -> usize {
     (len / 4 * 2) as usize % HOLE_LISTS + part as usize
 }
 
 impl Worker {
-    /// Subtracts an item that a write of this worker has unlinked from the live bytes, and
-    /// remembers its block as a hole.
+    /// Remembers a block as a hole. The caller is the write that has unlinked the block's item.
+    /// Also subtracts the item from the live bytes.
     #[inline]
-    pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
+    pub(crate) fn remember_hole(&self, block_ref: &BlockRef<'_>) {
         let len = self.account_unlinked(block_ref) as u32;
         self.holes.borrow_mut().remember(Hole {
             location: block_ref.location,
@@ -205,8 +231,9 @@ impl Worker {
         });
     }
 
-    /// Takes a hole of exactly this length for a block with this target. The block will soon be
-    /// published; until then its segment is not evacuated.
+    /// Takes a hole of exactly `len` bytes in a segment that suits `target`. Returns its memory.
+    /// The segment is held for the writer, and is not evacuated until the hold is released. The
+    /// caller therefore fills the hole without waiting. `None` if no suitable hole was found.
     pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
         let mut holes = self.holes.borrow_mut();
@@ -218,15 +245,15 @@ impl Worker {
             } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            // The check here avoids writes to shared memory for unsuitable holes. The check in
-            // `acquire_writer_if_opening` also notices a change since this one.
+            // These checks only avoid a write to shared memory for a hole that cannot be used. The
+            // opening may change after them, so `acquire_writer_if_opening` checks it again.
             let is_same = segment.opening() == opening;
             if is_same && log.accepts(segment, target) && segment.acquire_writer_if_opening(opening)
             {
                 if log.is_reusable(segment) {
                     segment.raise_expiry(target.expiry);
                     self.counters.count(Counter::HolesFilled);
-                    // The next value often has the same length.
+                    // The worker's next value often has the same length, and will fill `next`.
                     if let Some(next) = next {
                         log.heap.prefetch_to_write(next.location, len);
                     }
@@ -252,44 +279,45 @@ mod tests {
         }
     }
 
-    fn popped(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
+    fn pop_number(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
         let (hole, next) = ready.pop(len, part)?;
         assert!(next.is_none_or(|next| next.location != hole.location));
         Some(hole.location.units())
     }
 
     #[test]
-    fn the_last_hole_of_a_length_and_part_comes_first() {
+    fn the_hole_added_last_for_a_length_and_part_is_popped_first() {
         let mut ready = ReadyHoles::new();
         for number in 1..=3 {
             ready.add(hole(number, 100, Part::Small));
             ready.add(hole(10 + number, 104, Part::Small));
             ready.add(hole(20 + number, 100, Part::Main));
         }
-        assert_eq!(popped(&mut ready, 96, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, 96, Part::Small), None);
         for number in (1..=3).rev() {
-            assert_eq!(popped(&mut ready, 100, Part::Main), Some(20 + number));
-            assert_eq!(popped(&mut ready, 100, Part::Small), Some(number));
-            assert_eq!(popped(&mut ready, 104, Part::Small), Some(10 + number));
+            assert_eq!(pop_number(&mut ready, 100, Part::Main), Some(20 + number));
+            assert_eq!(pop_number(&mut ready, 100, Part::Small), Some(number));
+            assert_eq!(pop_number(&mut ready, 104, Part::Small), Some(10 + number));
         }
-        assert_eq!(popped(&mut ready, 100, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), None);
     }
 
     #[test]
-    fn lengths_that_share_a_list_are_distinguished() {
+    fn pop_returns_no_hole_of_another_length_in_the_same_list() {
         let mut ready = ReadyHoles::new();
         let other = 100 + HOLE_LISTS as u32 * 2;
         ready.add(hole(1, 100, Part::Small));
         ready.add(hole(2, other, Part::Small));
-        assert_eq!(popped(&mut ready, 100, Part::Small), None);
-        assert_eq!(popped(&mut ready, other, Part::Small), Some(2));
-        assert_eq!(popped(&mut ready, 100, Part::Small), Some(1));
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), None);
+        assert_eq!(pop_number(&mut ready, other, Part::Small), Some(2));
+        assert_eq!(pop_number(&mut ready, 100, Part::Small), Some(1));
     }
 
-    /// Compared with a linear search: whatever is added and removed, every hole is in its list
-    /// until it is taken or forgotten, and the number of holes is bounded.
+    /// Adds and pops holes at random, and records all holes in a map. Each popped hole must be in
+    /// the map with its length and part, and is then removed from it. Holes that stay in the map
+    /// were forgotten, because the number of holes is bounded.
     #[test]
-    fn every_hole_is_popped_once() {
+    fn every_hole_is_popped_at_most_once() {
         let mut ready = ReadyHoles::new();
         let mut expected = std::collections::HashMap::new();
         let mut random = 1_u64;
@@ -306,20 +334,20 @@ mod tests {
             if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
                 ready.add(hole(number, len, part));
                 expected.insert(number, (len, part));
-            } else if let Some(number) = popped(&mut ready, len, part) {
+            } else if let Some(number) = pop_number(&mut ready, len, part) {
                 assert_eq!(expected.remove(&number), Some((len, part)));
             }
         }
         let mut left = 0;
         for len in (16..16 + 160).step_by(4) {
             for part in [Part::Small, Part::Main] {
-                while let Some(number) = popped(&mut ready, len, part) {
+                while let Some(number) = pop_number(&mut ready, len, part) {
                     assert_eq!(expected.remove(&number), Some((len, part)));
                     left += 1;
                 }
             }
         }
         assert!((HOLES_MAX / 2..=HOLES_MAX).contains(&left), "{left}");
-        assert!(!expected.is_empty(), "none was forgotten");
+        assert!(!expected.is_empty(), "no hole was forgotten");
     }
 }

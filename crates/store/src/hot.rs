@@ -1,35 +1,46 @@
-//! Hot keys. Each worker samples about one read in [`HOT_SAMPLE_PERIOD`]. The space-saving sketch
-//! (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps N = [`HOT_KEYS`] keys. Every key with more
-//! than 1/N of the samples is among them. A count is never too low, and too high by at most the
-//! stated overestimate. All counts are halved periodically, so that old hot keys are forgotten.
-//! Nothing is allocated after the start.
+//! Hot keys: the keys that are read most often. Each worker samples about one of
+//! [`HOT_SAMPLE_PERIOD`] reads, and counts the sampled keys in a space-saving sketch (Metwally,
+//! Agrawal and El Abbadi, ICDT 2005). The sketch counts N = [`HOT_KEYS`] keys. A key that is not in
+//! a full sketch replaces the key with the lowest count, and continues from that count. So:
+//!
+//! - Every key with more than 1/N of the samples is in the sketch.
+//! - The count of a key in the sketch is at least the number of its samples, and exceeds it by at
+//!   most the recorded overestimate.
+//!
+//! All counts are halved periodically, so that keys that were hot long ago are forgotten. The
+//! sketch allocates memory only when it is created.
 
 use crate::limits::{HOT_KEYS, HOT_SAMPLE_PERIOD, HOT_WINDOW, KEY_MAX};
 
-/// A hot key.
+/// A key that is read often, with its estimated number of reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotKey {
     /// The key.
     pub key: Vec<u8>,
-    /// Recent reads of the key, estimated from the samples; never underestimated.
+    /// Number of recent reads of the key: its count in the sketch times the sampling period. The
+    /// count is never below the number of samples of the key.
     pub reads: u64,
-    /// Upper bound of the overestimate of `reads`.
+    /// The maximum by which the sketch may overestimate `reads`. The sampling error is not
+    /// included.
     pub overestimate: u64,
 }
 
 /// The result of [`crate::Store::hot_keys`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HotKeys {
-    /// Recent reads of all keys, estimated in the same way.
+    /// Number of recent reads of all keys: the samples times the sampling period.
     pub reads: u64,
     /// The keys in descending order of reads.
     pub keys: Vec<HotKey>,
 }
 
+/// A key in a sketch.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     hash: u64,
+    /// Upper bound of the number of samples of the key.
     count: u32,
+    /// Maximum by which `count` exceeds the number of samples.
     overestimate: u32,
     key_len: u8,
     key: [u8; KEY_MAX],
@@ -39,8 +50,9 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Sketch {
     slots: Vec<Slot>,
+    /// Number of samples of all keys. Halved together with the counts.
     samples: u32,
-    /// State of the generator of sampling distances.
+    /// State of the random generator (xorshift) that chooses the distances between samples.
     random: u64,
 }
 
@@ -55,7 +67,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// Samples a read. Returns the number of reads until the next sample.
+    /// Counts a sampled read. Returns the number of reads to skip until the next sample.
     pub(crate) fn record(&mut self, hash: u64, key: &[u8]) -> u32 {
         if self.samples == HOT_WINDOW {
             self.halve();
@@ -65,15 +77,16 @@ impl Sketch {
             Some(at) => self.slots[at].count += 1,
             None => self.admit(hash, key),
         }
-        // The distance is random. A fixed distance could be a multiple of the period of a client
-        // that reads the same keys in turn, so that it would sample only some of them.
+        // The distance is random. A client may read the same keys again and again in the same
+        // order. With a fixed distance, samples could then always meet the same few of these keys.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random % u64::from(2 * HOT_SAMPLE_PERIOD - 1)) as u32
     }
 
-    /// Assigns a slot to a key: a free slot, or the slot with the lowest count.
+    /// Adds a key that is not in the sketch, in a free slot or in place of the key with the lowest
+    /// count.
     fn admit(&mut self, hash: u64, key: &[u8]) {
         let mut slot = Slot {
             hash,
@@ -92,6 +105,7 @@ impl Sketch {
         }
     }
 
+    /// Halves all counts, and removes keys whose count becomes 0.
     fn halve(&mut self) {
         self.samples /= 2;
         for slot in &mut self.slots {
@@ -101,14 +115,14 @@ impl Sketch {
         self.slots.retain(|slot| slot.count > 0);
     }
 
-    /// Copies another sketch without allocating.
+    /// Replaces this sketch by a copy of `other`, without allocating memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.slots.clear();
         self.slots.extend_from_slice(&other.slots);
         self.samples = other.samples;
     }
 
-    /// Adds these samples to those of other workers.
+    /// Adds the estimates of this sketch to `sum`, the estimates of other workers.
     pub(crate) fn add_to(&self, sum: &mut HotKeys) {
         let period = u64::from(HOT_SAMPLE_PERIOD);
         sum.reads += u64::from(self.samples) * period;
@@ -146,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_key_is_found_among_many_cold_ones() {
+    fn a_hot_key_is_found_among_many_keys_that_are_read_once() {
         let mut sketch = Sketch::default();
         for turn in 0..20_000_u64 {
             sketch.record(turn + 10, format!("cold {turn}").as_bytes());
@@ -158,13 +172,13 @@ mod tests {
         assert_eq!(summed.keys.len(), HOT_KEYS);
         let hot = summed.keys.iter().find(|hot| hot.key == b"hot").unwrap();
         let period = u64::from(HOT_SAMPLE_PERIOD);
-        assert!(hot.reads >= 2_000 * period, "never too few: {hot:?}");
+        assert!(hot.reads >= 2_000 * period, "an underestimate: {hot:?}");
         assert!(hot.reads - hot.overestimate <= 2_000 * period, "{hot:?}");
         assert_eq!(summed.reads, 22_000 * period);
     }
 
     #[test]
-    fn old_hot_keys_are_forgotten() {
+    fn a_hot_key_is_forgotten_when_it_is_not_read_any_more() {
         let mut sketch = Sketch::default();
         for _ in 0..HOT_WINDOW {
             sketch.record(1, b"yesterday");
@@ -178,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_have_the_stated_mean_distance_and_vary() {
+    fn the_distances_between_samples_vary_and_have_the_period_as_mean() {
         let mut sketch = Sketch::default();
         let gaps: Vec<u32> = (0..10_000).map(|_| sketch.record(1, b"a")).collect();
         let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;

@@ -1,40 +1,49 @@
-//! The index: buckets of one cache line, two choices per key, grown one bucket at a time.
+//! The index: a hash table of buckets, each one cache line, that grows by one bucket at a time. An
+//! entry refers to an item by its location. A key has two buckets, and its entry is in one of them.
 //!
 //! ```text
-//! hash ──► class (low bits) ── one lock and one version for all its buckets
+//! hash ──► class (low bits) ── a lock and a version for all buckets of the class
 //!   │
 //!   ├─ first choice ──► bucket ┐  8 words of 8 bytes: tag, frequency, location
 //!   └─ second choice ─► bucket ┘  (`entry.rs`)
 //! ```
 //!
-//! *Linear hashing* (Litwin, VLDB 1980): the number of buckets `n` need not be a power of two. When
-//! the load is high, bucket `n - 2^k` is split; when it is low, the last bucket is merged back. A
-//! step moves at most one bucket. *Two choices* (Azar et al., STOC 1994) fill the buckets evenly,
-//! although buckets not yet split would otherwise hold twice as many entries. If both buckets of a
-//! key are full, one of their entries moves to its own other bucket (a *kick*, as in cuckoo
-//! hashing). If no entry can move, one is displaced, since this is the index of a cache.
+//! - *Linear hashing* (Litwin, VLDB 1980): the number of buckets `n` need not be a power of two. If
+//!   the load is high, a step splits bucket `n - 2^k`, where `2^k` is the largest power of two up
+//!   to `n`, and moves some of its entries to the new bucket `n`. If the load is low, a step
+//!   removes the last bucket, and moves its entries to the buckets that their keys then select.
+//! - *Two choices* (Azar et al., STOC 1994): a new entry goes to the emptier of its two buckets, so
+//!   that all buckets fill evenly. With one choice, a bucket that is not split yet would hold twice
+//!   as many entries as the buckets that are.
+//! - *Kicks*, as in cuckoo hashing: if both buckets of a key are full, an entry of one of them
+//!   moves to that entry's other bucket. If no entry can move, the new entry replaces another one,
+//!   and the item of that entry is evicted.
 //!
-//! Both buckets of a key, and the buckets they are split from, belong to the same *class*: their
-//! numbers have the same low bits. So a writer takes only one lock.
+//! The buckets are divided into *classes* by the low bits of their numbers. Both buckets of a key,
+//! and the buckets from which they were split, belong to one class. Therefore a writer takes only
+//! one lock, that of the class.
 //!
-//! **Readers take no lock.** A moving entry is written to its new slot before it is removed from
-//! the old one, so at any moment at least one slot contains it. A reader misses it if it scans the
-//! new slot before the move and the old slot after the move. After a miss, a reader therefore scans
-//! again between two reads of the class's version, which every move changes before it removes the
-//! entry. A hit needs no second scan.
+//! **Readers take no lock.** A writer that moves an entry first stores it in the new slot, and then
+//! empties the old slot. So at least one slot always contains the entry. A reader may still miss
+//! the entry, if it scans the new slot before the writer's first step and the old slot after the
+//! second. Therefore the writer also changes the version of the class, before it empties the old
+//! slot. A reader that finds nothing loads the version, scans again, and loads the version once
+//! more. If the version has changed or is odd, entries moved meanwhile, and the reader repeats
+//! this. A reader that finds its entry needs no second scan.
 //!
-//! The distinct lookups:
+//! There are several kinds of lookup:
 //!
 //! | verb | result |
 //! |---|---|
-//! | `find` | the entry for which a predicate holds; reliable during moves |
-//! | `scan` | one pass over both buckets; may miss a moving entry |
-//! | `scan_validated` | repeated passes, validated by the version of the class |
-//! | `find_candidate` | an entry with the key's tag, possibly of another key: a hint |
+//! | `find` | the entry for which a predicate is true; does not miss an entry that moves |
+//! | `scan` | the same in one pass over both buckets; may miss an entry that moves |
+//! | `scan_validated` | the same in repeated passes, until the version shows that no entry moved |
+//! | `find_candidate` | an entry with the key's tag, possibly of another key |
 //! | `reread` | the entry at a remembered position, if it has the key's tag |
-//! | `Writer::revalidate` | an entry found before the lock was taken, if it is unchanged |
+//! | `Writer::revalidate` | an entry found before the lock was taken, if it has the same location |
 //!
-//! The index does not interpret locations and does not know when their memory is reused.
+//! The index never accesses the memory to which locations refer. The caller ensures that a location
+//! is used only while its memory is not reused (`epochs.rs`).
 
 mod addressing;
 mod entry;
@@ -56,77 +65,88 @@ use crate::region::Region;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Load in percent above which a bucket is split. If a class is so much fuller than the average
-/// that a search finds no free slot, an item is displaced. A higher value would make that more
-/// likely.
+/// The load, in percent of all slots, above which a bucket is split. Some classes are fuller than
+/// the average. With a higher value, it would be more likely that an insertion into a full class
+/// finds no free slot and has to evict an item.
 const LOAD_MAX: u64 = 80;
-/// As [`LOAD_MAX`], for at most [`CLASSES_FEW`] classes: in a small memory, bytes matter most.
+/// As [`LOAD_MAX`], for an index of at most [`CLASSES_FEW`] classes. The higher value saves memory.
 const LOAD_MAX_FEW: u64 = 81;
+/// The maximum number of classes for which [`LOAD_MAX_FEW`] applies.
 const CLASSES_FEW: usize = 16;
-/// Load in percent below which the last bucket is merged back.
+/// The load, in percent of all slots, below which the last bucket is merged into another.
 const LOAD_MIN: u64 = 61;
-/// Maximum number of validated scans, each repeated because of concurrent moves, before a reader
-/// takes the lock.
+/// Maximum number of validated scans of a lookup. If entries moved during each of them, the reader
+/// takes the lock of the class.
 const SCANS_MAX: u32 = 4;
 
-/// Size of a bucket: a cache line. (In models a word is larger.)
+/// Size of a bucket in bytes: a cache line. (In the models, atomic words are larger.)
 const BUCKET_BYTES: usize = 64;
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Bucket>() == BUCKET_BYTES);
 
-/// The state of a class.
+/// The lock, version and counters of a class of buckets.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Class {
+    /// Held by the writer that changes the buckets of this class.
     lock: Mutex<()>,
-    /// The version. Odd while entries move.
+    /// The version, incremented before and after a move of entries. It is odd during a move.
     version: AtomicU32,
-    /// The last CAS assigned in this class. Changed under the lock.
+    /// The CAS assigned last to an item of this class. Changed under the lock.
     cas: AtomicU64,
-    /// A worker is rewriting an item, and no other may store in this class.
+    /// Whether a worker is rewriting an item of this class (`rewrite.rs`). No other worker may then
+    /// store an item in this class.
     is_rewriting: AtomicBool,
 }
 
 /// The index.
 #[derive(Debug)]
 pub(crate) struct Index {
+    /// The memory of all buckets.
     region: Region,
     addressing: Addressing,
+    /// [`LOAD_MAX`] or [`LOAD_MAX_FEW`].
     load_max: u64,
     classes: Box<[Class]>,
+    /// Number of buckets in use.
     buckets: AtomicU64,
     buckets_min: u64,
     buckets_max: u64,
-    /// Number of bytes, from the first bucket, that were populated.
+    /// Number of bytes, from the first bucket on, that were populated.
     populated: AtomicU64,
-    /// Number of entries. Every insertion changes it, so it has a cache line of its own.
-    items: Counter,
+    /// Number of entries. Every insertion and removal changes it, so it has a cache line of its
+    /// own.
+    items: PaddedCounter,
+    /// Held by the thread that splits or merges a bucket.
     resizing: Mutex<()>,
 }
 
+/// A counter on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Counter(AtomicU64);
+struct PaddedCounter(AtomicU64);
 
 /// The result of a resize step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResizeStep {
-    /// A bucket was added or removed. The new size of all buckets in bytes.
+    /// A bucket was added or removed. The value is the new size of all buckets in bytes.
     Resized(u64),
     /// No resizing is needed, or another thread is resizing.
     Idle,
-    /// Resizing is needed but impossible: the maximum is reached, or a merge finds no space.
+    /// Resizing is needed but impossible, because the maximum number of buckets is reached, or
+    /// because the entries of the last bucket do not fit into other buckets.
     Blocked,
 }
 
 impl Index {
-    /// Creates an empty index of `classes` classes (a power of two), each with at least
-    /// `buckets_per_class` buckets (a power of two from 2), that grows to at most `bytes_max`.
+    /// Creates an empty index of `classes` classes, each with `buckets_per_class` buckets. Both
+    /// numbers are powers of two, the second at least 2. The index never shrinks below this size,
+    /// and grows to at most `bytes_max` bytes.
     ///
-    /// The hash assigns keys to classes at random, so the load of a class is near the average only
-    /// if the class is large: with 512 buckets, the fullest of 256 classes has 5 % more entries
-    /// than the average.
+    /// The hash assigns keys to classes at random. So the load of a class is close to the average
+    /// only if the class has many buckets. With 512 buckets per class, the fullest of 256 classes
+    /// has 5 % more entries than the average.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -150,7 +170,7 @@ impl Index {
             buckets_min: least as u64,
             buckets_max,
             populated: AtomicU64::new(0),
-            items: Counter::default(),
+            items: PaddedCounter::default(),
             resizing: Mutex::new(()),
         })
     }
@@ -165,8 +185,9 @@ impl Index {
         self.region.disable_huge();
     }
 
-    /// Populates up to `len_max` bytes of the buckets in use and the `ahead_bytes` behind them,
-    /// once per page. Returns false if all are populated. Makes a system call.
+    /// Makes the next bytes resident, at most `len_max` of them. The range to populate is that of
+    /// the buckets in use and `ahead_bytes` after them. Returns false if all of it was populated
+    /// before. Makes a system call.
     pub(crate) fn populate(&self, ahead_bytes: usize, len_max: usize) -> bool {
         let range = self.next_pages(ahead_bytes, len_max);
         self.region
@@ -174,25 +195,26 @@ impl Index {
         !range.is_empty()
     }
 
-    /// The next bytes to populate; each range is returned once. The first range begins with the
-    /// first bucket: keys are in all buckets from the start, and with huge pages the first accesses
-    /// would wait for 2 MiB to be zeroed.
+    /// Returns the next bytes to populate. No byte is returned twice. The first range begins with
+    /// the first bucket, because keys are in all buckets from the start. Without population, the
+    /// first access to a huge page would wait until the kernel has zeroed 2 MiB.
     fn next_pages(&self, ahead_bytes: usize, len_max: usize) -> Range<u64> {
         let region_end = self.buckets_max * BUCKET_BYTES as u64;
         let needed_end = (self.bytes() + ahead_bytes as u64).min(region_end);
         let start = self.populated.load(Ordering::Relaxed);
         let end = needed_end.min(start + len_max as u64).max(start);
-        // A concurrent caller gets the next range.
+        // `fetch_max` marks the range as populated, so that a concurrent caller gets the next
+        // range.
         let start = self.populated.fetch_max(end, Ordering::Relaxed);
         start..end.max(start)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> u64 {
         self.items.0.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the buckets in use.
+    /// Returns the size of the buckets in use, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.buckets.load(Ordering::Relaxed) * BUCKET_BYTES as u64
     }
@@ -201,7 +223,7 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        for number in self.addressing.numbers(hash).each {
+        for number in self.addressing.bucket_hashes(hash).by_role {
             crate::prefetch::line(std::ptr::from_ref(self.bucket(address(number, buckets))).cast());
         }
     }
@@ -212,13 +234,14 @@ impl Index {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.class(hash)).cast());
     }
 
-    /// Prefetches an entry that is about to be changed. A hint.
+    /// Prefetches the bucket of an entry that is about to be changed. A hint.
     #[inline]
     pub(crate) fn prefetch_entry(&self, found: &Found) {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.bucket(found.bucket)).cast());
     }
 
-    /// Returns the entry for which `matches` is true, among those with the key's tag.
+    /// Returns the entry for which `matches` is true, among the entries with the key's tag in its
+    /// two buckets. Does not miss an entry that moves concurrently.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         if let Some(found) = self.scan(hash, &mut matches) {
@@ -227,41 +250,44 @@ impl Index {
         self.scan_validated(hash, matches)
     }
 
-    /// Returns an entry with the key's tag, preferably at a remembered position. Its item may
-    /// belong to another key: use it as a hint, or compare the key later.
+    /// Returns an entry with the key's tag, preferably the one at a remembered position. Its item
+    /// may have another key, and an entry that moves may be missed. So the caller uses the result
+    /// as a hint only, or compares the key later.
     #[inline]
     pub(crate) fn find_candidate(&self, hash: u64, position: Position) -> Option<Found> {
         self.reread(hash, position)
             .or_else(|| self.scan(hash, |_| true))
     }
 
-    /// Returns the entry now at a remembered position, if it has the key's tag. Every word of the
-    /// index is a valid entry, even in a bucket that was just merged: a moving entry refers to the
-    /// same item in both slots.
+    /// Returns the entry that is now at a remembered position, if it has the key's tag. Any word of
+    /// the index may be read, even in a bucket that is being merged. While an entry moves, it is in
+    /// two slots, and both refer to the same item.
     #[inline]
     pub(crate) fn reread(&self, hash: u64, position: Position) -> Option<Found> {
         let words = self.region.words();
-        // Acquire: pairs with the release of the writer of the entry, as in `scan`.
-        let word = words.get(position.word()?)?.load(Ordering::Acquire);
-        let tag = self.addressing.numbers(hash).tag;
+        // Acquire: pairs with the release of the entry's writer, so that the complete item is
+        // visible.
+        let word = words.get(position.word_index()?)?.load(Ordering::Acquire);
+        let tag = self.addressing.bucket_hashes(hash).tag;
         let entry = Entry::from_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
     }
 
-    /// As [`find`](Self::find), after a scan that missed: repeats the scan until no move
-    /// interferes.
+    /// Continues [`find`](Self::find) after a scan that found nothing: repeats the scan until it
+    /// finds the entry, or until the version shows that no entry moved during the scan.
     fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
-            // Acquire: pairs with the release in `Moving`: the scan below sees moves that were
-            // completed before this load.
+            // Acquire: pairs with the release in `MoveGuard`. The scan below sees all moves that
+            // this version counts as completed.
             let before = class.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut matches) {
                 return Some(found.entry);
             }
-            // The words above were loaded with acquire, which pairs with the release that emptied
-            // one of them: a reader of an emptied word sees the version that the move changed
-            // before.
+            // The scan loaded all words with acquire. This pairs with the release by which a move
+            // empties a word. So if the scan has read a word that a move emptied, the load below
+            // returns the version that this move had set before, or a later one. If the version is
+            // even and equal to `before`, every such move was complete before the scan.
             let after = class.version.load(Ordering::Acquire);
             if before == after && before.is_multiple_of(2) {
                 return None;
@@ -271,23 +297,24 @@ impl Index {
         self.scan(hash, &mut matches).map(|found| found.entry)
     }
 
-    /// As [`find`](Self::find), in one pass over both buckets. May miss an entry that is moving.
-    /// Returns its position too.
+    /// As [`find`](Self::find), in one pass over both buckets. May miss an entry that moves.
+    /// Returns the entry with its position.
     #[inline]
     pub(crate) fn scan(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Found> {
-        // Acquire: pairs with the release in `split`.
+        // Acquire: pairs with the release in `split` and `merge`. The entries are visible in the
+        // buckets that this number selects.
         let buckets = self.buckets.load(Ordering::Acquire);
-        let numbers = self.addressing.numbers(hash);
-        let choices = numbers.each.map(|number| address(number, buckets));
-        let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
+        let hashes = self.addressing.bucket_hashes(hash);
+        let choices = hashes.by_role.map(|number| address(number, buckets));
+        let key_bits = [0, 1].map(|role| key_bits(hashes.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
-        // An entry is copied before its old word is emptied (`scan_validated`).
+        // `matching_slots` loads every word with acquire, on which `scan_validated` relies.
         let mut tag_match = tag_match::matching_slots(buckets, key_bits);
         while tag_match != 0 {
             let position = tag_match.trailing_zeros() as usize;
             tag_match &= tag_match - 1;
             let (role, slot) = (position / BUCKET_WORDS, position % BUCKET_WORDS);
-            // Acquire: pairs with the release of the entry's writer, so that the whole item is
+            // Acquire: pairs with the release of the entry's writer, so that the complete item is
             // visible.
             let word = buckets[role][slot].load(Ordering::Acquire);
             if may_match(word, key_bits[role])
@@ -304,17 +331,19 @@ impl Index {
         None
     }
 
-    /// Counts a request for an entry. If the entry has moved or was removed, the count is lost.
+    /// Increments the frequency counter of an entry. Does nothing if the entry has moved, was
+    /// changed or was removed since it was read.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.with_frequency(entry.frequency() + 1);
         if more == entry {
             return;
         }
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let number = self.addressing.numbers(hash).each[entry.role()];
+        let number = self.addressing.bucket_hashes(hash).by_role[entry.role()];
         for word in self.bucket(address(number, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
-                // Relaxed: the store publishes nothing beyond what was published with the entry.
+                // Relaxed: the new word refers to the same item. The store that published this item
+                // heads a release sequence, which a compare-exchange continues.
                 let _ = word.compare_exchange(
                     entry.word(),
                     more.word(),
@@ -326,29 +355,29 @@ impl Index {
         }
     }
 
-    /// Locks the class of this hash for writing.
+    /// Takes the lock of the class of this hash. Returns the writer that holds it.
     pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
         let class = self.class(hash);
         Writer::new(self, class, hash, lock(&class.lock))
     }
 
-    /// Prevents other workers from storing in the class of this hash: sets a flag that they check
-    /// before they link an item, and holds no lock. Returns false if another worker has set the
-    /// flag.
+    /// Prevents other workers from storing items in the class of this hash until
+    /// [`end_rewrite`](Self::end_rewrite). Sets a flag that each worker checks before it links an
+    /// item. The caller holds no lock meanwhile. Returns false if another worker has set the flag.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
         let is_rewriting = &self.class(hash).is_rewriting;
-        // Relaxed: no ordering is needed. All writers, and the worker that set the flag, read it
-        // under the lock of the class before they link.
+        // Relaxed: the flag orders nothing. All workers check it under the lock of the class before
+        // they link an item, and the lock orders their changes.
         !is_rewriting.swap(true, Ordering::Relaxed)
     }
 
-    /// Allows other workers to store in the class again.
+    /// Allows other workers to store items in the class again.
     pub(crate) fn end_rewrite(&self, hash: u64) {
         let is_rewriting = &self.class(hash).is_rewriting;
         is_rewriting.store(false, Ordering::Relaxed);
     }
 
-    /// Splits or merges a bucket if the number of entries requires it. The caller holds no lock.
+    /// Splits a bucket if the load is high, or merges one if it is low. The caller holds no lock.
     pub(crate) fn resize_step(&self) -> ResizeStep {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let slots = buckets * BUCKET_WORDS as u64;
@@ -371,7 +400,9 @@ impl Index {
         }
     }
 
-    /// Creates bucket `buckets` from the entries that belong there.
+    /// Adds bucket number `buckets`, and moves the entries that belong there from its parent
+    /// bucket. The order of the stores is: the entries to the new bucket, the version, the number
+    /// of buckets, 0 to the old words, the version.
     fn split(&self, buckets: u64) -> ResizeStep {
         if buckets == self.buckets_max {
             return ResizeStep::Blocked;
@@ -386,40 +417,46 @@ impl Index {
             let Some(entry) = Entry::from_word(word) else {
                 continue;
             };
-            if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
-                // Release: pairs with the acquire in `scan`, for a reader to which the bucket was
-                // in use before.
+            if address(
+                self.bucket_hash_of(parent, entry, entry.role()),
+                buckets + 1,
+            ) == buckets
+            {
+                // Release: pairs with the acquire in `scan`. A reader with an old number of
+                // buckets, from before a merge, may still scan the new bucket, and sees the
+                // complete item.
                 to[at].store(word, Ordering::Release);
                 moved[at] = true;
             }
         }
-        let _moving = Moving::begin(class);
-        // Release: pairs with the acquire in `scan`: a reader that addresses the new bucket sees
-        // its content.
+        let _moving = MoveGuard::begin(class);
+        // Release: pairs with the acquire in `scan`. A reader that loads this number, and so scans
+        // the new bucket, sees the entries in it.
         self.buckets.store(buckets + 1, Ordering::Release);
         for (word, _) in from.iter().zip(moved).filter(|&(_, moved)| moved) {
-            // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the new
-            // number of buckets, and the version.
+            // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
+            // sees the changed version and the new number of buckets.
             word.store(0, Ordering::Release);
         }
         ResizeStep::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
-    /// Removes the last bucket: moves its entries to the buckets that their numbers then select.
+    /// Removes the last bucket. Moves each of its entries to one of the two buckets that the
+    /// entry's key has without the last bucket.
     fn merge(&self, buckets: u64) -> ResizeStep {
         let last = buckets - 1;
         let class = &self.classes[self.addressing.class(addressing::parent(last))];
         let guard = lock(&class.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
-        // First check that there is space for all: a partial merge cannot be undone.
+        // First find a free slot for every entry. If one has none, nothing was changed yet.
         for (at, word) in from.iter().enumerate() {
             let Some(entry) = Entry::from_word(word.load(Ordering::Relaxed)) else {
                 continue;
             };
             let both = [entry.role(), 1 - entry.role()];
             let slots = both.into_iter().flat_map(|role| {
-                let bucket = address(self.number_of(last, entry, role), last);
+                let bucket = address(self.bucket_hash_of(last, entry, role), last);
                 (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
             });
             let mut free = slots.filter(|&(bucket, slot, _)| {
@@ -436,21 +473,23 @@ impl Index {
                 None => return ResizeStep::Blocked,
             }
         }
-        let moving = Moving::begin(class);
+        let moving = MoveGuard::begin(class);
         for (word, target) in from.iter().zip(targets) {
             let entry = Entry::from_word(word.load(Ordering::Relaxed));
             if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
                 let entry = entry.with_role(role);
-                // Release: pairs with the acquire in `scan`, as in `put`.
+                // Release: pairs with the acquire in `scan`. A reader that finds the entry here
+                // sees the complete item.
                 self.word(bucket, slot)
                     .store(entry.word(), Ordering::Release);
             }
         }
-        // Release: pairs with the acquire in `scan`: a reader that still scans the last bucket
-        // finds its entries there or, if emptied, sees this number.
+        // Release: pairs with the acquire in `scan`. A reader that loads this number sees the
+        // entries in their new slots.
         self.buckets.store(last, Ordering::Release);
         for word in from {
-            // Release: pairs with the acquire in `scan`, as above.
+            // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
+            // sees the changed version, the new number of buckets, and the entry in its new slot.
             word.store(0, Ordering::Release);
         }
         drop(moving);
@@ -458,12 +497,12 @@ impl Index {
         ResizeStep::Resized(last * BUCKET_BYTES as u64)
     }
 
-    /// The first or second number (`role`) of the key of an entry in `bucket`.
-    fn number_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
-        let numbers = self
+    /// Returns the bucket hash number `role` (0 or 1) of the key of an entry in `bucket`.
+    fn bucket_hash_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
+        let hashes = self
             .addressing
-            .numbers_of(bucket, entry.tag(), entry.role());
-        numbers.each[role]
+            .bucket_hashes_of(bucket, entry.tag(), entry.role());
+        hashes.by_role[role]
     }
 
     #[inline]
@@ -481,6 +520,7 @@ impl Index {
         &self.bucket(bucket)[slot]
     }
 
+    /// Returns the first free slot of a bucket.
     fn first_free(&self, bucket: u64) -> Option<usize> {
         let mut words = self.bucket(bucket).iter();
         words.position(|word| word.load(Ordering::Relaxed) == 0)
@@ -492,22 +532,25 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A move of entries. The version of the class is odd until this value is dropped.
-struct Moving<'a>(&'a AtomicU32);
+/// Marks a move of entries, like the writer of a sequence lock: the version of the class is
+/// incremented when this value is created and again when it is dropped, and is odd between. The
+/// caller holds the lock of the class.
+struct MoveGuard<'a>(&'a AtomicU32);
 
-impl<'a> Moving<'a> {
+impl<'a> MoveGuard<'a> {
     fn begin(class: &'a Class) -> Self {
-        // Acquire, so that no part of the move comes before this addition. It pairs with
-        // `scan_validated` through the words that the move empties, with release, afterwards.
+        // Acquire: the stores of the move that follow cannot come before this addition. A reader
+        // learns of the addition through the words that the move then empties with release, which
+        // pairs with the acquire in `scan` (see `scan_validated`).
         class.version.fetch_add(1, Ordering::AcqRel);
         Self(&class.version)
     }
 }
 
-impl Drop for Moving<'_> {
+impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the acquire in `scan_validated`: a reader of an even version sees the
-        // whole move.
+        // Release: pairs with the acquire in `scan_validated`. A reader that loads this even
+        // version sees the complete move.
         self.0.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,8 +1,9 @@
-//! Insertion: how a new item gets into the index.
+//! Insertion of a new item into the index, in two phases:
 //!
-//! The item is built without a lock: a block is allocated, held for its writer as a [`Draft`], and
-//! filled. Under the lock of its class [`Worker::try_insert`] decides whether it may be stored, and
-//! links it into the index.
+//! 1. Without a lock, a worker allocates a block and writes the item into it. The block is a
+//!    [`Draft`], which keeps its segment from being evacuated.
+//! 2. [`Worker::try_insert`] takes the lock of the key's index class, decides whether the item may
+//!    be stored, and links the block: it makes the index refer to it.
 
 use std::sync::atomic::Ordering;
 
@@ -12,96 +13,100 @@ use crate::heap::segment::{Part, Segment};
 use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
-use crate::limits::{LONG_SEARCH_BUCKETS, REMAKES_MAX};
+use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::miniature::SampledAccess;
 use crate::upload::{Rejected, Upload};
 use crate::worker::{KeyHash, Worker, pieces_of, traits};
 use crate::write::{Mode, Published, Write};
 
-/// A new item to be stored.
+/// An item to be stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewItem<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) hash: KeyHash,
     pub(crate) flags: u32,
+    /// The part of the log to which the item is written.
     pub(crate) part: Part,
     pub(crate) value: Value<'a>,
 }
 
-/// The value of a new item.
+/// The value of an item to be stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// A complete value, in memory of the caller.
-    Whole(&'a [u8]),
-    /// A value of this length, in pieces that are already in the log.
+    /// The bytes of the value, to be copied from the caller's memory.
+    Bytes(&'a [u8]),
+    /// The length of a value that is already in the log, and its pieces in order.
     Pieces(usize, &'a [Allocation]),
 }
 
 impl Value<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Whole(bytes) => bytes.len(),
+            Self::Bytes(bytes) => bytes.len(),
             Self::Pieces(len, _) => *len,
         }
     }
 }
 
-/// The metadata of a stored item.
+/// The metadata with which an item is stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metadata {
-    /// The item replaces one that has neither expired nor been flushed.
+    /// Whether the key has a valid item, neither expired nor flushed, that this one replaces.
     pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
     pub(crate) access: Access,
 }
 
-/// Why an item was not stored yet. Nothing was changed.
+/// Why a write has to be tried again later. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// See [`Rejected::Deferred`].
+    /// Memory is about to become free: see [`Rejected::Deferred`].
     ByMemory,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     ByRewrite,
 }
 
-/// Why a built block was not linked.
+/// Why a draft was not linked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotInserted {
-    /// The block cannot hold the item: a flush since it was built would invalidate it, or its
-    /// layout lacks a word that the item needs.
+    /// The draft cannot be used, for one of two reasons. If its segment was opened before a flush,
+    /// the item would count as flushed. Or its layout has no header word for the item's CAS or
+    /// expiry.
     Unfit,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     Rewriting,
 }
 
-/// The current entry of a key, and its item.
+/// The index entry of a key and the item to which it refers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurrentItem<'s> {
     pub(crate) found: Found,
     pub(crate) block_ref: BlockRef<'s>,
 }
 
-/// A built block that is not published yet. It holds its segment.
+/// A block that a writer is filling or has filled, and that the index does not refer to yet. It
+/// holds its segment, so that the segment is not evacuated. Dropping the draft releases the
+/// segment.
 #[derive(Debug)]
 pub(crate) struct Draft<'s> {
     pub(crate) block_ref: BlockRef<'s>,
 }
 
 impl<'s> Draft<'s> {
-    /// Creates a draft in allocated memory.
+    /// Creates a draft in allocated memory. The hold of the allocation passes to the draft.
     #[inline]
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "the hold of the segment passes to the draft"
+        reason = "the allocation's hold on its segment passes to the draft"
     )]
     pub(crate) fn new(heap: &'s Heap, allocation: Allocation) -> Self {
         let Allocation { location, number } = allocation;
         let block_ref = BlockRef {
             location,
-            // SAFETY: the memory was allocated for this block, and its segment is held for the
-            // writer until the draft is dropped.
+            // SAFETY: the memory was allocated for this block. The draft holds the block's segment,
+            // so the memory is not reused until the draft is dropped.
             block: unsafe { heap.block(location) },
             segment: heap.segment(number),
         };
@@ -116,10 +121,11 @@ impl Drop for Draft<'_> {
 }
 
 impl Worker {
-    /// Builds the block of an item and links it, if `write` allows.
+    /// Builds the block of an item and links it, unless a condition of `write` prevents it. If the
+    /// block cannot be used, builds another one.
     ///
     /// # Errors
-    /// The caller has to try again later.
+    /// See [`Deferral`]. The caller has to try again later.
     #[cold]
     pub(crate) fn build_and_insert(
         &mut self,
@@ -127,8 +133,8 @@ impl Worker {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Deferral> {
-        for _ in 0..REMAKES_MAX {
-            // With the largest CAS, the layout can hold any metadata.
+        for _ in 0..BUILDS_MAX {
+            // The layout for the largest CAS can hold every CAS and every expiry.
             let (allocation, fields) =
                 match self.allocate_for_item(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
@@ -145,8 +151,9 @@ impl Worker {
         Ok(Published::NoSpace)
     }
 
-    /// Links a built item, if `write` allows. `candidate` is the entry of its key, with the item,
-    /// if they were looked up before.
+    /// Links the draft of an item, unless a condition of `write` prevents it. `candidate` is a
+    /// probable current item of the key, if the caller has looked one up without the lock. It saves
+    /// a search if its entry is still the same under the lock.
     ///
     /// # Errors
     /// See [`NotInserted`]. Nothing was changed.
@@ -154,12 +161,12 @@ impl Worker {
     pub(crate) fn try_insert(
         &self,
         item: &NewItem<'_>,
-        built: &BlockRef<'_>,
+        new_block: &BlockRef<'_>,
         candidate: Option<CurrentItem<'_>>,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, NotInserted> {
-        let block = built.block;
+        let block = new_block.block;
         let writer = self.store.index.lock(item.hash.0);
         if writer.is_rewriting() {
             return Err(NotInserted::Rewriting);
@@ -177,10 +184,12 @@ impl Worker {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),
         };
-        if self.is_flushed(built.segment, now_s) || !block.can_hold(metadata.cas, metadata.expiry) {
+        if self.is_flushed(new_block.segment, now_s)
+            || !block.can_hold(metadata.cas, metadata.expiry)
+        {
             return Err(NotInserted::Unfit);
         }
-        let is_linked = self.link(&writer, present.as_ref(), built, metadata, now_s);
+        let is_linked = self.link(&writer, present.as_ref(), new_block, metadata, now_s);
         drop(writer);
         if present.is_none() {
             self.resize_step();
@@ -195,9 +204,10 @@ impl Worker {
         })
     }
 
-    /// The part for a new value of a key: the part of the present value, if there is one; otherwise
-    /// the small part, unless the key has a ghost. About once in a million, `present` belongs to
-    /// another key, which is acceptable for this choice.
+    /// Chooses the part for a new value of a key. A key with a present item stays in the part of
+    /// that item. A new key goes to the main part if it has a ghost, and otherwise to the small
+    /// part. `present` was found by its tag, without comparing keys. About once in a million
+    /// lookups it belongs to another key. This affects nothing but the choice of the part.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
@@ -211,7 +221,8 @@ impl Worker {
         }
     }
 
-    /// An item that is probably the present one of a key. Use it as a hint, or compare the key.
+    /// Returns an entry with the tag of a key, and its item. The item probably has this key. The
+    /// caller uses it as a hint only, or compares the key later.
     #[inline]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
         let found = self.store.index.find_candidate(hash.0, hash.1)?;
@@ -219,24 +230,28 @@ impl Worker {
         Some(CurrentItem { found, block_ref })
     }
 
+    /// Returns true if the hash has a ghost within the ghost window of the current policy.
     fn has_ghost(&self, hash: u64) -> bool {
         let includes_older = self.store.log.eviction_policy().long_ghost_window;
         self.store.ghosts.contains(hash, includes_older)
     }
 
+    /// Returns true if a flush was performed or is due since the segment was opened. All items of
+    /// the segment are then flushed.
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
         self.store.perform_due_flush(now_s);
         segment.flush_generation() != self.store.log.flush_count()
     }
 
-    /// Sets the metadata of a block and links it in place of `present`. Returns false if the index
-    /// has no free slot.
+    /// Sets the metadata of a draft, and links it: in place of `present` if the key has an item,
+    /// and otherwise in a free slot. Returns false if the index has no free slot. The caller holds
+    /// the lock of the key's class.
     #[inline]
     pub(crate) fn link(
         &self,
         writer: &Writer<'_>,
         present: Option<&CurrentItem<'_>>,
-        built: &BlockRef<'_>,
+        new_block: &BlockRef<'_>,
         metadata: Metadata,
         now_s: u32,
     ) -> bool {
@@ -244,41 +259,43 @@ impl Worker {
             location,
             block,
             segment,
-        } = built;
+        } = new_block;
         block.set_expiry(metadata.expiry);
         block.set_access(metadata.access);
         block.set_cas(metadata.cas);
         segment.raise_expiry(metadata.expiry);
-        self.add_live(built);
+        self.add_live(new_block);
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));
         }
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // A write counts as a request. The frequency of an expired or flushed item is not kept.
+            // The overwrite counts as a request. If the old item had expired or was flushed, the
+            // new item starts at frequency 0.
             let frequency = match metadata.is_overwrite {
                 true => found.entry().frequency() + 1,
                 false => 0,
             };
             writer.replace(found, location, frequency);
-            self.free(block_ref);
+            self.remember_hole(block_ref);
             return true;
         }
-        let is_linked = self.link_new(writer, built, now_s);
+        let is_linked = self.link_new(writer, new_block, now_s);
         self.counters.add(Counter::Stored, u64::from(is_linked));
         is_linked
     }
 
-    /// Links the item of a new key. Returns false if the index has no free slot.
-    fn link_new(&self, writer: &Writer<'_>, built: &BlockRef<'_>, now_s: u32) -> bool {
+    /// Links the item of a key that is not in the index. If both buckets are full, the store may
+    /// evict another item from the index. Returns false if the index has no free slot.
+    fn link_new(&self, writer: &Writer<'_>, new_block: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
             self.visits_left()
         } else {
             LONG_SEARCH_BUCKETS
         };
-        let inserted = writer.insert(built.location, 0, evicts, budget);
+        let inserted = writer.insert(new_block.location, 0, evicts, budget);
         self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
@@ -293,14 +310,16 @@ impl Worker {
                 self.account_unlinked(&old);
             }
             Inserted::Full => {
-                self.account_unlinked(built);
+                self.account_unlinked(new_block);
                 return false;
             }
         }
         true
     }
 
-    /// Allocates the block of an item: the list of its pieces, or the whole item.
+    /// Allocates the block for an item: header, key, and either the value or the list of its
+    /// pieces. `cas` is the CAS that the layout has to hold, if it is known. Waits for memory if
+    /// necessary.
     pub(crate) fn allocate_for_item(
         &mut self,
         item: &NewItem<'_>,
@@ -313,9 +332,9 @@ impl Worker {
             Value::Pieces(len, pieces) => {
                 HeaderFields::pieces(key_len, len, item.flags, pieces.len())
             }
-            Value::Whole(bytes) => {
+            Value::Bytes(bytes) => {
                 let has_expiry_word = self.needs_expiry_word(expiry);
-                HeaderFields::whole(key_len, bytes.len(), item.flags, cas, has_expiry_word)
+                HeaderFields::inline(key_len, bytes.len(), item.flags, cas, has_expiry_word)
             }
         };
         if fields.block_len() > self.store.log.heap.block_max() {
@@ -325,7 +344,7 @@ impl Worker {
         Ok((allocation, fields))
     }
 
-    /// Writes an item into allocated memory. The draft takes over the hold of the segment.
+    /// Writes an item into allocated memory. The hold of the allocation passes to the draft.
     #[inline]
     pub(crate) fn draft(
         &self,
@@ -335,20 +354,25 @@ impl Worker {
     ) -> Draft<'_> {
         let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(fields, item.key);
+        block.write_header_and_key(fields, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
                 for (slot, piece) in block.pieces().iter().zip(pieces) {
                     slot.store(piece.location.units(), Ordering::Relaxed);
                 }
             }
-            // SAFETY: the memory has just been allocated and no location refers to it.
-            Value::Whole(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
+            // SAFETY: the memory has just been allocated, and no location refers to it. So the
+            // caller has exclusive access.
+            Value::Bytes(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
         draft
     }
 
-    /// Decides whether a set, add or replace may proceed, and the metadata of the new item.
+    /// Checks the conditions of a set, add or replace against the present item of the key. Returns
+    /// the metadata of the new item.
+    ///
+    /// # Errors
+    /// The outcome of the write, if a condition is not met.
     #[inline]
     fn decide(
         &self,
@@ -358,7 +382,8 @@ impl Worker {
         now_s: u32,
     ) -> Result<Metadata, Published> {
         let present = present.map(|it| it.block_ref).and_then(|old| {
-            // An expired or flushed item is replaced, but counts as absent for the conditions.
+            // An expired or flushed item is still in the index, and the new item will replace it.
+            // The conditions of the write treat it as absent.
             let miss_reason = self.miss_reason(old.location, old.block, now_s);
             miss_reason.is_none().then_some(old.block)
         });
@@ -394,7 +419,7 @@ impl Worker {
 }
 
 impl Upload {
-    /// The item to be stored.
+    /// Returns the item to be stored when this upload is published.
     pub(crate) fn new_item(&self) -> NewItem<'_> {
         NewItem {
             key: self.key(),
@@ -402,7 +427,7 @@ impl Upload {
             flags: self.flags,
             part: self.part(),
             value: match (self.block_ref(), self.pieces()) {
-                (Some(block_ref), _) => Value::Whole(block_ref.block.value()),
+                (Some(block_ref), _) => Value::Bytes(block_ref.block.value()),
                 (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
             },
         }

@@ -1,4 +1,4 @@
-//! Items as seen by a reader, and their expiry.
+//! The item that a read passes to its closure, and the type of an item's expiry.
 
 use std::cell::RefCell;
 
@@ -9,83 +9,87 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
 
-/// When an item expires, in whole seconds of the caller's clock.
-///
-/// An expiry is exact: an item with `Expiry::at(t)` is returned while `now < t`, and not from `t`
-/// on.
+/// The time at which an item expires, in whole seconds of the caller's clock. An item with
+/// `Expiry::at(t)` is returned by reads before second `t`, and never from second `t` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(u32);
 
 impl Expiry {
-    /// The item never expires.
+    /// The expiry of an item that never expires.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// The item expires at second `second`.
+    /// Creates an expiry at second `second`. The largest `u32` is reserved for [`Expiry::NEVER`],
+    /// so it is replaced by the second before.
     #[must_use]
     pub fn at(second: u32) -> Self {
         Self(second.min(u32::MAX - 1))
     }
 
+    /// Decodes an expiry that [`word`](Self::word) returned.
     pub(crate) fn from_word(word: u32) -> Self {
         Self(word)
     }
 
+    /// Encodes the expiry, to be stored in memory. Later expiries have larger words.
     pub(crate) fn word(self) -> u32 {
         self.0
     }
 
-    /// Whether the expiry has passed.
+    /// Returns true if an item with this expiry has expired at second `now_s`.
     #[must_use]
     pub fn is_past(self, now_s: u32) -> bool {
         self != Self::NEVER && self.0 <= now_s
     }
 
-    /// Seconds until the expiry. `None`: the item never expires.
+    /// Returns the seconds until the expiry, 0 if it is past. `None` if the item never expires.
     #[must_use]
     pub fn seconds_left(self, now_s: u32) -> Option<u32> {
         (self != Self::NEVER).then(|| self.0.saturating_sub(now_s))
     }
 }
 
-/// An item at the moment of the read, borrowed for the duration of a closure.
+/// An item as a read found it. The closure passed to [`Worker::read`](crate::Worker::read) borrows
+/// it.
 #[derive(Debug)]
 pub struct Item<'a> {
     /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
     /// The CAS. It changes with every write of this item.
     pub cas: u64,
-    /// The expiry, as it was before this read.
+    /// The expiry before this read. (The read may change it.)
     pub expiry: Expiry,
     /// The second of the last read or write before this one.
     pub last_access_s: u32,
-    /// The item was read before.
+    /// Whether the item was read before this read, since it was last written.
     pub fetched: bool,
-    /// The item was invalidated, and its old value is still returned.
+    /// Whether the item was invalidated. Reads still return its old value.
     pub stale: bool,
-    /// This reader has claimed the item and is expected to renew it.
+    /// Whether this read has claimed the item, so that its client is expected to renew the value.
     pub won: bool,
-    /// Another reader had claimed the item before.
+    /// Whether an earlier read had claimed the item.
     pub claimed: bool,
-    /// The last full write named its key in base64 ([`Write::base64_key`]).
+    /// Whether the last write of a complete value gave the key in base64 ([`Write::base64_key`]).
     ///
     /// [`Write::base64_key`]: crate::Write::base64_key
     pub base64_key: bool,
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
-    /// A pin taken before the read changed the item.
+    /// A pin that the read took in advance, for the closure to take. The read changes the item
+    /// before the closure is called, and a later pin could fail.
     pub(crate) pin: RefCell<Option<Pin>>,
 }
 
 impl Item<'_> {
-    /// Length of the value in bytes.
+    /// Returns the length of the value in bytes.
     #[must_use]
     #[inline]
     pub fn value_len(&self) -> usize {
         self.block.value_len()
     }
 
-    /// Memory of the item in bytes: header, key and value, in multiples of four.
+    /// Returns the bytes of memory that the item takes: the lengths of its blocks, including
+    /// headers and key.
     #[must_use]
     pub fn memory_len(&self) -> usize {
         let is_in_pieces = self.block.is_in_pieces();
@@ -93,14 +97,16 @@ impl Item<'_> {
         self.block.len() + pieces.into_iter().flatten().sum::<usize>()
     }
 
-    /// The pieces of a value that is stored in pieces.
+    /// Returns the blocks that contain the value, which must be stored in pieces.
     fn pieces(&self) -> impl Iterator<Item = Block<'_>> {
-        // SAFETY: a worker is borrowed as long as the item, whose list contained the location.
+        // SAFETY: the location was read from the item's piece list. The item borrows a worker, so
+        // the worker has not been quiescent since.
         let piece = |at| unsafe { self.store.log.heap.block(at) };
         pieces_of(self.block).map(piece)
     }
 
-    /// The slices of the value, in order.
+    /// Returns the value as a sequence of slices. A value that is not stored in pieces is one
+    /// slice.
     #[inline]
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         let is_in_pieces = self.block.is_in_pieces();
@@ -109,8 +115,8 @@ impl Item<'_> {
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 
-    /// Pins the value so that it can be sent after the closure. `None` if the bound of held memory
-    /// is reached.
+    /// Pins the value, so that it can be sent after the closure has returned. `None` if pins and
+    /// uploads hold too much memory already.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         let taken = self.pin.take();
@@ -123,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expiry_is_exact_to_the_second() {
+    fn an_item_expires_exactly_in_the_second_of_its_expiry() {
         let expiry = Expiry::at(10);
         assert!(!expiry.is_past(9));
         assert!(expiry.is_past(10));

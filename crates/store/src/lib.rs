@@ -1,15 +1,22 @@
-//! The store: memory, index, eviction, expiry. It has no threads, sockets, protocol or clock; time
-//! is an argument.
+//! The store of a cache: memory, index, eviction and expiry. It starts no threads, opens no
+//! sockets, reads no clock, and is independent of the protocol. The caller passes the current time
+//! to each operation.
 //!
-//! The interface is [`Worker`]: each thread that uses the store has one. Through it a thread hashes
-//! and prefetches ([`Worker::prefetch`]), reads ([`Worker::read`] passes an item to a closure,
-//! which copies a small value or takes an owned [`Pin`] of a large one), and writes.
-//! [`Worker::put`] writes a complete value. For a value that is still arriving, [`Worker::reserve`]
-//! returns memory to be filled in place, and [`Worker::publish`] makes it visible. A worker
-//! declares when it holds no references of a burst any more ([`Worker::quiescent`]) and when it
-//! sleeps ([`Worker::offline`]). Only a `Pin` or an [`Upload`] may outlive a burst.
+//! The interface is [`Worker`]. Each thread that uses the store has a worker of its own:
 //!
-//! The implementation is a log of segments under an index that readers do not lock:
+//! - [`Worker::hash`] computes the hash of a key, and [`Worker::prefetch`] prefetches the memory
+//!   that an operation on the key will access.
+//! - [`Worker::read`] passes an item to a closure. The closure copies a small value, or takes a
+//!   [`Pin`] of a large one.
+//! - [`Worker::put`] writes a complete value. For a value that is still arriving,
+//!   [`Worker::reserve`] returns memory to be filled in place, and [`Worker::publish`] makes the
+//!   item visible.
+//! - [`Worker::quiescent`] declares the end of a burst, after which the thread holds no references
+//!   into the store. Only a `Pin` or an [`Upload`] may outlive a burst. [`Worker::offline`]
+//!   declares that the thread goes to sleep.
+//!
+//! Items are stored in a log, which is divided into segments. An index, which readers do not lock,
+//! refers to them:
 //!
 //! ```text
 //! hash ─► index: two buckets of eight words ─► location ─► block in a segment
@@ -20,12 +27,16 @@
 //! A good order for reading is `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`,
 //! `write.rs`, `insertion.rs`, `log.rs`, `evacuate.rs`.
 //!
-//! Invariants: the bytes of a published block are never written. A location is dereferenced only by
-//! a worker that is online and has not been quiescent since it read the location from the index, or
-//! that holds the segment. Resident segments, index, ghosts and miniatures together stay at or
-//! below the memory limit. An operation visits at most [`limits::VISITS_MAX`] blocks and buckets in
-//! addition to those of its own keys, unless it writes more than 12 KiB or finds no free segment.
-//! An expired or flushed item is never returned.
+//! Invariants:
+//!
+//! - Key and value of a published block never change.
+//! - A location is dereferenced only by a worker that is online and has not been quiescent since it
+//!   read the location from the index, or while the segment is held.
+//! - Resident segments, index, ghosts and miniatures together stay at or below the memory limit,
+//!   except while segments are still being evacuated after the limit was lowered.
+//! - An operation visits at most [`limits::VISITS_MAX`] blocks and buckets in addition to those of
+//!   its own keys, unless it writes more than 12 KiB or finds no free segment.
+//! - An expired or flushed item is never returned.
 
 mod config;
 mod counters;

@@ -1,16 +1,18 @@
-//! The log: where the next block is written, and the life cycle of segments.
+//! The log: appends blocks to open segments, and moves segments through their life cycle.
 //!
 //! ```text
-//!          an open segment for each stripe of workers, part and class of expiry
+//!          one open segment for each stripe of workers, part and expiry class
 //! free ──► open ──► sealed ──► evacuating ──► retired ──► free
 //!                   (evacuate.rs: blocks to keep are copied to an open segment)
 //! ```
 //!
-//! Adding a block is one atomic addition to the open segment, unless it fills a hole (`holes.rs`).
-//! Everything else happens once per segment, under the lock of the segment lists. That lock is
-//! never held across a system call, and under it only the lock of the worker slots is taken.
+//! To append a block, a worker makes one atomic addition to the tail of the open segment. (A block
+//! that fills a hole is not appended: `holes.rs`.) All other steps of the life cycle happen once
+//! per segment, under the lock of the segment lists. No system call is made under this lock, and
+//! the only lock taken under it is that of the worker slots (`epochs.rs`).
 
 mod content;
+mod eviction;
 mod pages;
 mod reuse;
 mod segment_list;
@@ -21,84 +23,92 @@ use std::sync::PoisonError;
 
 use segment_list::Links;
 use segment_lists::SegmentLists;
-pub(crate) use victims::{Task, Victim};
+pub(crate) use victims::{EvacuationReason, Victim};
 
 use crate::epochs::Epochs;
-use crate::eviction_policy::{EvictionPolicy, POLICIES};
-use crate::heap::segment::{FIRST, Part, Phase};
-use crate::heap::{Heap, Number};
+use crate::heap::segment::{FIRST_BLOCK, Part, Phase};
+use crate::heap::{Heap, SegmentNumber};
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{
-    CLASSES_MAX, COPY_RESERVE, LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, OPEN_PART,
-    RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_RESERVE, OPEN_PART, RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART,
+    STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// No segment.
-const NONE: Number = Number::MAX;
+/// The segment number that means "no segment".
+const NONE: SegmentNumber = SegmentNumber::MAX;
 
-/// The number of an open segment, on a cache line of its own.
+/// The number of an open segment, or [`NONE`], on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct OpenSegment(AtomicU32);
 
-/// The log.
+/// The log of a store: all its segments, open or not.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) heap: Heap,
     epochs: Arc<Epochs>,
+    /// The open segments, ordered by stripe, then part, then expiry class.
     open_segments: Box<[OpenSegment]>,
+    /// Number of stripes, the groups of workers that share open segments.
     stripes: usize,
+    /// Number of expiry classes.
     classes: usize,
     lists: Mutex<SegmentLists>,
-    /// Segments that may be resident.
+    /// Number of segments that may be resident under the memory limit.
     segment_limit: AtomicU32,
-    /// Segments above `segment_limit` that had content when the limit was lowered. Writers evacuate
-    /// them step by step, so that no writer has to wait for all of them.
+    /// Number of segments that may be resident in addition to `segment_limit`. When the limit is
+    /// lowered, more segments than the new limit may have content. Writers evacuate the excess step
+    /// by step, so that no writer has to wait until all of it is evacuated.
     over_limit: AtomicU32,
-    /// Segments that are free or become free without further evacuation.
+    /// Number of segments that are free, or will become free without further evacuation, if at most
+    /// `segment_limit` segments are resident.
     available: AtomicU32,
-    /// As `available`, including segments above the limit.
-    reachable: AtomicU32,
-    /// Number of flushes.
+    /// The same number if up to `segment_limit + over_limit` segments are resident.
+    allocatable: AtomicU32,
+    /// Number of flushes of the store so far.
     flushes: AtomicU32,
-    /// Pages have to be discarded or populated.
+    /// Whether pages have to be discarded or populated.
     needs_page_maintenance: AtomicBool,
-    /// Position of the search for open segments without live items.
+    /// Number of calls of `seal_expired`. Each call examines the next open segment.
     next_open_segment: AtomicU32,
-    /// Number of segments opened in each part.
+    /// The opening number of the segment opened last in each part. The numbers of a part increase
+    /// by 2, and their lowest bit is the part.
     openings: [AtomicU32; 2],
-    /// The evacuation selected last may evict items.
+    /// Whether the most recent victim of evacuation was selected for eviction.
     is_evicting: AtomicBool,
-    /// Index of the current policy in [`POLICIES`].
+    /// Index of the current policy in [`POLICIES`](crate::eviction_policy::POLICIES).
     eviction_policy: AtomicU32,
-    /// Moving average of the lifetime of segments, in units of [`LIFETIME_UNIT`].
+    /// Moving average of the lifetimes of main-part segments, in units of 1/`LIFETIME_UNIT` s.
     mean_lifetime: AtomicU32,
 }
 
-/// Memory allocated for a block. Its segment is held for the writer.
+/// Memory allocated for a block. The segment is held for the writer until
+/// [`release_writer`](crate::heap::segment::Segment::release_writer).
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) location: Location,
-    pub(crate) number: Number,
+    /// The number of the segment.
+    pub(crate) number: SegmentNumber,
 }
 
-/// Selects the open segment for a block.
+/// The properties of a new block that select its open segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllocTarget {
+    /// The stripe of the worker that writes the block.
     pub(crate) stripe: usize,
     pub(crate) part: Part,
     pub(crate) expiry: Expiry,
     pub(crate) now_s: u32,
-    /// The block is a copy during evacuation, for which the last free segments are reserved.
+    /// Whether the block is a copy made by evacuation. Only copies may use the last free segments.
     pub(crate) is_copy: bool,
 }
 
 impl Log {
-    /// Creates a log in `heap`, with `segment_limit` usable segments, for `workers` concurrent
-    /// workers.
+    /// Creates a log in the segments of `heap`, of which up to `segment_limit` may be resident, for
+    /// `workers` concurrent workers.
     pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, segment_limit: u32, workers: usize) -> Self {
         let open_max = (segment_limit as usize / OPEN_PART).max(2);
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
@@ -117,7 +127,7 @@ impl Log {
             segment_limit: AtomicU32::new(segment_limit),
             over_limit: AtomicU32::new(0),
             available: AtomicU32::new(segment_limit),
-            reachable: AtomicU32::new(segment_limit),
+            allocatable: AtomicU32::new(segment_limit),
             flushes: AtomicU32::new(0),
             needs_page_maintenance: AtomicBool::new(true),
             next_open_segment: AtomicU32::new(0),
@@ -128,83 +138,69 @@ impl Log {
         }
     }
 
-    /// Number of flushes so far. A segment opened before the last flush contains only flushed
-    /// items.
+    /// Returns the number of flushes so far. A segment opened before the last flush contains only
+    /// flushed items.
     #[inline]
     pub(crate) fn flush_count(&self) -> u32 {
         self.flushes.load(Ordering::Relaxed)
     }
 
+    /// Invalidates all items, because their segments were opened before this flush.
     pub(crate) fn flush(&self) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The low watermark: number of segments to keep free.
+    /// Returns the reserve, the low watermark of free segments. While fewer segments are available,
+    /// writers evacuate.
     pub(crate) fn reserve(&self) -> u32 {
-        let part = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
-        // Each worker may be evacuating a segment, which becomes free only when it is empty.
-        part + RESERVE_MIN + part.min(self.stripes as u32 - 1)
+        let fraction = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
+        // Each worker may be evacuating a segment, which is not free before evacuation ends.
+        fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
-    /// Segments that are free or become free without further evacuation.
+    /// Returns the number of segments that are free or will become free without further evacuation.
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Whether the critical watermark is reached, which is higher for a waiting writer. Eviction
-    /// then ignores access frequency, because copying an item would use the segment that evacuation
-    /// gains.
+    /// Returns true if the number of allocatable segments is at or below the critical watermark,
+    /// which may be higher for a waiting writer. Eviction then ignores access frequency, because
+    /// copies of frequently requested items would use up the segments that evacuation gains.
     pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
         let threshold = match is_waiting {
             true => COPY_RESERVE,
             false => 0,
         };
-        let left = self.reachable.load(Ordering::Relaxed);
+        let left = self.allocatable.load(Ordering::Relaxed);
         left <= threshold.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
-    /// Records the lifetime of a main-part segment selected for evacuation.
-    pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
-        let mean = self.mean_lifetime.load(Ordering::Relaxed);
-        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
-        // An outlier has at most the effect of a lifetime of twice the mean.
-        let next = match mean {
-            0 => lifetime,
-            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
-        };
-        // A concurrent update by another worker may be lost.
-        self.mean_lifetime.store(next, Ordering::Relaxed);
-    }
-
-    /// Recent mean lifetime of main-part segments, in seconds.
-    pub(crate) fn mean_lifetime_s(&self) -> u32 {
-        self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
-    }
-
+    /// Returns the number of segments that may be resident under the memory limit.
     pub(crate) fn segment_limit(&self) -> u32 {
         self.segment_limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the number of segments that may be resident. Segments above the limit with content
-    /// stay in use until evacuated.
+    /// Changes the number of segments that may be resident. If more segments than that have
+    /// content, they stay in use until they are evacuated.
     pub(crate) fn set_segment_limit(&self, segments: u32) {
         let segments = segments.min(self.heap.count());
         let mut lists = self.lists();
         if segments != self.segment_limit.swap(segments, Ordering::Relaxed) {
             self.over_limit.store(self.heap.count(), Ordering::Relaxed);
             self.reclaim_retired(&mut lists);
-            // The index has grown, or more pages may be populated.
+            // Some segments may have to be discarded, or more of them may be populated.
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Segments in use above the limit.
+    /// Returns the number of segments that may be resident in addition to the limit.
     pub(crate) fn over_limit(&self) -> u32 {
         self.over_limit.load(Ordering::Relaxed)
     }
 
-    /// Subtracts the segments that have become free from the number of segments above the limit.
+    /// Lowers `over_limit` to the number of segments that are still needed above the limit: those
+    /// with content, and a reserve.
     fn update_over_limit(&self, lists: &SegmentLists) {
         let over_limit = self.over_limit();
         if over_limit > 0 {
@@ -216,41 +212,21 @@ impl Log {
         }
     }
 
-    /// Segments that may be resident at the moment.
+    /// Returns the number of segments that may be resident at the moment.
     fn resident_max(&self) -> u32 {
         self.segment_limit() + self.over_limit()
     }
 
-    /// The current eviction policy.
-    #[inline]
-    pub(crate) fn eviction_policy(&self) -> &'static EvictionPolicy {
-        let number = self.eviction_policy.load(Ordering::Relaxed) as usize;
-        POLICIES.get(number).unwrap_or(&POLICIES[0])
-    }
-
-    /// Switches to another of [`POLICIES`].
-    pub(crate) fn set_eviction_policy(&self, number: usize) {
-        self.eviction_policy.store(number as u32, Ordering::Relaxed);
-    }
-
-    /// The share of each part, in segments. The part that exceeds its share is evicted from first.
-    /// Both shares are computed from one read of the limit, because another thread may change it.
-    fn part_shares(&self) -> [u32; 2] {
-        shares_of(
-            self.segment_limit(),
-            self.eviction_policy().small_thousandths,
-        )
-    }
-
-    /// Allocates a block of `len` bytes. `None` if no segment is free.
+    /// Allocates memory for a block of `len` bytes. `None` if a new segment is needed and none is
+    /// free.
     pub(crate) fn allocate(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         self.allocate_between(len, len, target)
             .map(|(allocation, _)| allocation)
     }
 
-    /// Allocates a block of `len_min` to `len_max` bytes. If the space left in the open segment is
-    /// less than `len_max` but not less than `len_min`, the block takes all of it. Also returns the
-    /// block's length.
+    /// Allocates memory for a block of `len_min` to `len_max` bytes: `len_max` bytes, or all space
+    /// left in the open segment if that is less, but at least `len_min`. Also returns the length of
+    /// the block. `None` if a new segment is needed and none is free.
     pub(crate) fn allocate_between(
         &self,
         len_min: usize,
@@ -261,27 +237,32 @@ impl Log {
         let open_segment = &self.open_segments[self.open_segment(target)].0;
         let size = self.heap.segment_size();
         loop {
-            // Acquire: pairs with the release in `open`.
+            // Acquire: pairs with the release in `replace_open_segment`. The segment's metadata are
+            // visible.
             let number = open_segment.load(Ordering::Acquire);
+            // A segment opened before a flush is not used, because new items in it would count as
+            // flushed.
             if number == NONE || self.heap.segment(number).flush_generation() != self.flush_count()
             {
-                self.open(open_segment, number, target).then_some(())?;
+                self.replace_open_segment(open_segment, number, target)
+                    .then_some(())?;
                 continue;
             }
             let segment = self.heap.segment(number);
-            let left = size.saturating_sub(segment.tail()) as usize;
-            if left == 0 {
-                // The segment is full. Do not add to it again while no other is free: each attempt
-                // advances its tail.
-                self.open(open_segment, number, target).then_some(())?;
+            let space_left = size.saturating_sub(segment.tail()) as usize;
+            if space_left == 0 {
+                // The segment is full. Do not call `Segment::allocate`, because each call advances
+                // the tail, and the tail would wrap after many calls while no segment is free.
+                self.replace_open_segment(open_segment, number, target)
+                    .then_some(())?;
                 continue;
             }
-            let len = if left >= len_min {
-                len_max.min(left & !3)
+            let len = if space_left >= len_min {
+                len_max.min(space_left & !3)
             } else {
                 len_max
             };
-            match segment.take(len as u32, size) {
+            match segment.allocate(len as u32, size) {
                 Ok(at) => {
                     segment.raise_expiry(target.expiry);
                     let location = self.heap.location(number, at)?;
@@ -290,67 +271,81 @@ impl Log {
                 Err(at) => {
                     self.mark_end(number, at);
                     segment.release_writer();
-                    self.open(open_segment, number, target).then_some(())?;
+                    self.replace_open_segment(open_segment, number, target)
+                        .then_some(())?;
                 }
             }
         }
     }
 
-    fn mark_end(&self, number: Number, at: u32) {
-        // Only the first addition that fails finds the tail inside the segment: it marks the end.
+    /// Marks the end of the last block of a full segment, if this is the first failed allocation.
+    /// `at` is the tail that the allocation found.
+    fn mark_end(&self, number: SegmentNumber, at: u32) {
+        // Only the first allocation that fails finds the tail at or before the end of the segment,
+        // because it advances the tail beyond the end.
         if at <= self.heap.segment_size() {
             self.heap.write_end(number, at);
             self.heap.segment(number).set_end(at);
         }
     }
 
+    /// Returns the index in `open_segments` for a block.
     fn open_segment(&self, target: &AllocTarget) -> usize {
         let class = self.class(target.expiry, target.now_s);
         ((target.stripe % self.stripes) * 2 + target.part as usize) * self.classes + class
     }
 
+    /// Returns the expiry class of an item among the `classes` of this log.
     fn class(&self, expiry: Expiry, now_s: u32) -> usize {
         class_of(expiry, now_s) * self.classes / CLASSES_MAX
     }
 
-    /// Replaces the full open segment by a free one. Returns false if no segment is free. Returns
-    /// true if the open segment was replaced, by this worker or another.
-    fn open(&self, open_segment: &AtomicU32, full: Number, target: &AllocTarget) -> bool {
+    /// Replaces the open segment `current`, which is full or flushed, by a free one, and seals
+    /// `current`. Returns true if the segment was replaced by this worker, or meanwhile by another
+    /// one. Returns false if no segment is free. `current` is `NONE` if no segment was open.
+    fn replace_open_segment(
+        &self,
+        open_segment: &AtomicU32,
+        current: SegmentNumber,
+        target: &AllocTarget,
+    ) -> bool {
         let mut lists = self.lists();
-        if open_segment.load(Ordering::Relaxed) != full {
+        if open_segment.load(Ordering::Relaxed) != current {
             return true;
         }
-        let Some(number) = self.next_free(&mut lists, target.is_copy) else {
+        let Some(number) = self.take_free_segment(&mut lists, target.is_copy) else {
             return false;
         };
         let segment = self.heap.segment(number);
-        // The parity encodes the part, see `part_of_opening`.
+        // The next number whose lowest bit is the part (`part_of_opening`).
         let openings = &self.openings[target.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | target.part as u32;
         openings.store(opening, Ordering::Relaxed);
         debug_assert_eq!(
             self.heap.live.sum(number),
             0,
-            "live bytes of an empty segment"
+            "a segment with live bytes was free"
         );
         self.heap.live.clear(number);
         segment.open(target.part, self.flush_count(), target.now_s, opening);
-        // Release: pairs with the acquire in `allocate_between`: a writer that adds to the segment
-        // sees it open.
+        // Release: pairs with the acquire in `allocate_between`. A writer that loads this number
+        // sees the metadata that `Segment::open` has stored.
         open_segment.store(number, Ordering::Release);
-        self.seal(&mut lists, full);
+        self.seal(&mut lists, current);
         true
     }
 
-    /// Seals an open segment: no block is added to it any more.
-    fn seal(&self, lists: &mut SegmentLists, number: Number) {
+    /// Seals a segment that was open, so that no block can be appended, and adds it to the list of
+    /// sealed segments. Does nothing for `NONE`.
+    fn seal(&self, lists: &mut SegmentLists, number: SegmentNumber) {
         if number == NONE {
             return;
         }
         let segment = self.heap.segment(number);
         let size = self.heap.segment_size();
+        // Advance the tail to the end of the segment, unless a failed allocation has done so.
         if segment.tail() < size {
-            if let Err(at) = segment.take(size, size) {
+            if let Err(at) = segment.allocate(size, size) {
                 self.mark_end(number, at);
             }
             segment.release_writer();
@@ -360,7 +355,9 @@ impl Log {
         lists.sealed[segment.part() as usize].push_last(&mut lists.links, number);
     }
 
-    fn next_free(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<Number> {
+    /// Takes a segment that may be opened: a free one, or one that becomes resident. `None` if no
+    /// segment may be allocated.
+    fn take_free_segment(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<SegmentNumber> {
         self.reclaim_retired(lists);
         if !self.can_allocate(lists, is_copy) {
             return None;
@@ -368,43 +365,45 @@ impl Log {
         let number = match lists.free.pop() {
             Some(number) => number,
             None => {
-                let number = self.next_non_resident(lists)?;
+                let number = self.take_non_resident(lists)?;
                 lists.resident += 1;
                 number
             }
         };
         let is_short = (lists.free.len() as u32) < self.reserve();
-        if is_short && !lists.absent.is_empty() && self.room(lists) > 0 {
+        if is_short && !lists.absent.is_empty() && self.resident_headroom(lists) > 0 {
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
         self.update_available(lists);
         Some(number)
     }
 
-    /// Takes a segment that does not count as resident, preferably one that still has its pages.
-    fn next_non_resident(&self, lists: &mut SegmentLists) -> Option<Number> {
-        // A segment that is to be discarded still has its pages.
+    /// Takes an empty segment that does not count as resident, preferably one that still has its
+    /// pages. `None` if there is none.
+    fn take_non_resident(&self, lists: &mut SegmentLists) -> Option<SegmentNumber> {
+        // The pages of a segment that waits to be discarded have not been returned to the kernel.
         if let Some(number) = lists.to_discard.pop() {
             return Some(number);
         }
-        if lists.fresh >= lists.populated
+        if lists.first_unused >= lists.first_unpopulated
             && let Some(number) = lists.absent.pop()
         {
             return Some(number);
         }
-        if lists.fresh == self.heap.count() {
+        if lists.first_unused == self.heap.count() {
             return None;
         }
-        lists.fresh += 1;
+        lists.first_unused += 1;
         lists.links.push(Links::NONE);
-        if lists.fresh + self.reserve() > lists.populated {
+        if lists.first_unused + self.reserve() > lists.first_unpopulated {
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
-        Some(lists.fresh - 1)
+        Some(lists.first_unused - 1)
     }
 
-    /// Moves retired segments whose stamp has passed to the free list. Then marks free segments for
-    /// discarding while more segments are resident than allowed.
+    /// Moves retired segments to the free list if their stamp has passed and no peer holds them.
+    /// Then, while more segments are resident than allowed, moves free segments to the list of
+    /// segments to be discarded.
     fn reclaim_retired(&self, lists: &mut SegmentLists) {
         while let Some(&(number, stamp)) = lists.retired.front() {
             if !self.epochs.has_passed(stamp) {
@@ -435,44 +434,49 @@ impl Log {
         self.update_available(lists);
     }
 
+    /// Recomputes `available` and `allocatable`.
     fn update_available(&self, lists: &SegmentLists) {
         let pending = (lists.free.len() + lists.retired.len()) as u32;
-        let left = |bound: u32| (pending + bound).saturating_sub(lists.resident);
+        // The free and retired segments, and those that may become resident under the bound.
+        let count = |bound: u32| (pending + bound).saturating_sub(lists.resident);
         self.available
-            .store(left(self.segment_limit()), Ordering::Relaxed);
-        self.reachable
-            .store(left(self.resident_max()), Ordering::Relaxed);
+            .store(count(self.segment_limit()), Ordering::Relaxed);
+        self.allocatable
+            .store(count(self.resident_max()), Ordering::Relaxed);
     }
 
-    /// Whether a segment may be allocated. The last free segments are reserved for copies.
+    /// Returns true if a segment may be taken for a new block, or for a copy if `is_copy` is true.
+    /// The last free segments are reserved for copies.
     fn can_allocate(&self, lists: &SegmentLists, is_copy: bool) -> bool {
         let reserved = if is_copy { 0 } else { COPY_RESERVE };
-        lists.free.len() as u32 + self.room(lists) > reserved
+        lists.free.len() as u32 + self.resident_headroom(lists) > reserved
     }
 
-    /// Segments that may still become resident.
-    fn room(&self, lists: &SegmentLists) -> u32 {
+    /// Returns the number of segments that may become resident in addition to the resident ones.
+    fn resident_headroom(&self, lists: &SegmentLists) -> u32 {
         let discarded = lists.to_discard.len() + lists.absent.len();
-        let never_used = self.heap.count() - lists.fresh;
+        let never_used = self.heap.count() - lists.first_unused;
         self.resident_max()
             .saturating_sub(lists.resident)
             .min(discarded as u32 + never_used)
     }
 
-    /// Whether a segment is free for a new block.
+    /// Returns true if a segment is free for a new block.
     pub(crate) fn has_free_segment(&self) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
         self.can_allocate(&lists, false)
     }
 
-    /// Whether a segment is free, or will be after other workers are quiescent, pins are dropped,
-    /// or a discarded segment is populated.
+    /// Returns true if a segment is free for a new block, or will be free without further
+    /// evacuation: when other workers have been quiescent, or when a discarded segment has been
+    /// populated.
     pub(crate) fn has_pending_segment(&self) -> bool {
         self.is_segment_pending(false)
     }
 
-    /// As [`Log::has_pending_segment`], for a copy during evacuation.
+    /// As [`Log::has_pending_segment`], for a copy made by evacuation. A segment that is being
+    /// populated does not count.
     pub(crate) fn has_pending_segment_for_copy(&self) -> bool {
         self.is_segment_pending(true)
     }
@@ -484,7 +488,8 @@ impl Log {
         is_pending || self.can_allocate(&lists, is_copy)
     }
 
-    /// Examines the next open segment, and seals it if all its items have expired or been flushed.
+    /// Examines one open segment, a different one at each call. Seals it if all its items have
+    /// expired or been flushed, so that it can be evacuated.
     pub(crate) fn seal_expired(&self, now_s: u32) {
         let next = self.next_open_segment.fetch_add(1, Ordering::Relaxed) as usize;
         let open_segment = &self.open_segments[next % self.open_segments.len()].0;
@@ -494,7 +499,7 @@ impl Log {
         }
         let segment = self.heap.segment(number);
         let is_flushed = segment.flush_generation() != self.flush_count();
-        if segment.tail() > FIRST && (is_flushed || segment.expiry().is_past(now_s)) {
+        if segment.tail() > FIRST_BLOCK && (is_flushed || segment.expiry().is_past(now_s)) {
             let lists = &mut *self.lists();
             if open_segment.load(Ordering::Relaxed) == number {
                 open_segment.store(NONE, Ordering::Relaxed);
@@ -503,8 +508,9 @@ impl Log {
         }
     }
 
-    /// Retires an evacuated segment: no location refers to it any more.
-    pub(crate) fn retire(&self, number: Number) {
+    /// Retires an evacuated segment, to which no location refers any more. It becomes free when
+    /// readers have finished.
+    pub(crate) fn retire(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         segment.set_phase(Phase::Retired);
         let stamp = self.epochs.retire();
@@ -514,17 +520,19 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// Ends an evacuation before the segment is empty.
-    pub(crate) fn abandon(&self, number: Number) {
+    /// Ends the evacuation of a segment that is only partly evacuated. The segment is again sealed,
+    /// and is the first in its list.
+    pub(crate) fn abandon(&self, number: SegmentNumber) {
         let segment = self.heap.segment(number);
         let lists = &mut *self.lists();
-        // The phase is set under the lock, because the search for victims reads it there.
+        // The phase is set under the lock of the lists, because the search for victims reads it
+        // under this lock, and expects each sealed segment in its list.
         segment.set_phase(Phase::Sealed);
-        segment.reopen();
+        segment.undo_close();
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 
-    /// Number of resident segments.
+    /// Returns the number of segments that may have pages.
     pub(crate) fn resident(&self) -> u32 {
         let lists = self.lists();
         lists.resident + lists.to_discard.len() as u32
@@ -536,12 +544,8 @@ impl Log {
     }
 }
 
-fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
-    let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
-    [small, segment_limit - small]
-}
-
-/// The part of a segment with this opening: even numbers are the small part.
+/// Returns the part of the segment with this opening number. Numbers of the small part are even,
+/// and numbers of the main part odd.
 pub(crate) fn part_of_opening(opening: u32) -> Part {
     match opening % 2 {
         0 => Part::Small,
@@ -549,8 +553,9 @@ pub(crate) fn part_of_opening(opening: u32) -> Part {
     }
 }
 
-/// The class of an expiry: items with similar expiry are stored together. The first class holds
-/// lifetimes of up to ten seconds, and each further class reaches six times as far.
+/// Returns the expiry class of an item. Items of one class have similar expiry and are stored
+/// together, so that all items of a segment expire at about the same time. The first class is for
+/// items that expire within ten seconds. The bound of each further class is six times as long.
 fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;

@@ -16,7 +16,7 @@
 //! its pages are populated. A segment that was never used before may be used at any time, even
 //! before it is populated. Its first user then makes each page resident by touching it.
 
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 use crate::limits::POPULATE_BYTES;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -44,7 +44,7 @@ pub struct PageMaintenance {
 /// A segment that is being populated, and how much of it is done.
 #[derive(Debug)]
 struct PageOperation {
-    number: Number,
+    number: SegmentNumber,
     /// Number of bytes of the segment that are populated already.
     populated_len: u32,
     /// The segment was discarded earlier, so no worker uses it until it is populated.

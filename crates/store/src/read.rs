@@ -252,7 +252,7 @@ impl Worker {
         };
         let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(&fields, key);
+        block.write_header_and_key(&fields, key);
         // `allocate` may have made the worker quiescent, so `current` may refer to reused memory.
         // Look up the item again, and check that the new block still fits it.
         let found = self.find(key, hash);

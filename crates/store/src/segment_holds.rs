@@ -3,7 +3,7 @@
 //! segments is bounded: a holder first requests a [`Credit`] for as many segments as it may need.
 
 use crate::heap::segment::Segment;
-use crate::heap::{Heap, Number};
+use crate::heap::{Heap, SegmentNumber};
 use crate::limits::HELD_PART;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -83,7 +83,7 @@ impl Holds {
     }
 
     /// Releases one hold of a segment. If it was the last one, the segment is not counted any more.
-    pub(crate) fn release(&self, heap: &Heap, number: Number) {
+    pub(crate) fn release(&self, heap: &Heap, number: SegmentNumber) {
         if heap.segment(number).release() {
             self.segments.fetch_sub(1, Ordering::Relaxed);
         }

@@ -414,7 +414,9 @@ mod tests {
             let segment = store.log.heap.segment(number);
             live += u64::from(store.log.heap.live.bytes(number));
             written += match segment.phase() {
-                Phase::Open => u64::from(segment.tail().min(size) - crate::heap::segment::FIRST),
+                Phase::Open => {
+                    u64::from(segment.tail().min(size) - crate::heap::segment::FIRST_BLOCK)
+                }
                 Phase::Sealed | Phase::Evacuating => segment.occupied(size),
                 Phase::Free | Phase::Retired => 0,
             };

@@ -9,7 +9,7 @@ use crate::heap::block::{
     Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
 use crate::heap::segment::Part;
-use crate::heap::{BlockRef, Number};
+use crate::heap::{BlockRef, SegmentNumber};
 use crate::item::Expiry;
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
@@ -130,7 +130,7 @@ impl Worker {
             Some(credit.ok_or(Rejected::HoldLimit)?)
         };
         let has_expiry_word = self.needs_expiry_word(request.expiry);
-        let fields = HeaderFields::whole(
+        let fields = HeaderFields::inline(
             key.len(),
             request.value_len,
             request.flags,
@@ -177,7 +177,7 @@ impl Worker {
         };
         if let UploadMemory::Whole(allocation) = &upload.memory {
             let number = allocation.number;
-            upload.block(allocation).begin(&fields, key);
+            upload.block(allocation).write_header_and_key(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // The block is in one segment. Only the first hold of a segment uses up credit, so
@@ -308,7 +308,7 @@ impl Worker {
         if let Some(allocation) = upload.last() {
             let len = len_max.min(block_len - PIECE_HEADER_LEN);
             let piece = upload.block(allocation);
-            piece.begin_piece(upload.hash.0, number, len);
+            piece.write_piece_header(upload.hash.0, number, len);
         }
         upload.hold(segment);
         Ok(())
@@ -451,7 +451,7 @@ impl Upload {
     }
 
     /// Holds a segment for the peer, if the upload waits for a peer.
-    fn hold(&mut self, number: Number) {
+    fn hold(&mut self, number: SegmentNumber) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);
             self.store.holds.hold(segment, credit);

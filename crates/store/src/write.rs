@@ -316,7 +316,8 @@ impl Worker {
         self.begin_write(key, hash, write.flags, value.len())?;
         let has_expiry_word = self.needs_expiry_word(write.expiry);
         let cas = write.explicit_cas;
-        let fields = HeaderFields::whole(key.len(), value.len(), write.flags, cas, has_expiry_word);
+        let fields =
+            HeaderFields::inline(key.len(), value.len(), write.flags, cas, has_expiry_word);
         let len = fields.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
@@ -341,7 +342,7 @@ impl Worker {
             hash,
             flags: write.flags,
             part,
-            value: Value::Whole(value),
+            value: Value::Bytes(value),
         };
         let draft = self.draft(allocation, &fields, &item);
         // The candidate may belong to another key with the same tag. Without a candidate,
@@ -406,7 +407,7 @@ impl Worker {
         }
         writer.remove(&found);
         drop(writer);
-        self.free(&block_ref);
+        self.remember_hole(&block_ref);
         self.resize_step();
         self.sample(hash, now_s, || SampledAccess::Deleted);
         Deleted::Deleted

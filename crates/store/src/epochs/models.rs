@@ -1,21 +1,24 @@
-//! Readers, a sleeping worker and a thread that reuses memory, in many interleavings (`cargo xtask
-//! models`). Every execution is sequentially consistent; `weak_memory.rs` tests the fences and
-//! orderings.
+//! A model of the epochs under shuttle (`cargo xtask models`): two readers, one of which also goes
+//! offline, and a thread that reuses memory run in many interleavings. Every execution is
+//! sequentially consistent, so this model cannot detect a missing fence or an `Ordering` that is
+//! too weak; `weak_memory.rs` does.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
 use shuttle::thread;
 
+/// The content of a cell whose memory was reused.
 const WIPED: u64 = u64::MAX;
 
-/// Reads the current cell twice, as a reader of an item does.
+/// Looks up the current cell and reads it twice, then announces quiescence. Between the two reads
+/// another thread may run.
 fn read_item(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
     let cell = &cells[current.load(Ordering::SeqCst)];
     for _ in 0..2 {
         assert_ne!(
             cell.load(Ordering::SeqCst),
             WIPED,
-            "reused while being read"
+            "the cell was reused during the read"
         );
     }
     worker_slot.quiescent();
@@ -58,7 +61,10 @@ fn memory_is_not_reused_while_it_is_being_read() {
             for reader in readers {
                 assert!(reader.join().is_ok());
             }
-            assert!(epochs.has_passed(stamp), "no reader is left");
+            assert!(
+                epochs.has_passed(stamp),
+                "the stamp has passed after all readers have ended"
+            );
         },
         5_000,
     );

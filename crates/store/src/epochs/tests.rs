@@ -21,8 +21,10 @@ fn a_stamp_has_passed_once_every_worker_has_announced_it_or_is_offline() {
     assert!(epochs.has_passed(next));
 }
 
-/// Readers follow a pointer, here the index of a cell. The writer wipes a cell only after the stamp
-/// of its retirement has passed, so no reader may ever see a wiped cell.
+/// `current` is the index of a cell and stands for a pointer. Readers load it and then read the
+/// cell. The main thread switches `current` to another cell and retires the old one. It wipes the
+/// old cell only after the stamp of its retirement has passed, so no reader may ever see a wiped
+/// cell.
 #[test]
 fn memory_is_not_reused_while_it_is_being_read() {
     const CELLS: usize = 8;

@@ -1,16 +1,19 @@
-//! Models of the epochs under the weak orderings of C++11 (`cargo xtask models`): memory is reused
-//! only after all accesses of readers. Index entries are accessed with relaxed ordering here, so
-//! that only the epochs order them with accesses to the memory.
+//! Models of the epochs under loom, which also explores the weak orderings of the C++11 memory
+//! model (`cargo xtask models`). Each model checks that memory is reused only after all accesses of
+//! readers. The models access index entries with relaxed ordering. So the order of index accesses
+//! and block accesses depends on the epochs alone.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
 use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
+/// The content of a block whose memory was reused.
 const REUSED: u32 = u32::MAX;
 
-/// Two index entries, and the blocks of their items. An entry refers to the third block after its
-/// own block was unlinked.
+/// Two index entries and three blocks. Entry 0 first refers to block 0, and entry 1 to block 1.
+/// When one of these blocks is unlinked, its entry is changed to refer to block 2, which is never
+/// reused.
 struct Items {
     entries: [AtomicUsize; 2],
     blocks: [Bytes; 3],
@@ -26,16 +29,21 @@ impl Items {
         })
     }
 
-    /// Reads the block that an entry refers to. Returns whether the item's own block was unlinked.
+    /// Reads the block to which entry `item` refers. Returns true if that is block 2, because the
+    /// entry's first block was unlinked.
     fn read_item(&self, item: usize) -> bool {
         self.preemption.point();
         let at = self.entries[item].load(Ordering::Relaxed);
-        assert_ne!(self.blocks[at].read(), REUSED, "a block is reused");
+        assert_ne!(
+            self.blocks[at].read(),
+            REUSED,
+            "the block was reused before the read"
+        );
         self.preemption.point();
         at == 2
     }
 
-    /// Unlinks a block. Returns the stamp of its retirement.
+    /// Unlinks block `item` and retires it. Returns the stamp.
     fn unlink(&self, item: usize, epochs: &Epochs) -> Stamp {
         self.preemption.point();
         self.entries[item].store(2, Ordering::Relaxed);
@@ -44,7 +52,7 @@ impl Items {
         stamp
     }
 
-    /// Reuses the block if its stamp has passed. Returns whether it did.
+    /// Overwrites block `item` if `stamp` has passed. Returns true if it did.
     fn reuse(&self, item: usize, epochs: &Epochs, stamp: Stamp) -> bool {
         let has_passed = epochs.has_passed(stamp);
         if has_passed {
@@ -60,15 +68,16 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
-            // The reader is online before it starts, and before the fence of `has_passed`. So only
-            // `quiescent` orders its accesses.
+            // The reader goes online before its thread starts, and so before the fence in
+            // `has_passed`. Therefore only `quiescent` orders the reader's accesses.
             worker_slot.online();
             thread::spawn(move || {
                 items.read_item(0);
                 worker_slot.quiescent();
                 let is_unlinked = items.read_item(0);
-                // The slot is returned, not dropped: dropping it takes the lock of the list of
-                // worker slots, which would order this thread's accesses before the reuse.
+                // The thread returns its slot, because dropping the slot here would lock the list
+                // of worker slots. The lock alone would then order the thread's accesses before the
+                // reuse, and hide a missing ordering in `quiescent`.
                 (worker_slot, is_unlinked)
             })
         };
@@ -82,7 +91,7 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
 }
 
 #[test]
-fn a_block_is_reused_while_a_reader_sleeps() {
+fn a_block_is_reused_while_a_reader_is_offline() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -106,7 +115,7 @@ fn a_block_is_reused_while_a_reader_sleeps() {
 }
 
 #[test]
-fn a_block_is_reused_after_a_reader_has_left() {
+fn a_block_is_reused_after_a_reader_dropped_its_slot() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -123,8 +132,8 @@ fn a_block_is_reused_after_a_reader_has_left() {
     });
 }
 
-/// Two threads unlink and retire a block each. Each reuses its block only after all accesses of a
-/// reader.
+/// Two threads each unlink and retire one block. Each thread may reuse its block only after all
+/// accesses of the reader.
 #[test]
 fn blocks_retired_by_two_threads_are_reused_after_the_reader_was_quiescent() {
     explore(|| {

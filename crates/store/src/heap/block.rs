@@ -1,4 +1,5 @@
-//! A block of the log: an item, or a piece of a large item's value.
+//! A block of the log: an item, or a piece of a large item's value. This file encodes and decodes
+//! the memory of a block.
 //!
 //! ```text
 //! item    word 0   last_access:27 · dead:1 · base64_key:1 · fetched:1 ·  rewritten by reads
@@ -17,13 +18,16 @@
 //!         bytes
 //! ```
 //!
-//! A word has 4 bytes, and the length of a block is a multiple of 4. The layouts Plain and Flags
-//! store the length of the value in the field `short_len`. The layouts Wide and Pieces do not use
-//! that field: they have separate words for the length and the CAS, so that word 1 is free for the
-//! number of pieces. Word 2 of a block is never 0; a 0 there marks the end of a segment. A block
-//! without an expiry word never expires: to get an expiry, its item is moved to another block
-//! (`read.rs`). `Wide` and `Pieces` blocks always have the word, because they are expensive to move
-//! and large enough that four more bytes do not matter.
+//! A word has 4 bytes, and the length of a block is a multiple of 4.
+//!
+//! - The layouts Plain and Flags store the length of the value in the field `short_len`, and a CAS
+//!   of 40 bits in words 1 and 2.
+//! - The layouts Wide and Pieces have separate words for the length of the value and for a CAS of
+//!   64 bits. So word 1 is free, and a block with layout Pieces stores the number of pieces there.
+//! - Word 2 of a block is never 0. A word 2 of 0 is the marker at the end of a segment.
+//! - The item of a block without an expiry word never expires. Before a touch can give it an
+//!   expiry, it is moved to another block (`read.rs`). Wide and Pieces blocks always have an expiry
+//!   word, because such blocks are large: a move is expensive, and four more bytes do not matter.
 
 mod access;
 mod header;
@@ -40,33 +44,34 @@ use header::{EXPIRY_LEN, HeaderWord, Layout};
 
 use crate::item::Expiry;
 
-/// Size of the three header words.
+/// Size in bytes of the three words with which every block begins.
 pub(crate) const HEADER_LEN: usize = 12;
-/// Bytes before the content of a piece.
+/// Offset of the content in the block of a piece, in bytes.
 pub(crate) const PIECE_HEADER_LEN: usize = 16;
-/// The longest piece in bytes. It bounds the bytes that an evacuation step copies. The field for
-/// the length has 17 bits.
+/// Maximum length of the content of a piece, in bytes. It bounds the number of bytes that an
+/// evacuation step copies, and fits into the field `piece_len` of 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
-/// Maximum number of pieces of a value. The field for the number of a piece has 15 bits.
+/// Maximum number of pieces of a value. A piece number fits into the field `piece_number` of 15
+/// bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 
-// The extra words of a header, numbered from the word after the expiry. The layout says which of
-// them a block has.
-/// Client flags.
+// The numbers of the extra words of a header. They follow the first three words and the expiry, and
+// 0 is the first of them. The layout determines which extra words a block has.
+/// The number of the word with the client flags.
 const FLAGS: usize = 0;
-/// Length of the value.
+/// The number of the word with the length of the value.
 const VALUE_LEN: usize = 1;
-/// Low half of the CAS.
+/// The number of the word with the low half of the CAS.
 const CAS_LOW: usize = 2;
-/// High half of the CAS.
+/// The number of the word with the high half of the CAS.
 const CAS_HIGH: usize = 3;
 
-/// Length of the block of a piece with `len` bytes of content.
+/// Returns the length of the block of a piece with `len` bytes of content.
 pub(crate) fn piece_block_len(len: usize) -> usize {
     (PIECE_HEADER_LEN + len).next_multiple_of(4)
 }
 
-/// A block in the log, valid during its lifetime parameter.
+/// A reference to a block in the log. The memory contains this block during `'h`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'h> {
     start: NonNull<u8>,
@@ -74,10 +79,12 @@ pub(crate) struct Block<'h> {
 }
 
 impl<'h> Block<'h> {
+    /// Creates a reference to the block at an address.
+    ///
     /// # Safety
-    /// `start` is aligned to 4. It is the address of a block, or of [`HeaderFields::block_len`]
-    /// bytes of memory for a new block to which the caller has exclusive access. This holds during
-    /// `'h`.
+    /// `start` is aligned to 4. During `'h` it is the address of a published block, or of memory
+    /// for a new block, to which the caller has exclusive access. The memory has the length of the
+    /// block.
     pub(super) unsafe fn from_raw(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -85,24 +92,25 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// The address of the block, for prefetching.
+    /// Returns the address of the block, for prefetching.
     #[inline]
     pub(super) fn address(self) -> *const u8 {
         self.start.as_ptr().cast_const()
     }
 
-    /// The address of byte `at` of the block.
+    /// Returns the address of byte `at` of the block.
     #[inline]
     fn byte(self, at: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(at)
     }
 
+    /// Returns word `number` of the block, counted from 0.
     #[inline]
     fn word(self, number: usize) -> &'h AtomicU32 {
         let word = self.byte(4 * number).cast::<AtomicU32>();
-        // SAFETY: a block is aligned to 4 and has at least three words; word 2 says which further
-        // words it has. Words before the key are accessed only as atomics. The contract of
-        // `from_raw` guarantees `'h`.
+        // SAFETY: a block is aligned to 4 and has at least three words. Callers access a further
+        // word only if word 2 says that the block has it. Words before the key are accessed only
+        // as atomics. By the contract of `from_raw`, the memory is valid during `'h`.
         unsafe { &*word }
     }
 
@@ -121,27 +129,27 @@ impl<'h> Block<'h> {
         self.header().layout()
     }
 
-    /// The index of an extra word among all words of the block. `number` is one of [`FLAGS`],
-    /// [`VALUE_LEN`], [`CAS_LOW`] and [`CAS_HIGH`].
+    /// Returns the number, among all words of the block, of an extra word. `number` is [`FLAGS`],
+    /// [`VALUE_LEN`], [`CAS_LOW`] or [`CAS_HIGH`].
     #[inline]
     fn extra_word(self, number: usize) -> usize {
         3 + usize::from(self.header().has_expiry_word()) + number
     }
 
-    /// Whether the block can hold this CAS and this expiry.
+    /// Returns true if the layout of the block can store this CAS and this expiry.
     #[inline]
     pub(crate) fn can_hold(self, cas: u64, expiry: Expiry) -> bool {
         let header = self.header();
         header.can_hold_cas(cas) && header.can_hold_expiry(expiry)
     }
 
-    /// Whether the block can hold this expiry.
+    /// Returns true if the layout of the block can store this expiry.
     #[inline]
     pub(crate) fn can_hold_expiry(self, expiry: Expiry) -> bool {
         self.header().can_hold_expiry(expiry)
     }
 
-    /// The immutable part of the header.
+    /// Returns the immutable header fields, except the CAS.
     pub(crate) fn header_fields(self) -> HeaderFields {
         let header = self.header();
         HeaderFields {
@@ -160,7 +168,8 @@ impl<'h> Block<'h> {
     #[inline]
     pub(crate) fn key(self) -> &'h [u8] {
         let header = self.header();
-        // SAFETY: the key of a published block does not change, and `from_raw` guarantees `'h`.
+        // SAFETY: the key of a published block does not change. By the contract of `from_raw`, the
+        // memory is valid during `'h`.
         unsafe { slice::from_raw_parts(self.byte(header.key_start()), header.key_len()) }
     }
 
@@ -202,7 +211,7 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Sets an expiry that the block can [hold](Self::can_hold_expiry).
+    /// Sets the expiry. The block must be able to [hold](Self::can_hold_expiry) it.
     pub(crate) fn set_expiry(self, expiry: Expiry) {
         debug_assert!(self.can_hold_expiry(expiry));
         if self.header().has_expiry_word() {
@@ -224,8 +233,9 @@ impl<'h> Block<'h> {
         self.access_word().set(access);
     }
 
-    /// Records a read. If several readers do so concurrently, the last write determines the
-    /// recorded time.
+    /// Records an access to the item: changes the access word from `before`, which the caller has
+    /// loaded, to `after`. If several threads do so concurrently, the last store determines the
+    /// time of the last access.
     #[inline]
     pub(crate) fn record_access(self, before: Access, after: Access) {
         let has_expiry_word = || self.header().has_expiry_word();
@@ -233,48 +243,51 @@ impl<'h> Block<'h> {
             .record_access(before, after, has_expiry_word);
     }
 
-    /// Whether the value is stored in pieces.
+    /// Returns true if the value is stored in pieces.
     #[inline]
     pub(crate) fn is_in_pieces(self) -> bool {
         self.layout() == Layout::Pieces
     }
 
-    /// The value, if it is stored with the key.
+    /// Returns the value, which must be stored in this block, not in pieces.
     #[inline]
     pub(crate) fn value(self) -> &'h [u8] {
         let from = self.header().value_start();
-        // SAFETY: the value of a published block does not change, and `from_raw` guarantees `'h`.
+        // SAFETY: the value of a published block does not change. By the contract of `from_raw`,
+        // the memory is valid during `'h`.
         unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
     }
 
-    /// The locations of the pieces of a value that is stored in pieces.
+    /// Returns the locations of the pieces in order. The value must be stored in pieces.
     pub(crate) fn pieces(self) -> &'h [AtomicU64] {
         debug_assert!(self.is_in_pieces());
         let list = self.byte(self.header().value_start());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
-        // SAFETY: the list lies in the block, `align_offset` has aligned it to 8, and it is
-        // accessed only as atomics.
+        // SAFETY: the list is in the block, whose length includes 4 bytes for the alignment.
+        // `align_offset` has aligned the list to 8. It is accessed only as atomics.
         unsafe { slice::from_raw_parts(list, self.count_pieces()) }
     }
 
+    /// Returns the number of pieces of a value that is stored in pieces.
     fn count_pieces(self) -> usize {
         self.load(1) as usize
     }
 
-    /// Marks an item that has been unlinked, so that evacuation need not look it up. An unmarked
-    /// block may be dead too: a piece, a block that has been copied, or one whose mark a reader has
-    /// overwritten.
+    /// Sets the dead mark of an item that has been unlinked, so that evacuation skips the block
+    /// without a lookup in the index. Some blocks are dead without the mark: pieces, blocks whose
+    /// item was relocated to a copy, and blocks whose mark a concurrent reader has overwritten.
     pub(crate) fn mark_dead(self) {
         self.access_word().mark_dead();
     }
 
-    /// Whether the block is an item with the mark of [`mark_dead`](Self::mark_dead).
+    /// Returns true if the block is an item with the dead mark ([`mark_dead`](Self::mark_dead)).
     pub(crate) fn is_marked_dead(self) -> bool {
         !self.is_piece() && self.access_word().is_marked_dead()
     }
 
-    /// Writes the header and the key of an item that is not published yet.
-    pub(crate) fn begin(self, fields: &HeaderFields, key: &[u8]) {
+    /// Writes the header and the key of an item that is not published yet. The access word gets the
+    /// dead mark, because the index does not refer to the block.
+    pub(crate) fn write_header_and_key(self, fields: &HeaderFields, key: &[u8]) {
         debug_assert!(fields.pieces <= PIECES_MAX && key.len() == fields.key_len);
         let header = HeaderWord::new(fields);
         self.set_access(Access::DEAD);
@@ -290,7 +303,8 @@ impl<'h> Block<'h> {
             value_len.store(fields.value_len as u32, Ordering::Relaxed);
         }
         let to = self.byte(header.key_start());
-        // SAFETY: the block has space for its key, and the caller has exclusive access.
+        // SAFETY: the block has space for its key, and the caller has exclusive access to the
+        // block, because it is not published.
         unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
@@ -311,18 +325,19 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// The value stored with the key, to be filled.
+    /// Returns the value, which must be stored in this block, so that the caller can write it.
     ///
     /// # Safety
     /// The caller has exclusive access to the block.
     pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
         let from = self.header().value_start();
-        // SAFETY: the value lies in the block, to which the caller has exclusive access.
+        // SAFETY: the value is in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(from), self.value_len()) }
     }
 
-    /// Writes the header of a piece.
-    pub(crate) fn begin_piece(self, hash: u64, number: usize, len: usize) {
+    /// Writes the header of a piece. `hash` is the hash of the item's key, `number` the position of
+    /// the piece in the value, and `len` the length of its content in bytes.
+    pub(crate) fn write_piece_header(self, hash: u64, number: usize, len: usize) {
         debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
@@ -332,51 +347,56 @@ impl<'h> Block<'h> {
         self.word(3).store(number_and_len, Ordering::Relaxed);
     }
 
+    /// Returns true if the block is a piece. An item has a key of at least one byte; a piece has
+    /// none.
     pub(crate) fn is_piece(self) -> bool {
         self.header().key_len() == 0
     }
 
-    /// The hash of the key of the item to which a piece belongs.
+    /// Returns the hash of the key of the item to which a piece belongs.
     pub(crate) fn piece_hash(self) -> u64 {
         u64::from(self.load(1)) << 32 | u64::from(self.load(0))
     }
 
+    /// Returns the position of a piece in the list of its item's pieces.
     pub(crate) fn piece_number(self) -> usize {
         (self.load(3) >> 17) as usize
     }
 
+    /// Returns the length of the content of a piece.
     fn piece_len(self) -> usize {
         (self.load(3) & 0x1_ffff) as usize
     }
 
-    /// The bytes of a piece.
+    /// Returns the content of a piece.
     #[inline]
     pub(crate) fn piece(self) -> &'h [u8] {
-        // SAFETY: the bytes of a published piece do not change, and `from_raw` guarantees `'h`.
+        // SAFETY: the content of a published piece does not change. By the contract of `from_raw`,
+        // the memory is valid during `'h`.
         unsafe { slice::from_raw_parts(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
-    /// The bytes of a piece, to be filled.
+    /// Returns the content of a piece, so that the caller can write it.
     ///
     /// # Safety
     /// The caller has exclusive access to the block.
     pub(crate) unsafe fn piece_mut(self) -> &'h mut [u8] {
-        // SAFETY: the bytes lie in the block, to which the caller has exclusive access.
+        // SAFETY: the content is in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
-    /// Whether this is not a block but the mark at the end of a segment.
-    pub(super) fn is_end(self) -> bool {
+    /// Returns true if this is the end marker of a segment instead of a block.
+    pub(super) fn is_end_marker(self) -> bool {
         self.header() == HeaderWord::END
     }
 
-    /// Writes the mark at the end of a segment.
-    pub(super) fn make_end(self) {
+    /// Writes the end marker of a segment at the address of this block.
+    pub(super) fn write_end_marker(self) {
         self.word(2)
             .store(HeaderWord::END.word(), Ordering::Relaxed);
     }
 
-    /// Length of the block in bytes.
+    /// Returns the length of the block in bytes.
     #[inline]
     pub(crate) fn len(self) -> usize {
         let header = self.header();
@@ -386,6 +406,7 @@ impl<'h> Block<'h> {
         }
     }
 
+    /// Returns the length of a block with layout Wide or Pieces, or of a piece.
     fn long_len(self) -> usize {
         match self.is_piece() {
             true => piece_block_len(self.piece_len()),
@@ -393,13 +414,14 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Copies `other` into this block. Other threads may read `other` concurrently; the caller has
-    /// exclusive access to this block.
+    /// Copies `other` into the memory of this block. The caller has exclusive access to this block.
+    /// Other threads may read `other` concurrently, and change its expiry, access word and pieces.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {
-            self.begin(&other.header_fields(), other.key());
+            self.write_header_and_key(&other.header_fields(), other.key());
             self.set_cas(other.cas());
-            // The piece lists of the two blocks may be aligned differently.
+            // The two lists may have different offsets, because each is aligned to 8 while a block
+            // is aligned to 4. So the entries are copied one by one.
             for (to, from) in self.pieces().iter().zip(other.pieces()) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
@@ -407,8 +429,8 @@ impl<'h> Block<'h> {
             self.set_access(other.access());
         } else {
             let len = other.len();
-            // The expiry and the access word may change concurrently, so these words are copied as
-            // atomics.
+            // Other threads may change the access word and the expiry concurrently. So the words up
+            // to the expiry are copied as atomics, and only the bytes after them as plain memory.
             let words_len = match other.header().has_expiry_word() || other.is_piece() {
                 true => HEADER_LEN + EXPIRY_LEN,
                 false => HEADER_LEN,
@@ -418,8 +440,8 @@ impl<'h> Block<'h> {
                     .store(other.load(number), Ordering::Relaxed);
             }
             let (from, to) = (other.byte(words_len), self.byte(words_len));
-            // SAFETY: both blocks have `len` bytes; no byte of the source after `words_len`
-            // changes, and the caller has exclusive access to the destination.
+            // SAFETY: both blocks have `len` bytes. No byte of the source after `words_len`
+            // changes. The caller has exclusive access to the destination.
             unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
     }

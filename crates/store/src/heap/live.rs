@@ -1,84 +1,96 @@
-//! Live bytes of each segment: the bytes of blocks that the index refers to.
+//! The live bytes of each segment: the total length of its blocks to which the index refers.
 //!
-//! A write adds to one segment and subtracts from another. With one counter per segment that would
-//! be two locked instructions per write, on cache lines last used by other cores. Therefore every
-//! worker has a column of its own with a cell per segment, and writes only there. The live bytes of
-//! a segment are the sum of its row. A worker may subtract what another has added, so cells wrap;
-//! only their sum modulo 2³² is meaningful.
+//! A write adds the length of the new block to one segment, and subtracts the length of the old
+//! block from another. With one counter per segment, each write would need two atomic
+//! read-modify-write instructions, on cache lines that other cores have just written. Therefore the
+//! counters form a matrix with a column for each worker and a row for each segment. A worker writes
+//! only the cells of its own column. The live bytes of a segment are the sum of its row.
+//!
+//! A worker may subtract a block that another worker added, so a cell may wrap below 0. Only the
+//! sum of a row modulo 2³² is meaningful.
 //!
 //! ```text
-//!             segment 0    1    2  …
-//! openings          ·      ·    ·      corrections: a row's sum is 0 when its segment is opened
-//! shared            ·      ·    ·      workers without a column of their own, by locked additions
-//! first owner       ·      ·    ·
+//!              segment 0   1    2  …      (drawn with one column per line)
+//! corrections        ·     ·    ·      make the sum of a row 0 when its segment is opened
+//! shared             ·     ·    ·      for all workers without a column, by atomic additions
+//! first worker       ·     ·    ·
 //! …
 //! ```
 //!
-//! When a worker is dropped, its column passes to the next one unchanged.
+//! When a worker is dropped, its column keeps its content and passes to a worker created later.
 
 use std::io;
 
-use super::Number;
+use super::SegmentNumber;
 use crate::limits::COLUMNS_MAX;
 use crate::region::Table;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Cells per cache line. Columns are padded to whole lines, so that no two share one.
+/// Number of cells in a cache line. Columns are padded to a multiple of it, so that no cache line
+/// belongs to two columns.
 const LINE_CELLS: usize = 16;
-const OPENINGS: usize = 0;
+/// Number of the column of corrections.
+const CORRECTIONS: usize = 0;
+/// Number of the column for workers without a column of their own.
 const SHARED: usize = 1;
-/// The first column that has an owner.
-const OWNED: usize = 2;
+/// Number of the first column that one worker can own.
+const FIRST_OWNED: usize = 2;
 
 const _: () = assert!(COLUMNS_MAX < u64::BITS as usize);
 
 /// The live bytes of all segments.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveBytes {
     cells: Table<AtomicU32>,
     /// Number of cells in a column.
     column_cells: usize,
-    /// Number of columns that can be owned.
-    columns: u32,
-    /// A bit for each column, set while the column has an owner.
+    /// Number of columns that a worker can own.
+    columns_max: u32,
+    /// A bit for each of these columns, set while a worker owns the column.
     owned: AtomicU64,
-    /// Number of columns that have ever had an owner. Sums skip the others.
+    /// Number of columns that a worker has owned at some time. The other columns are 0, so sums
+    /// skip them.
     ever_owned: AtomicU32,
 }
 
-/// The column that a worker writes.
+/// The column in which a worker counts.
 #[derive(Debug)]
 pub(crate) struct Column {
+    /// Index of the column's first cell.
     first_cell: usize,
+    /// Whether other workers write this column too.
     is_shared: bool,
 }
 
 // SAFETY: an atomic integer of zero bytes is 0, its default.
 unsafe impl crate::region::Zeroed for AtomicU32 {}
 
-impl Live {
+impl LiveBytes {
+    /// Reserves counters for this many segments and workers.
+    ///
     /// # Errors
     /// The address space is exhausted.
     pub(crate) fn reserve(segments: usize, workers: usize) -> io::Result<Self> {
-        // One more than needed: a worker may be created before the one it replaces is dropped.
+        // There is one column more than workers, because a worker may be created before the worker
+        // that it replaces is dropped.
         let columns = (workers + 1).min(COLUMNS_MAX);
         let column_cells = segments.next_multiple_of(LINE_CELLS);
         Ok(Self {
-            cells: Table::reserve((OWNED + columns) * column_cells)?,
+            cells: Table::reserve((FIRST_OWNED + columns) * column_cells)?,
             column_cells,
-            columns: columns as u32,
+            columns_max: columns as u32,
             owned: AtomicU64::new(0),
             ever_owned: AtomicU32::new(0),
         })
     }
 
-    /// Assigns a column to a worker.
+    /// Assigns a column to a new worker: a free column, or the shared one if no column is free.
     pub(crate) fn take_column(&self) -> Column {
         let first_free = |owned: u64| {
             let free = owned.trailing_ones();
-            (free < self.columns).then(|| owned | 1 << free)
+            (free < self.columns_max).then(|| owned | 1 << free)
         };
-        // Acquire: pairs with `release_column`: the writes of its last owner are visible.
+        // Acquire: pairs with `release_column`. The new owner sees what the last owner has written.
         let before = self
             .owned
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, first_free);
@@ -86,7 +98,7 @@ impl Live {
             Ok(before) => {
                 let index = before.trailing_ones();
                 self.ever_owned.fetch_max(index + 1, Ordering::Relaxed);
-                OWNED + index as usize
+                FIRST_OWNED + index as usize
             }
             Err(_) => SHARED,
         };
@@ -96,18 +108,18 @@ impl Live {
         }
     }
 
-    /// Returns the column of a dropped worker.
+    /// Makes the column of a dropped worker free for another worker.
     pub(crate) fn release_column(&self, column: &Column) {
         if !column.is_shared {
-            let index = column.first_cell / self.column_cells - OWNED;
-            // Release: pairs with `take_column`.
+            let index = column.first_cell / self.column_cells - FIRST_OWNED;
+            // Release: pairs with `take_column`, after the writes of this owner.
             self.owned.fetch_and(!(1 << index), Ordering::Release);
         }
     }
 
-    /// Adds live bytes.
+    /// Adds live bytes to a segment.
     #[inline]
-    pub(crate) fn add(&self, column: &Column, number: Number, bytes: usize) {
+    pub(crate) fn add(&self, column: &Column, number: SegmentNumber, bytes: usize) {
         let cell = &self.cells.all()[column.first_cell + number as usize];
         if column.is_shared {
             cell.fetch_add(bytes as u32, Ordering::Relaxed);
@@ -117,29 +129,30 @@ impl Live {
         }
     }
 
-    /// Subtracts live bytes.
+    /// Subtracts live bytes from a segment.
     #[inline]
-    pub(crate) fn sub(&self, column: &Column, number: Number, bytes: usize) {
+    pub(crate) fn sub(&self, column: &Column, number: SegmentNumber, bytes: usize) {
         self.add(column, number, bytes.wrapping_neg());
     }
 
-    /// The live bytes of a segment. While workers write, the sum may be off by their current
-    /// changes.
-    pub(crate) fn bytes(&self, number: Number) -> u32 {
-        // A subtraction seen before its addition can make the sum negative.
+    /// Returns the live bytes of a segment. While workers write, the sum may lack some of the
+    /// changes that they are making.
+    pub(crate) fn bytes(&self, number: SegmentNumber) -> u32 {
+        // The sum is negative if it contains the subtraction of a block but not its addition.
         (self.sum(number) as i32).max(0) as u32
     }
 
-    /// Resets the sum of a segment to 0 when it is opened. No other worker uses the segment then.
-    pub(crate) fn clear(&self, number: Number) {
-        let cell = &self.cells.all()[OPENINGS * self.column_cells + number as usize];
+    /// Makes the sum of a segment 0, through the column of corrections. Called when the segment is
+    /// opened, and no other worker uses it.
+    pub(crate) fn clear(&self, number: SegmentNumber) {
+        let cell = &self.cells.all()[CORRECTIONS * self.column_cells + number as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_sub(self.sum(number));
         cell.store(sum, Ordering::Relaxed);
     }
 
-    /// The wrapping sum.
-    pub(crate) fn sum(&self, number: Number) -> u32 {
-        let columns = OWNED + self.ever_owned.load(Ordering::Relaxed) as usize;
+    /// Returns the sum of a segment's cells modulo 2³².
+    pub(crate) fn sum(&self, number: SegmentNumber) -> u32 {
+        let columns = FIRST_OWNED + self.ever_owned.load(Ordering::Relaxed) as usize;
         let cells = self.cells.all()[number as usize..].iter();
         let row = cells.step_by(self.column_cells).take(columns);
         row.fold(0, |sum, cell| {
@@ -155,8 +168,8 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_row_sums_the_columns_of_all_workers() {
-        let live = Live::reserve(20, 1).unwrap();
+    fn the_live_bytes_of_a_segment_are_the_sum_over_all_workers() {
+        let live = LiveBytes::reserve(20, 1).unwrap();
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(
             columns.each_ref().map(|it| it.is_shared),
@@ -168,7 +181,7 @@ mod tests {
         live.add(&columns[1], 18, 5);
         assert_eq!((live.bytes(19), live.bytes(18), live.bytes(0)), (707, 5, 0));
         live.sub(&columns[2], 18, 6);
-        assert_eq!(live.bytes(18), 0, "a negative sum counts as 0");
+        assert_eq!(live.bytes(18), 0, "a negative sum is returned as 0");
         live.clear(19);
         live.add(&columns[1], 19, 40);
         assert_eq!(live.bytes(19), 40);
@@ -176,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_released_column_keeps_its_content() {
-        let live = Live::reserve(4, 1).unwrap();
+        let live = LiveBytes::reserve(4, 1).unwrap();
         let spare = live.take_column();
         let first = live.take_column();
         live.add(&first, 3, 100);
@@ -191,7 +204,7 @@ mod tests {
     /// Workers with a column of their own and workers that share one add and subtract concurrently.
     #[test]
     fn concurrent_additions_are_not_lost() {
-        let live = Live::reserve(64, 1).unwrap();
+        let live = LiveBytes::reserve(64, 1).unwrap();
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -1,16 +1,24 @@
-//! The metadata of a segment.
+//! The metadata of a segment. It determines which threads may write into the segment, and when the
+//! segment may be evacuated and reused.
+//!
+//! A segment can be held in two ways. A *writer's hold* lasts while a thread fills a block. It is
+//! counted in `append_state`, and prevents evacuation. A *hold for a peer*, by a pin or a waiting
+//! upload, is counted in `peer_holds`. It prevents evacuation, and after an evacuation the reuse of
+//! the memory.
 
 use crate::item::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The hold of one writer, in `fill`.
-const HOLD: u64 = 1 << 32;
-const TAIL_MASK: u64 = HOLD - 1;
-/// The segment is closed: it is being evacuated, or was evacuated and not reopened since. No hole
-/// in it may be filled.
+/// One writer's hold, in the field `append_state`.
+const WRITER_HOLD: u64 = 1 << 32;
+/// The bits of the tail, the offset of the next block, in `append_state`.
+const TAIL_MASK: u64 = WRITER_HOLD - 1;
+/// The bit of `append_state` that is set while the segment is closed: from the start of its
+/// evacuation until it is opened again. While the bit is set, no hole of the segment may be filled.
 const CLOSED: u64 = 1 << 63;
 
-/// The phase of a segment. The cycle is free, open, sealed, evacuating, retired, free.
+/// The phase of a segment. A segment passes through the phases in this order, and is then free
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
@@ -18,11 +26,11 @@ pub(crate) enum Phase {
     Free = 0,
     /// Writers append blocks.
     Open,
-    /// The segment is full.
+    /// No block can be appended. Writers may still fill holes.
     Sealed,
-    /// A worker copies its live blocks out.
+    /// A worker copies the live blocks to other segments.
     Evacuating,
-    /// No location refers to it any more, but readers may still use it.
+    /// No location refers to the segment, but readers that found a block before may still use it.
     Retired,
 }
 
@@ -30,15 +38,16 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Part {
-    /// New items (probation).
+    /// The small part: new items, on probation.
     Small = 0,
-    /// Items that were requested again.
+    /// The main part: items that were requested again, or were written while they had a ghost.
     Main = 1,
 }
 
 /// The metadata of a segment, on two cache lines. Every write changes the first line; few writes
-/// change the second. A segment of zero bytes is free. From its first opening on, the tail of a
-/// segment that is not open is at its end, so that a late writer cannot append to it.
+/// change the second. If all bytes of the metadata are 0, the segment is free and was never opened.
+/// Once a segment was opened, its tail is at the end of the segment in all phases but `Open`. A
+/// writer that tries to append in such a phase therefore fails.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -51,9 +60,9 @@ pub(crate) struct Segment {
 struct HotFields {
     /// Bit 63: closed. Bits 32 to 62: number of writers that are filling blocks. Bits 0 to 31:
     /// offset of the next block.
-    fill: AtomicU64,
+    append_state: AtomicU64,
     /// Number of pins and waiting uploads that hold the segment for a peer.
-    held: AtomicU32,
+    peer_holds: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -61,32 +70,36 @@ struct HotFields {
 struct ColdFields {
     phase: AtomicU32,
     part: AtomicU32,
-    /// Flush generation: number of flushes before the segment was opened.
+    /// Number of flushes of the store before the segment was opened. If the store has been flushed
+    /// since, all items of the segment are flushed.
     flush_generation: AtomicU32,
-    /// The latest expiry of the segment's items, as [`Expiry::word`].
+    /// The latest expiry of the segment's items, encoded by [`Expiry::word`].
     expiry: AtomicU32,
     /// The second in which the segment was opened.
     opened_s: AtomicU32,
-    /// Offset of the end of the last block, once the segment is full. 0: the end of the segment.
+    /// Offset of the end of the last block, set once the segment is full. 0 means that the last
+    /// block ends at the end of the segment.
     end: AtomicU32,
-    /// Number of the segment's last opening, in the sequence of openings of its part.
+    /// The number that the last opening of this segment has in the sequence of all openings of
+    /// segments of its part. It identifies what the memory contains, because it differs each time
+    /// that the segment is opened.
     opening: AtomicU32,
-    /// Bytes of the segment's blocks, recorded when the segment was sealed.
+    /// The result of [`Segment::occupied`] when the segment was sealed.
     occupied: AtomicU32,
 }
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Segment>() == 128);
 
-// SAFETY: a segment consists of atomics. `Phase::Free` and `Part::Small` are 0, and all fields are
-// 0 by default.
+// SAFETY: all fields are atomic integers with the default 0, so zero bytes are the default segment.
 unsafe impl crate::region::Zeroed for Segment {}
 
-/// Offset of the first block: location 0 means "none".
-pub(crate) const FIRST: u32 = 8;
+/// Offset of the first block of a segment. It is not 0, because location 0 means "none".
+pub(crate) const FIRST_BLOCK: u32 = 8;
 
 impl Segment {
-    /// Opens a free segment. Called only by the worker that removed it from the free list.
+    /// Opens a free segment for new blocks. Called only by the worker that has removed the segment
+    /// from the free list. Clears the closed bit.
     pub(crate) fn open(&self, part: Part, flush_generation: u32, now_s: u32, opening: u32) {
         self.cold.part.store(part as u32, Ordering::Relaxed);
         self.cold
@@ -97,24 +110,26 @@ impl Segment {
         self.cold.end.store(0, Ordering::Relaxed);
         self.cold.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take` and `acquire_writer`: a writer of a block sees
-        // the fields above.
-        self.hot.fill.store(u64::from(FIRST), Ordering::Release);
+        // Release: pairs with the acquire in `allocate` and `acquire_writer`. A writer of a block
+        // sees the fields above.
+        self.hot
+            .append_state
+            .store(u64::from(FIRST_BLOCK), Ordering::Release);
     }
 
-    /// Reserves `len` bytes for a block and holds the segment for its writer. Returns the offset of
-    /// the bytes.
+    /// Allocates `len` bytes for a block by advancing the tail, and holds the segment for the
+    /// writer. Returns the offset of the bytes. `size` is the size of the segment.
     ///
     /// # Errors
-    /// There is no space. The error is the offset at which the bytes would have begun. The segment
-    /// is held nevertheless.
-    pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
-        // Acquire: pairs with `open`. Release: pairs with `is_ready`.
-        let old_fill = self
+    /// There is no space. The error is the old tail. The tail has been advanced and the segment is
+    /// held nevertheless, so the caller has to call [`release_writer`](Self::release_writer).
+    pub(crate) fn allocate(&self, len: u32, size: u32) -> Result<u32, u32> {
+        // Acquire: pairs with `open`. Release: pairs with `can_be_evacuated`.
+        let old_state = self
             .hot
-            .fill
-            .fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
-        let at = (old_fill & TAIL_MASK) as u32;
+            .append_state
+            .fetch_add(WRITER_HOLD + u64::from(len), Ordering::AcqRel);
+        let at = (old_state & TAIL_MASK) as u32;
         if at <= size && len <= size - at {
             Ok(at)
         } else {
@@ -122,51 +137,56 @@ impl Segment {
         }
     }
 
-    /// Prefetches the line that every write changes. A hint.
+    /// Prefetches the cache line that every write changes. A hint.
     #[inline]
     pub(super) fn prefetch(&self) {
         crate::prefetch::line_to_write(std::ptr::from_ref(&self.hot).cast());
     }
 
-    /// Offset of the next block.
+    /// Returns the tail, the offset of the next block. It may be beyond the end of the segment.
     pub(crate) fn tail(&self) -> u32 {
-        (self.hot.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
+        (self.hot.append_state.load(Ordering::Relaxed) & TAIL_MASK) as u32
     }
 
-    /// Releases the hold of a writer whose block is complete.
+    /// Releases the hold of a writer. The block that it was filling is complete, or was given up.
     pub(crate) fn release_writer(&self) {
-        // Release: pairs with `is_ready` and `close`: the block is complete.
-        self.hot.fill.fetch_sub(HOLD, Ordering::Release);
+        // Release: pairs with `can_be_evacuated` and `close`: the block is complete.
+        self.hot
+            .append_state
+            .fetch_sub(WRITER_HOLD, Ordering::Release);
     }
 
-    /// Holds the segment for a writer that fills a hole. Returns false if the segment is closed.
+    /// Holds the segment for a writer that is going to fill a hole. Returns false, without a hold,
+    /// if the segment is closed.
     fn acquire_writer(&self) -> bool {
-        let mut fill = self.hot.fill.load(Ordering::Relaxed);
-        while fill & CLOSED == 0 {
-            let held = fill + HOLD;
-            // Acquire: pairs with `open`. Release: pairs with `close`, as in `take`.
-            match self.hot.fill.compare_exchange_weak(
-                fill,
+        let mut state = self.hot.append_state.load(Ordering::Relaxed);
+        while state & CLOSED == 0 {
+            let held = state + WRITER_HOLD;
+            // Acquire: pairs with `open`. Release: pairs with `close`, as in `allocate`.
+            match self.hot.append_state.compare_exchange_weak(
+                state,
                 held,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
-                Err(present) => fill = present,
+                Err(current) => state = current,
             }
         }
         false
     }
 
-    /// As [`acquire_writer`](Self::acquire_writer), but only if the segment's last opening is
-    /// `opening`, so that a hole of that opening still exists.
+    /// Holds the segment for a writer that is going to fill a hole. `opening` is the number of the
+    /// segment's opening when the hole was remembered. Returns false, without a hold, if the
+    /// segment is closed, or if it was opened again since, so that the hole no longer exists.
     #[inline]
     pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
         if !self.acquire_writer() {
             return false;
         }
-        // If the segment was closed and reopened before `acquire_writer`, the opening differs.
-        // Afterwards the hold prevents closing, and so reopening, until `release_writer`.
+        // If the segment was closed and opened again before `acquire_writer`, its opening has
+        // changed. It cannot change after `acquire_writer`, because the segment cannot be closed
+        // while a writer holds it.
         let is_same = self.opening() == opening;
         if !is_same {
             self.release_writer();
@@ -174,80 +194,87 @@ impl Segment {
         is_same
     }
 
-    /// Whether the segment can be evacuated: no block can be added, no writer fills one, and the
-    /// segment is not held for a peer.
-    pub(crate) fn is_ready(&self, size: u32) -> bool {
-        // Acquire: pairs with `release_writer`.
-        let fill = self.hot.fill.load(Ordering::Acquire);
-        fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
+    /// Returns true if the segment can be evacuated: no block can be appended, no writer holds the
+    /// segment, and it is not held for a peer. `size` is the size of the segment. Also false if the
+    /// segment is closed.
+    pub(crate) fn can_be_evacuated(&self, size: u32) -> bool {
+        // Acquire: pairs with `release_writer`. The caller sees the complete blocks.
+        let state = self.hot.append_state.load(Ordering::Acquire);
+        state & TAIL_MASK >= u64::from(size) && state < WRITER_HOLD && !self.is_held()
     }
 
-    /// Closes the segment for writers. Returns false if a writer holds it.
+    /// Closes the segment, so that no writer can acquire it to fill a hole. Returns false if a
+    /// writer holds the segment, or if it is closed already.
     pub(crate) fn close(&self) -> bool {
-        let fill = self.hot.fill.load(Ordering::Relaxed);
-        // Acquire: pairs with `release_writer`: the blocks to be evacuated are complete.
-        let closed = self.hot.fill.compare_exchange(
-            fill & TAIL_MASK,
-            fill & TAIL_MASK | CLOSED,
+        let state = self.hot.append_state.load(Ordering::Relaxed);
+        // The compare-exchange fails if the number of writers is not 0. Acquire: pairs with
+        // `release_writer`. The blocks to be evacuated are complete.
+        let closed = self.hot.append_state.compare_exchange(
+            state & TAIL_MASK,
+            state & TAIL_MASK | CLOSED,
             Ordering::Acquire,
             Ordering::Relaxed,
         );
         closed.is_ok()
     }
 
-    /// Reopens the segment for writers.
-    pub(crate) fn reopen(&self) {
+    /// Clears the closed bit after an abandoned evacuation, so that holes can be filled again.
+    pub(crate) fn undo_close(&self) {
         // Release: pairs with `acquire_writer`.
-        self.hot.fill.fetch_and(!CLOSED, Ordering::Release);
+        self.hot.append_state.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// The number of the segment's last opening.
+    /// Returns the number of the segment's last opening, in the sequence of openings of its part.
     pub(crate) fn opening(&self) -> u32 {
         self.cold.opening.load(Ordering::Relaxed)
     }
 
-    /// Records the end of the last block: no block begins at or after `at`.
+    /// Records that the last block ends at offset `at`.
     pub(crate) fn set_end(&self, at: u32) {
         self.cold.end.store(at, Ordering::Relaxed);
     }
 
-    /// Bytes of the blocks, dead or live, of a full segment.
+    /// Returns the total length, in bytes, of the blocks of a full segment, dead and live.
     pub(crate) fn occupied(&self, size: u32) -> u64 {
         let end = match self.cold.end.load(Ordering::Relaxed) {
             0 => size,
             end => end,
         };
-        u64::from(end - FIRST)
+        u64::from(end - FIRST_BLOCK)
     }
 
-    /// Records [`occupied`](Self::occupied), which another writer may still change by setting the
-    /// end, and returns it. The caller seals the segment, under the lock of the segment lists.
+    /// Records the present result of [`occupied`](Self::occupied) and returns it. The record is
+    /// needed because a late writer may still change the result, by `set_end`. The caller is
+    /// sealing the segment, under the lock of the segment lists.
     pub(crate) fn record_occupied(&self, size: u32) -> u32 {
         let occupied = self.occupied(size) as u32;
         self.cold.occupied.store(occupied, Ordering::Relaxed);
         occupied
     }
 
-    /// The bytes that [`record_occupied`](Self::record_occupied) recorded.
+    /// Returns the bytes that [`record_occupied`](Self::record_occupied) recorded.
     pub(crate) fn recorded_occupied(&self) -> u32 {
         self.cold.occupied.load(Ordering::Relaxed)
     }
 
-    /// Holds the segment for a peer. Returns true if it was not held before.
+    /// Holds the segment for a peer. Returns true if it was not held for any peer before.
     pub(crate) fn hold(&self) -> bool {
-        // Relaxed: the holder is online, and the segment is not reused before it is quiescent.
-        self.hot.held.fetch_add(1, Ordering::Relaxed) == 0
+        // Relaxed: the caller is online and has found a block of the segment since it was last
+        // quiescent. The segment is not reused before the caller is quiescent again, and the epochs
+        // order this addition before the reuse.
+        self.hot.peer_holds.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// Undoes [`hold`](Self::hold). Returns true if no other holds remain.
+    /// Undoes one [`hold`](Self::hold). Returns true if it was the last hold for a peer.
     pub(crate) fn release(&self) -> bool {
-        // Release: pairs with `is_held`: the holder's reads come before the reuse.
-        self.hot.held.fetch_sub(1, Ordering::Release) == 1
+        // Release: pairs with `is_held`. The holder's reads come before the reuse of the memory.
+        self.hot.peer_holds.fetch_sub(1, Ordering::Release) == 1
     }
 
+    /// Returns true if the segment is held for a peer.
     pub(crate) fn is_held(&self) -> bool {
         // Acquire: pairs with `release`.
-        self.hot.held.load(Ordering::Acquire) > 0
+        self.hot.peer_holds.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -277,12 +304,12 @@ impl Segment {
         self.cold.flush_generation.load(Ordering::Relaxed)
     }
 
-    /// The latest expiry of the segment's items.
+    /// Returns an expiry that is not before that of any item of the segment.
     pub(crate) fn expiry(&self) -> Expiry {
         Expiry::from_word(self.cold.expiry.load(Ordering::Relaxed))
     }
 
-    /// Raises the segment's expiry to that of a new block.
+    /// Raises the segment's expiry to that of a new block, if the block's is later.
     pub(crate) fn raise_expiry(&self, expiry: Expiry) {
         if self.cold.expiry.load(Ordering::Relaxed) < expiry.word() {
             self.cold.expiry.fetch_max(expiry.word(), Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A word of the index: the location of an item, a tag of its key, and its frequency counter.
+//! The format of an index entry: one word with the location of an item, a tag of its key, and its
+//! frequency counter.
 //!
 //! ```text
 //! 63          44  43    42    41 40  39                                    0
@@ -7,8 +8,8 @@
 //! └─────────────┴──────┴──────┴──────┴───────────────────────────────────────┘
 //! ```
 //!
-//! The role says which of the two bucket numbers of the item's key selected this bucket
-//! (`addressing.rs`). The tier bit is unused; it is reserved for locations on disk.
+//! A key has two buckets. The role is 0 if the entry is in the first one, and 1 if it is in the
+//! second one (`addressing.rs`). The tier bit is always 0. It is reserved for locations on disk.
 
 use super::addressing::TAG_BITS;
 
@@ -18,31 +19,35 @@ const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
 /// The value at which the counter saturates.
 const FREQUENCY_MAX: u8 = 3;
+/// Number of bits below the role. Role and tag are the highest bits of a word.
 pub(super) const ROLE_SHIFT: u32 = 43;
 const TAG_SHIFT: u32 = 44;
 
 const _: () = assert!(TAG_SHIFT + TAG_BITS == u64::BITS);
 
-/// The location of an item, in units of four bytes from the start of the region; never 0.
+/// The location of a block: its offset from the start of the store's memory, in units of four
+/// bytes. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location(u64);
 
 impl Location {
-    /// The highest value of the field: 4 TiB less one unit.
+    /// The largest location: one unit below 4 TiB.
     pub(crate) const MAX: u64 = LOCATION_MASK;
 
-    /// `None` if no item can be at this offset.
+    /// Creates a location from an offset in units. `None` if the offset is 0 or above
+    /// [`Self::MAX`].
     pub(crate) fn new(units: u64) -> Option<Self> {
         (1..=Self::MAX).contains(&units).then_some(Self(units))
     }
 
+    /// Returns the offset in units of four bytes.
     #[inline]
     pub(crate) fn units(self) -> u64 {
         self.0
     }
 }
 
-/// A word that refers to an item.
+/// An index entry: a word that refers to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
@@ -52,7 +57,7 @@ impl Entry {
         Self(key_bits(tag, role) | frequency | location.0)
     }
 
-    /// `None` for an empty word.
+    /// Decodes a word of the index. `None` if the word is an empty slot.
     #[inline]
     pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word & LOCATION_MASK != 0).then_some(Self(word))
@@ -68,7 +73,7 @@ impl Entry {
         Location(self.0 & LOCATION_MASK)
     }
 
-    /// The frequency counter: 0 to 3, saturating.
+    /// Returns the frequency counter: 0 to 3, saturating.
     #[inline]
     pub(crate) fn frequency(self) -> u8 {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
@@ -100,16 +105,18 @@ impl Entry {
     }
 }
 
-/// The bits of tag and role in a word.
+/// Returns a word in which only the bits of tag and role are set.
 #[inline]
 pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
     tag << TAG_SHIFT | (role as u64) << ROLE_SHIFT
 }
 
-/// Whether a word may belong to an item whose key has this tag and role. An empty word can match
-/// too: the caller checks for it.
+/// Returns true if the tag and role of a word are those of `key_bits`. An empty word may match too,
+/// so the caller checks for it.
 #[inline]
 pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
+    // The exclusive or clears the bits of tag and role if, and only if, they are equal. These are
+    // the highest bits, so the result is then below the lowest of them.
     word ^ key_bits < 1 << ROLE_SHIFT
 }
 
@@ -118,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_of_a_word_do_not_overlap() {
+    fn changing_one_field_of_a_word_changes_no_other() {
         assert_eq!(Location::new(0), None);
         assert_eq!(Location::new(Location::MAX + 1), None);
         let (location, one) = (
@@ -147,7 +154,7 @@ mod tests {
         assert_eq!(
             Entry::from_word(key_bits(0xabcde, 1)),
             None,
-            "a tag alone is no item"
+            "a word without a location is an empty slot"
         );
     }
 }

@@ -1,12 +1,15 @@
-//! Insertions, removals, splits, merges and kicks with concurrent readers, in many interleavings
-//! (`cargo xtask models`). All interleavings are sequentially consistent, so missing fences are not
-//! detected; the comments in `index.rs` justify its orderings.
+//! Models of the index under shuttle (`cargo xtask models`): insertions, removals, splits, merges
+//! and kicks run with concurrent readers, in many interleavings. Every execution is sequentially
+//! consistent, so the models cannot detect an `Ordering` that is too weak. The comments in
+//! `index.rs` justify the orderings.
 
 use super::*;
 use crate::sync::Arc;
 use shuttle::rand::Rng;
 use shuttle::thread;
 
+/// Returns the hash of item `number`, so that the models need no keys. The item's location is
+/// `number` too.
 fn hash_of_number(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,13 +24,13 @@ fn insert(index: &Index, number: u64) {
     let hash = hash_of_number(number);
     let writer = index.lock(hash);
     let inserted = writer.insert(location, 0, true, 62);
-    assert_eq!(inserted, Inserted::Placed, "every item has a slot");
+    assert_eq!(inserted, Inserted::Placed, "item {number} has no free slot");
 }
 
 fn remove(index: &Index, number: u64) {
     let writer = index.lock(hash_of_number(number));
     let found = writer.find(|entry| entry.location().units() == number);
-    assert!(found.is_some(), "{number} is there to be removed");
+    assert!(found.is_some(), "item {number} is not in the index");
     found.iter().for_each(|found| {
         writer.remove(found);
     });
@@ -40,12 +43,14 @@ fn is_present(index: &Index, number: u64) -> bool {
     found.is_some()
 }
 
-/// Number of items before the threads start: so few that a bucket that is split for more items is
-/// merged again when those are removed.
+/// Number of items that are in the index during the complete model. With only these items, the load
+/// is so low that a bucket split for [`MORE`] items is merged again.
 const BEFORE: u64 = 43;
-/// Items that are inserted and removed while the threads run: so many that a bucket is split.
+/// Items that are inserted and removed while the threads run. They raise the load so far that a
+/// bucket is split.
 const MORE: Range<u64> = 100..110;
 
+/// Creates an index with items 1 to [`BEFORE`].
 fn filled() -> Arc<Index> {
     let Ok(index) = Index::new(1, 8, 64 * 16) else {
         panic!("the index was not created");
@@ -54,7 +59,8 @@ fn filled() -> Arc<Index> {
     Arc::new(index)
 }
 
-/// An item that moves when a bucket is split, and its position.
+/// Returns an item that moves to the new bucket when a bucket is split, and its position there.
+/// Then lets the bucket be merged again.
 fn moving_item(index: &Index) -> Option<(u64, Position)> {
     let last = index.buckets.load(Ordering::Relaxed);
     MORE.for_each(|number| insert(index, number));
@@ -72,7 +78,7 @@ fn moving_item(index: &Index) -> Option<(u64, Position)> {
     moved
 }
 
-/// Inserts and removes items, so that a bucket is split and merged.
+/// Inserts and removes the [`MORE`] items, so that a bucket is split and merged.
 fn grow_and_shrink(index: &Index) {
     let bytes = index.bytes();
     for number in MORE {
@@ -111,7 +117,7 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
             };
             grow_and_shrink(&index);
             assert!(reader.join().is_ok() && other.join().is_ok());
-            // The other thread's insertion may have prevented the last merge.
+            // The item of the other thread may have kept the load too high for the merge.
             index.resize_step();
             assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
             assert_eq!(index.len(), BEFORE);
@@ -121,19 +127,20 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
     );
 }
 
-/// Two buckets are nearly full: almost every insertion finds both of its buckets full and moves an
-/// entry. Some insertions displace an entry, but never the searched one, because its frequency is
-/// high.
+/// All buckets are nearly full, so almost every insertion finds the two buckets of its key full,
+/// and kicks an entry. If no entry can move, the insertion displaces the entry with the lowest
+/// frequency. This is never an entry for which the reader searches, because those have the maximum
+/// frequency.
 #[test]
 fn readers_find_entries_that_kicks_move() {
-    const STAY: u64 = 29;
+    const LASTING: u64 = 29;
     shuttle::check_random(
         || {
             let Ok(index) = Index::new(1, 4, 0) else {
                 panic!("the index was not created");
             };
             let index = Arc::new(index);
-            for number in 1..=STAY {
+            for number in 1..=LASTING {
                 insert(&index, number);
                 let hash = hash_of_number(number);
                 for _ in 0..3 {
@@ -147,7 +154,7 @@ fn readers_find_entries_that_kicks_move() {
                 thread::spawn(move || {
                     let mut random = shuttle::rand::thread_rng();
                     for _ in 0..40 {
-                        let number = random.gen_range(1..=STAY);
+                        let number = random.gen_range(1..=LASTING);
                         assert!(is_present(&index, number), "{number} was missed");
                     }
                 })
@@ -158,20 +165,23 @@ fn readers_find_entries_that_kicks_move() {
                 remove(&index, number);
             }
             assert!(reader.join().is_ok());
-            assert_eq!(index.len(), STAY);
+            assert_eq!(index.len(), LASTING);
         },
         3_000,
     );
 }
 
-/// A reader that returns to a remembered position finds the current entry or nothing: never an
-/// entry as it was before its replacement, even while it moves between buckets.
+/// One thread replaces an entry repeatedly, while another moves it by splits and merges. A reader
+/// that rereads a remembered position finds the current entry or no entry. It never finds an entry
+/// that was replaced before the read.
 #[test]
 fn a_remembered_position_never_returns_an_older_entry() {
     const VERSIONS: u64 = 1_000;
-    // Shared by all runs, outside the model.
+    // Set if any execution found an entry. A variable of the standard library, which shuttle does
+    // not schedule.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // Preemptions are few, because one thread has to make many steps while another makes none.
+    // This scheduler preempts threads only a few times per execution. The case under test needs
+    // that one thread makes many steps while another makes none.
     shuttle::check_pct(
         || {
             let index = filled();
@@ -225,7 +235,7 @@ fn a_remembered_position_never_returns_an_older_entry() {
     );
     assert!(
         SEEN.load(Ordering::Relaxed),
-        "no run found an entry at the position"
+        "no execution found an entry at the position"
     );
 }
 

@@ -1,8 +1,9 @@
 //! Branch-free comparison of a key's tag with the words of its two buckets.
 //!
-//! A branch cannot predict the slot of a key. After a misprediction the processor would discard its
-//! speculative work on this item and on the following requests. So all slots are compared, four at
-//! a time where the processor has the instructions.
+//! The processor cannot predict in which slot a key is found. A loop that stops at the first match
+//! would end with a mispredicted branch, and the processor would discard its speculative work on
+//! this item and on the following requests. Therefore all 16 slots are compared, and the result is
+//! a bit set. On x86-64, SIMD instructions compare four slots at a time.
 
 use super::addressing::BUCKET_WORDS;
 use crate::sync::atomic::AtomicU64;
@@ -10,13 +11,13 @@ use crate::sync::atomic::AtomicU64;
 /// The words of a bucket.
 pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 
-/// Returns a bit for each slot of both buckets, the first slot in the lowest bit. A bit is set if
-/// the tag and role of the word are the `key_bits` of its bucket. Each word is loaded once, with
-/// acquire.
+/// Returns a bit set of the slots in which the tag and role of the word are those of the key. The
+/// lowest eight bits are for the first bucket, and the next eight for the second. `key_bits` has
+/// the tag and role to compare with in each bucket. Each word is loaded once, with acquire.
 #[inline]
 pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
-    // SAFETY: every processor of this architecture has these instructions.
+    // SAFETY: every x86-64 processor has the SSE2 instructions.
     let matching_slots = unsafe { simd::matching_slots(buckets, key_bits) };
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri))))]
     let matching_slots = matching_slots_portable(buckets, key_bits);
@@ -32,7 +33,8 @@ fn matching_slots_portable(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     let mut matching_slots = 0;
     for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
         for (slot, word) in bucket.iter().enumerate() {
-            // Acquire: pairs with the release of the entry's writer (`Index::scan_validated`).
+            // Acquire: pairs with the release stores of index words. `Index::scan_validated` relies
+            // on it.
             let does_match = may_match(word.load(Ordering::Acquire), key_bits);
             matching_slots |= u32::from(does_match) << (number * BUCKET_WORDS + slot);
         }
@@ -51,40 +53,46 @@ mod simd {
     use super::Bucket;
     use crate::index::entry::ROLE_SHIFT;
 
-    /// Bits below tag and role in the upper half of a word.
-    const BELOW: i32 = ROLE_SHIFT as i32 - 32;
+    /// Number of bits below the role in the upper half of a word.
+    const BITS_BELOW_ROLE: i32 = ROLE_SHIFT as i32 - 32;
 
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
-        let [first, second] = [0, 1].map(|role| eight(buckets[role], key_bits[role]));
+        let [first, second] = [0, 1].map(|role| match_bucket(buckets[role], key_bits[role]));
         _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
     }
 
-    /// For each word of a bucket 16 bits, all set if tag and role match.
+    /// Compares the eight words of a bucket. Returns 16 bits for each word, all set if its tag and
+    /// role match, and all clear otherwise.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn eight(bucket: &Bucket, key_bits: u64) -> __m128i {
+    fn match_bucket(bucket: &Bucket, key_bits: u64) -> __m128i {
         let wanted = _mm_set1_epi32((key_bits >> ROLE_SHIFT) as i32);
-        let four = |two: __m128i, two_more: __m128i| {
-            // The upper halves of four words.
+        let match_words = |two: __m128i, two_more: __m128i| {
+            // Collect the upper halves of four words, which contain tag and role.
             let (two, two_more) = (_mm_castsi128_ps(two), _mm_castsi128_ps(two_more));
             let upper = _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(two, two_more));
-            _mm_cmpeq_epi32(_mm_srli_epi32::<BELOW>(upper), wanted)
+            _mm_cmpeq_epi32(_mm_srli_epi32::<BITS_BELOW_ROLE>(upper), wanted)
         };
         let [a, b, c, d] = load(bucket);
-        _mm_packs_epi32(four(a, b), four(c, d))
+        _mm_packs_epi32(match_words(a, b), match_words(c, d))
     }
 
-    /// The current words of a bucket, in pairs, each as if loaded with acquire.
+    /// Loads the words of a bucket in pairs. Each word is loaded as by an atomic acquire load.
     #[inline]
     fn load(bucket: &Bucket) -> [__m128i; 4] {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        // Other threads may write concurrently, so these cannot be ordinary loads. The compared
-        // part of a word is an aligned group of four bytes, which processors never load in parts; a
-        // matching word is loaded again by itself. No load moves before an earlier one, and the
-        // compiler moves no access across this.
-        // SAFETY: reads the bucket's 64 bytes and writes nothing.
+        // Other threads may store to the words concurrently, so ordinary loads would be a data
+        // race. There are no atomic loads of 16 bytes in Rust, so assembly is used. It has these
+        // effects:
+        //
+        // - Atomicity: the compared part of a word is an aligned group of four bytes. An x86-64
+        //   processor never loads such a group in parts. The caller loads a matching word again, as
+        //   a single atomic word.
+        // - Acquire: an x86-64 processor does not reorder loads, and the compiler moves no memory
+        //   access across an `asm!` block that may access memory.
+        // SAFETY: the code reads the 64 bytes of the bucket and writes no memory.
         unsafe {
             asm!(
                 "movdqu {a}, [{from}]",
@@ -120,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Words that differ from the key's in one or two bits, and arbitrary ones.
+        /// The words of the two buckets match, differ in one bit, are empty, or are arbitrary.
         #[test]
         fn simd_and_portable_comparison_agree(
             tag in 0_u64..1 << TAG_BITS,

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// The hash of a number, so that the tests need no keys.
+/// Returns the hash of item `number`, so that the tests need no keys. The item's location is
+/// `number` too.
 fn hash_of_number(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,6 +17,7 @@ fn insert(index: &Index, number: u64) -> Inserted {
     insert_within(index, number, LONG_SEARCH_BUCKETS)
 }
 
+/// Inserts an item, visiting at most `budget` buckets to free a slot.
 fn insert_within(index: &Index, number: u64, budget: usize) -> Inserted {
     let writer = index.lock(hash_of_number(number));
     let inserted = writer.insert(Location::new(number).unwrap(), 0, true, budget);
@@ -95,8 +97,8 @@ fn random_operations_agree_with_a_map() {
     }
 }
 
-/// Regression: the initial buckets were not populated, and the first requests waited for huge
-/// pages.
+/// Regression test. The initial buckets were not populated, so the first requests waited until the
+/// kernel had zeroed huge pages.
 #[test]
 fn every_page_of_buckets_is_populated_once() {
     let index = Index::new(16, 256, 1 << 20).unwrap();
@@ -112,7 +114,8 @@ fn every_page_of_buckets_is_populated_once() {
             insert(&index, number);
         }
     };
-    // The index grows beyond the populated range, where writes have touched only some pages.
+    // The index grows beyond the populated range. All pages after that range are returned, even
+    // those that insertions have already made resident.
     grow_to(initial + 2 * ahead as u64);
     let end = initial + 3 * ahead as u64;
     assert_eq!(pages(1 << 20), initial + ahead as u64..end);
@@ -122,7 +125,7 @@ fn every_page_of_buckets_is_populated_once() {
 }
 
 #[test]
-fn an_index_that_cannot_grow_displaces_the_least_requested() {
+fn a_full_index_that_cannot_grow_displaces_an_entry_per_insertion() {
     let index = Index::new(4, 64, 0).unwrap();
     let slots = index.bytes() / 8;
     let mut displaced = 0;
@@ -155,10 +158,10 @@ fn a_growing_small_index_displaces_no_entry() {
 }
 
 #[test]
-fn readers_find_every_lasting_item_during_insertions_and_removals() {
+fn readers_find_every_item_while_other_items_are_inserted_and_removed() {
     let index = Index::new(4, 256, 16 << 20).unwrap();
-    let stay = 5_000;
-    for number in 1..=stay {
+    let lasting = 5_000;
+    for number in 1..=lasting {
         insert(&index, number);
     }
     let done = AtomicBool::new(false);
@@ -169,7 +172,7 @@ fn readers_find_every_lasting_item_during_insertions_and_removals() {
                 scope.spawn(move || {
                     let mut lookups = 0_u64;
                     while !done.load(Ordering::Relaxed) {
-                        let number = hash_of_number(lookups + seed) % stay + 1;
+                        let number = hash_of_number(lookups + seed) % lasting + 1;
                         assert!(find(index, number).is_some(), "{number} was missed");
                         lookups += 1;
                     }
@@ -178,7 +181,7 @@ fn readers_find_every_lasting_item_during_insertions_and_removals() {
             })
             .collect();
         for round in 0..10 {
-            let others = stay + 1..stay + 20_000 + round;
+            let others = lasting + 1..lasting + 20_000 + round;
             others.clone().for_each(|number| {
                 insert(&index, number);
             });
@@ -191,13 +194,13 @@ fn readers_find_every_lasting_item_during_insertions_and_removals() {
             assert!(reader.join().unwrap() > 0);
         }
     });
-    assert_eq!(index.len(), stay);
+    assert_eq!(index.len(), lasting);
 }
 
 #[test]
 fn a_bounded_search_displaces_almost_no_entry_while_the_index_grows() {
     let mut displaced = 0;
-    // Each round uses other keys.
+    // Each round uses different items.
     for first in (1..).step_by(1 << 20).take(4) {
         let index = Index::new(16, 256, 64 << 20).unwrap();
         for number in first..first + 400_000 {

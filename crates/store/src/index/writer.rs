@@ -1,10 +1,11 @@
-//! The exclusive writer of a class: insertion, replacement, removal.
+//! Changes of the index: insertion, replacement and removal of entries, by a thread that holds the
+//! lock of a class.
 
 use std::cell::Cell;
 
 use super::addressing::{BUCKET_WORDS, address};
 use super::entry::{Entry, Location};
-use super::{Class, Index, Moving};
+use super::{Class, Index, MoveGuard};
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
@@ -12,15 +13,16 @@ use crate::sync::atomic::Ordering;
 /// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The entry is in a slot that was free.
+    /// The entry was stored in a free slot.
     Placed,
-    /// The entry is in the slot of this entry, which was displaced.
+    /// The entry was stored in the slot of another entry. The value is this other entry, which is
+    /// no longer in the index.
     Displaced(Entry),
-    /// No slot is free, and displacing is not allowed. Nothing was changed.
+    /// The entry was not stored, because no slot is free and displacing is not allowed.
     Full,
 }
 
-/// The destination of a moving entry.
+/// A free slot, and the role that the entry of a key has in its bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bucket: u64,
@@ -28,7 +30,7 @@ pub(super) struct Target {
     pub(super) role: usize,
 }
 
-/// An entry and its position.
+/// An entry as it was when found, and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(super) bucket: u64,
@@ -36,21 +38,22 @@ pub(crate) struct Found {
     pub(super) entry: Entry,
 }
 
-/// The position of an entry, remembered for a later lookup. The default is "none".
+/// The position of an entry in the index, remembered for a later lookup. The default value means
+/// "no position".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position(
-    /// Index of the entry's word plus one.
+    /// Index of the entry's word among all words, plus one. 0: no position.
     usize,
 );
 
 impl Position {
-    /// Index of the word.
+    /// Returns the index of the entry's word. `None` for "no position".
     #[inline]
-    pub(super) fn word(self) -> Option<usize> {
+    pub(super) fn word_index(self) -> Option<usize> {
         self.0.checked_sub(1)
     }
 
-    /// The entry at this position, which must not be "none".
+    /// Combines `entry` with this position, which must not be "no position".
     #[inline]
     pub(super) fn found(self, entry: Entry) -> Found {
         let word = self.0 - 1;
@@ -63,22 +66,23 @@ impl Position {
 }
 
 impl Found {
-    /// The position of the entry.
+    /// Returns the position of the entry.
     #[inline]
     pub(crate) fn position(&self) -> Position {
         Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
     }
 
-    /// The entry as read at the time of the search.
+    /// Returns the entry as it was when found.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
 }
 
-/// The exclusive writer of a class.
+/// The right to change the entries of a class. It holds the lock of the class, and is created for
+/// the hash of one key.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
-    /// Buckets visited in addition to the two of the key.
+    /// Number of buckets visited in addition to the two of the key.
     visits: Cell<usize>,
     index: &'a Index,
     class: &'a Class,
@@ -102,24 +106,25 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The hash of the key.
+    /// Returns the hash of the key.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Whether only the worker that [began a rewrite](Index::begin_rewrite) may store.
+    /// Returns true if a worker is [rewriting an item](Index::begin_rewrite) of this class. Then
+    /// only that worker may store items in the class.
     #[inline]
     pub(crate) fn is_rewriting(&self) -> bool {
         self.class.is_rewriting.load(Ordering::Relaxed)
     }
 
-    /// Buckets visited in addition to the two of the key.
+    /// Returns the number of buckets visited in addition to the two of the key.
     pub(crate) fn visits(&self) -> usize {
         self.visits.get()
     }
 
-    /// A CAS that was not assigned in this class before and differs from `present`, which a client
-    /// may have chosen.
+    /// Returns a new CAS. It was not assigned in this class before, and differs from `present`, the
+    /// CAS of the key's present item, which may have been chosen by a client.
     pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
         let mut cas = self.class.cas.load(Ordering::Relaxed) + 1;
         if present == Some(cas) {
@@ -129,22 +134,26 @@ impl<'a> Writer<'a> {
         cas
     }
 
-    /// The entry for which `matches` is true.
+    /// Returns the entry for which `matches` is true, among the entries with the key's tag. One
+    /// scan suffices, because no entry moves while the lock is held.
     pub(crate) fn find(&self, matches: impl FnMut(Entry) -> bool) -> Option<Found> {
         self.index.scan(self.hash, matches)
     }
 
-    /// The current state of an entry found before the lock was taken, by a worker that has not been
-    /// quiescent since. `None` if it has moved, was removed, or refers to another location.
+    /// Returns the current state of an entry that the caller found before it took the lock. `None`
+    /// if the entry has moved, was removed, or refers to another location. The caller has not been
+    /// quiescent since it found the entry.
     pub(crate) fn revalidate(&self, earlier: &Found) -> Option<Found> {
         let word = self.index.word(earlier.bucket, earlier.slot);
         let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
-        // A location is not reused before the worker is quiescent.
+        // An equal location means the same item, because the memory at a location is not reused
+        // before the worker is quiescent.
         (entry.location() == earlier.entry.location()).then_some(Found { entry, ..*earlier })
     }
 
-    /// Inserts an entry, whose item must be complete. Visits at most `budget` further buckets to
-    /// free a slot.
+    /// Inserts an entry for the key. The item at `location` must be complete. If both buckets of
+    /// the key are full, visits at most `budget` further buckets to free a slot. If that fails and
+    /// `may_displace` is true, displaces the entry with the lowest frequency in the two buckets.
     pub(crate) fn insert(
         &self,
         location: Location,
@@ -152,13 +161,13 @@ impl<'a> Writer<'a> {
         may_displace: bool,
         budget: usize,
     ) -> Inserted {
-        let numbers = self.index.addressing.numbers(self.hash);
+        let hashes = self.index.addressing.bucket_hashes(self.hash);
         let buckets = self.index.buckets.load(Ordering::Relaxed);
-        let choices = numbers.each.map(|number| address(number, buckets));
+        let choices = hashes.by_role.map(|number| address(number, buckets));
         let free = self
             .slot_in_emptier_bucket(choices)
             .or_else(|| self.free_slot(choices, buckets, budget));
-        let entry = |role| Entry::new(location, frequency, numbers.tag, role);
+        let entry = |role| Entry::new(location, frequency, hashes.tag, role);
         match free {
             Some(Target { bucket, slot, role }) => {
                 self.put(bucket, slot, entry(role));
@@ -170,8 +179,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Changes the location and the frequency of an entry. If a reader counts a request at the same
-    /// time, that count is lost.
+    /// Changes the location and the frequency of an entry. If a reader increments the frequency
+    /// concurrently, its increment is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
@@ -180,20 +189,23 @@ impl<'a> Writer<'a> {
     /// Removes an entry.
     pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        // Release: pairs with the acquire in `scan`: the word may have been emptied by a move
-        // before, and a reader that sees it empty again also sees that move's version
-        // (`scan_validated`).
+        // Release: pairs with the acquire in `scan`. A move may have emptied this word earlier. A
+        // reader that now finds the word empty must see the version that the move changed, as it
+        // would after the move's own store (`scan_validated`).
         word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Stores an entry in a slot.
     fn put(&self, bucket: u64, slot: usize, entry: Entry) {
         let word = self.index.word(bucket, slot);
-        // Release: pairs with the acquire in `scan`: a reader of the entry sees the whole item.
+        // Release: pairs with the acquire in `scan`. A reader that loads the entry sees the
+        // complete item.
         word.store(entry.word(), Ordering::Release);
     }
 
-    /// A free slot in the bucket that has more free slots.
+    /// Returns a free slot of the bucket that has more free slots, the first bucket if both have
+    /// the same number. `None` if both are full.
     fn slot_in_emptier_bucket(&self, choices: [u64; 2]) -> Option<Target> {
         let free = |role: usize| {
             let bucket = choices[role];
@@ -212,9 +224,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Frees a slot in one of two full buckets by moving entries to their other buckets. A
-    /// breadth-first search (Li et al., EuroSys 2014) finds the nearest bucket with a free slot.
-    /// Then the entries on the path to it move, the last one first.
+    /// Frees a slot in one of the key's two buckets, which are full. A breadth-first search (Li et
+    /// al., EuroSys 2014) begins with these buckets. From each bucket it visits the other buckets
+    /// of the bucket's entries, until it finds a bucket with a free slot. Then the last entry on
+    /// the path moves to the free slot, the entry before it to the slot that this frees, and so on.
+    /// Returns `None` if no free slot was found within `budget` visits.
     fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut visits = [Visit::default(); KICK_BUCKETS];
         let mut count = 0;
@@ -238,7 +252,7 @@ impl<'a> Writer<'a> {
                     continue;
                 };
                 let role = 1 - entry.role();
-                let number = self.index.number_of(visits[at].bucket, entry, role);
+                let number = self.index.bucket_hash_of(visits[at].bucket, entry, role);
                 let bucket = address(number, buckets);
                 self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {
@@ -269,8 +283,10 @@ impl<'a> Writer<'a> {
         None
     }
 
-    /// Moves the entry in `slot` of the visited bucket `at` to `target`, then the entry that led to
-    /// that bucket into its slot, and so on. Returns the slot that is free in the end.
+    /// Moves the entries on the path that the search has found. First the entry in `slot` of the
+    /// bucket of `visits[at]` moves to `target`. Then the entry that led the search to that bucket
+    /// moves to the freed slot, and so on. Returns the slot that is free after all moves. It is in
+    /// a bucket of the key itself.
     fn kick(
         &self,
         visits: &[Visit; KICK_BUCKETS],
@@ -279,14 +295,14 @@ impl<'a> Writer<'a> {
         mut target: Target,
         choices: [u64; 2],
     ) -> Option<Target> {
-        let _moving = Moving::begin(self.class);
+        let _moving = MoveGuard::begin(self.class);
         loop {
             let bucket = visits[at].bucket;
             let word = self.index.word(bucket, slot);
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
-            // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the
-            // entry in its new slot, and the version.
+            // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
+            // sees the changed version, and the entry in its new slot.
             word.store(0, Ordering::Release);
             let Some((parent, parent_slot)) = visits[at].parent else {
                 let role = usize::from(choices[0] != bucket);
@@ -303,7 +319,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Replaces the entry with the lowest frequency in both buckets.
+    /// Stores a new entry in place of the entry with the lowest frequency in the two buckets.
+    /// `entry` creates the new entry for a role.
     fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
         let slots = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
         let least = slots.min_by_key(|&(role, slot)| {
@@ -322,7 +339,7 @@ impl<'a> Writer<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,
-    /// The entry that led to this bucket: the index of an earlier visit, and the slot in its
+    /// The entry whose other bucket this is: the index of an earlier visit, and the slot in its
     /// bucket. `None` for the buckets of the key itself.
     parent: Option<(usize, usize)>,
 }

@@ -1,4 +1,5 @@
-//! Which holes a block may fill: those in segments of a suitable expiry that are not evicted soon.
+//! Decides whether a block may fill a hole in a segment (`holes.rs`). The segment must have a
+//! similar expiry, and must not be evicted soon.
 
 use super::Log;
 use crate::heap::segment::Segment;
@@ -6,50 +7,54 @@ use crate::log::AllocTarget;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// Whether a block for this target may be placed in a hole of this segment instead.
+    /// Returns true if a block with the properties in `target` may fill a hole in this segment.
     #[inline]
     pub(crate) fn accepts(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let is_evicting = self.is_evicting.load(Ordering::Relaxed);
         self.accepts_expiry(segment, target) && !(is_evicting && self.is_old(segment))
     }
 
-    /// Whether the segment is neither flushed nor held by a peer.
+    /// Returns true if the items of the segment are not flushed, and no peer holds the segment.
     #[inline]
     pub(crate) fn is_reusable(&self, segment: &Segment) -> bool {
         segment.flush_generation() == self.flush_count() && !segment.is_held()
     }
 
+    /// Returns true if a block with the expiry in `target` may be added to this segment.
     #[inline]
     fn accepts_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         segment.expiry() == target.expiry || self.accepts_other_expiry(segment, target)
     }
 
-    /// As [`Log::accepts_expiry`], for a segment with an expiry other than the block's. Not
-    /// inlined: if it were, the compiler would compute its arithmetic before the comparison that
-    /// makes it unnecessary.
+    /// As [`Log::accepts_expiry`], for a segment whose expiry differs from the block's. Not
+    /// inlined, because the compiler would then compute this even if the expiries are equal.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
-        let (current, wanted) = (segment.expiry(), target.expiry);
-        // A hole is reused only while the segment's age is at most the block's TTL. Otherwise a
-        // block that is written repeatedly would keep the expired blocks around it.
+        let (current, new) = (segment.expiry(), target.expiry);
+        // A segment can be reclaimed without copies once its latest expiry has passed. So a block
+        // may raise this expiry only while the segment's age is at most the block's time to live.
+        // Otherwise an item that is written again and again could raise it each time, and the
+        // expired blocks around the item would not be reclaimed.
         let may_raise = || {
             let open_for_s = target.now_s.saturating_sub(segment.opened_s());
-            let left_s = wanted.seconds_left(target.now_s);
+            let left_s = new.seconds_left(target.now_s);
             left_s.is_none_or(|left_s| open_for_s <= left_s)
         };
-        self.class(current, target.now_s) == self.class(wanted, target.now_s)
-            && (current >= wanted || may_raise())
+        self.class(current, target.now_s) == self.class(new, target.now_s)
+            && (current >= new || may_raise())
     }
 
-    /// Whether the segment belongs to the oldest quarter of its part. While items are being
-    /// evicted, a block written there would probably be evicted before its first request.
+    /// Returns true if the segment belongs to the oldest quarter of its part. While the store
+    /// evicts items, a block written there would probably be evicted before its first request.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let share = self.part_shares()[part as usize];
-        // Openings of one part differ by two (`part_of_opening`).
+        // The number of segments of the part opened since this one. Opening numbers of one part
+        // increase by 2 (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        // Segments as young as the open ones are never old.
+        // A segment may still be open until as many further segments were opened as can be open in
+        // this part. It is not old before that, even if the part has few segments.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
         age > young
     }

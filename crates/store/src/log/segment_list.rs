@@ -1,14 +1,16 @@
-//! A doubly linked list of segments in the order they were filled. Any segment can be removed.
+//! A doubly linked list of segments in the order in which they were sealed. A segment can be
+//! removed from any position in constant time.
 
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 
-const NONE: Number = Number::MAX;
+/// The segment number that means "no segment".
+const NONE: SegmentNumber = SegmentNumber::MAX;
 
-/// The previous and the next segment in the list of a segment.
+/// The previous and the next segment of a segment, in the list that contains it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
-    prev: Number,
-    next: Number,
+    prev: SegmentNumber,
+    next: SegmentNumber,
 }
 
 impl Links {
@@ -18,12 +20,13 @@ impl Links {
     };
 }
 
-/// The sealed segments of one part, oldest first. A segment is in at most one list, so all lists
-/// share one table of links.
+/// The sealed segments of one part, oldest first. The links of the segments are in a table, indexed
+/// by segment number, that the caller passes to each function. A segment is in at most one list, so
+/// all lists share one table.
 #[derive(Debug)]
 pub(super) struct SegmentList {
-    first: Number,
-    last: Number,
+    first: SegmentNumber,
+    last: SegmentNumber,
     len: usize,
 }
 
@@ -42,17 +45,17 @@ impl SegmentList {
         self.len
     }
 
-    pub(super) fn first(&self) -> Option<Number> {
+    pub(super) fn first(&self) -> Option<SegmentNumber> {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// The segment after `number`, which is in the list.
-    pub(super) fn next(&self, links: &[Links], number: Number) -> Option<Number> {
+    /// Returns the segment after segment `number`, which is in the list.
+    pub(super) fn next(&self, links: &[Links], number: SegmentNumber) -> Option<SegmentNumber> {
         let next = links[number as usize].next;
         (next != NONE).then_some(next)
     }
 
-    pub(super) fn push_last(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn push_last(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: self.last,
             next: NONE,
@@ -65,7 +68,7 @@ impl SegmentList {
         self.len += 1;
     }
 
-    pub(super) fn push_first(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn push_first(&mut self, links: &mut [Links], number: SegmentNumber) {
         links[number as usize] = Links {
             prev: NONE,
             next: self.first,
@@ -79,7 +82,7 @@ impl SegmentList {
     }
 
     /// Removes a segment that is in the list.
-    pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
+    pub(super) fn remove(&mut self, links: &mut [Links], number: SegmentNumber) {
         let Links { prev, next } = links[number as usize];
         match prev {
             NONE => self.first = next,

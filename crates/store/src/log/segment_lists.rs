@@ -1,46 +1,48 @@
-//! The lists of segments that are not open, by state.
+//! The lists of segments that are not open, one list for each state.
 
 use std::collections::VecDeque;
 
 use super::segment_list::{Links, SegmentList};
 use crate::epochs::Stamp;
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 
-/// The segments that are not open. A part of [`Log`](super::Log), under its lock.
+/// The segments that are not open, by state. [`Log`](super::Log) has a lock for them.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLists {
-    /// Resident, empty segments.
-    pub(super) free: Vec<Number>,
+    /// Empty segments that count as resident.
+    pub(super) free: Vec<SegmentNumber>,
     /// Evacuated segments that readers may still use, oldest first. Each becomes free once its
     /// epoch stamp has passed.
-    pub(super) retired: VecDeque<(Number, Stamp)>,
-    /// Segments whose stamp has passed. Each becomes free once no pin or upload holds it.
-    pub(super) held: Vec<Number>,
+    pub(super) retired: VecDeque<(SegmentNumber, Stamp)>,
+    /// Evacuated segments whose stamp has passed. Each becomes free once no pin or upload holds it.
+    pub(super) held: Vec<SegmentNumber>,
     /// Empty segments whose pages are to be returned to the kernel.
-    pub(super) to_discard: Vec<Number>,
-    /// Segments whose pages were returned to the kernel.
-    pub(super) absent: Vec<Number>,
-    /// Number of the first segment that was never used.
-    pub(super) fresh: Number,
-    /// Number of the first segment whose pages were never populated.
-    pub(super) populated: Number,
-    /// Number of discarded segments that are being populated, which count as resident.
+    pub(super) to_discard: Vec<SegmentNumber>,
+    /// Empty segments whose pages were returned to the kernel.
+    pub(super) absent: Vec<SegmentNumber>,
+    /// The lowest number of a segment that was never opened. Segments are first used in the order
+    /// of their numbers.
+    pub(super) first_unused: SegmentNumber,
+    /// The lowest number of a segment whose pages were never populated in advance.
+    pub(super) first_unpopulated: SegmentNumber,
+    /// Number of discarded segments that are being populated. They count as resident.
     pub(super) populating: u32,
     /// Sealed segments of each part, oldest first.
     pub(super) sealed: [SegmentList; 2],
-    /// The links of `sealed`, by segment.
+    /// The links of the lists in `sealed`, indexed by segment number.
     pub(super) links: Vec<Links>,
-    /// Bytes of blocks, dead or live, in segments that are sealed or being evacuated.
+    /// Total length of the blocks, dead and live, in segments that are sealed or being evacuated.
     pub(super) bytes_occupied: u64,
-    /// Number of segments that may have pages.
+    /// Number of segments that may have pages, without those in `to_discard`.
     pub(super) resident: u32,
-    /// The segment examined last by the search for segments that are cheap to evacuate.
-    pub(super) hand: Number,
+    /// The segment that the search for sparse and empty victims has examined last. The search
+    /// advances through all segment numbers cyclically.
+    pub(super) clock_hand: SegmentNumber,
 }
 
 impl SegmentLists {
-    /// Lists with capacity for `count` segments, because growing a list would copy it under the
-    /// lock.
+    /// Creates empty lists with capacity for `count` segments, because growing a list later would
+    /// copy it under the lock.
     pub(super) fn with_capacity(count: usize) -> Self {
         Self {
             free: Vec::with_capacity(count),

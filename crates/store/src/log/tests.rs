@@ -1,4 +1,5 @@
 use super::*;
+use crate::eviction_policy::POLICIES;
 use crate::index::Entry;
 
 const TARGET: AllocTarget = AllocTarget {
@@ -9,15 +10,15 @@ const TARGET: AllocTarget = AllocTarget {
     is_copy: false,
 };
 
-/// Four segments of 8 KiB.
+/// Creates a log of four segments of 8 KiB.
 fn log() -> Log {
     Log::new(Heap::new(4, 13, 1).unwrap(), Epochs::new(), 4, 1)
 }
 
 #[test]
-fn a_segment_filled_to_its_last_byte_counts_as_occupied() {
+fn every_byte_of_a_segment_filled_to_its_end_is_occupied() {
     let log = log();
-    // Sixty-six blocks fill a segment exactly; one more needs another segment.
+    // Sixty-six blocks fill a segment exactly. One more block makes the log seal it.
     let first = log.allocate(124, &TARGET).unwrap().number;
     for _ in 0..66 {
         assert!(log.allocate(124, &TARGET).is_some());
@@ -27,7 +28,8 @@ fn a_segment_filled_to_its_last_byte_counts_as_occupied() {
     assert_eq!(segment.occupied(log.heap.segment_size()), 66 * 124);
 }
 
-/// Regression: after four gigabytes of failed additions the tail wrapped and overwrote live items.
+/// Regression test. Each failed allocation advanced the tail of the full segment. After 4 GiB the
+/// tail wrapped to 0, and new blocks overwrote live items.
 #[test]
 fn failed_allocations_do_not_move_the_tail_of_a_full_segment() {
     let log = log();
@@ -45,7 +47,7 @@ fn failed_allocations_do_not_move_the_tail_of_a_full_segment() {
 }
 
 #[test]
-fn the_mean_lifetime_follows_lasting_changes_and_not_one_pause() {
+fn the_mean_lifetime_follows_lasting_changes_but_not_a_single_outlier() {
     let log = log();
     assert_eq!(log.mean_lifetime_s(), 0);
     for _ in 0..10 {
@@ -72,10 +74,10 @@ fn the_mean_lifetime_follows_lasting_changes_and_not_one_pause() {
     assert!((55..=60).contains(&log.mean_lifetime_s()));
 }
 
-/// Regression: the limit may rise between two reads of it, so that a difference of both
-/// underflowed.
+/// Regression test. The shares were computed from two loads of the limit. Another thread changed
+/// the limit between the loads, and the subtraction of the two values underflowed.
 #[test]
-fn shares_are_parts_of_one_limit_while_it_changes() {
+fn shares_are_consistent_while_another_thread_changes_the_limit() {
     let heap = Heap::new(1_000, 13, 1).unwrap();
     let log = Log::new(heap, Epochs::new(), 4, 1);
     let recent = POLICIES
@@ -85,11 +87,11 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
-    let head = log.heap.location(1, FIRST).unwrap();
+    let head = log.heap.location(1, FIRST_BLOCK).unwrap();
     let entry = Entry::from_word(head.units()).unwrap();
     let victim = Victim {
         number: 0,
-        task: Task::Evict,
+        reason: EvacuationReason::Evict,
     };
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -101,7 +103,8 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
             is_done.store(true, Ordering::Relaxed);
         });
         while !is_done.load(Ordering::Relaxed) {
-            // 999 segments were opened between the two, which is more than half of any share.
+            // The head's segment was opened 999 openings after the piece's. This is more than half
+            // of the main part's share under both limits.
             assert!(log.head_was_copied_out(entry, victim));
         }
     });

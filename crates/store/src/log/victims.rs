@@ -1,32 +1,35 @@
-//! Selection of the next segment to evacuate.
+//! Selects the next segment to evacuate, the victim.
 
 use super::{Log, SegmentLists};
-use crate::heap::Number;
+use crate::heap::SegmentNumber;
 use crate::heap::segment::{Part, Phase};
 use crate::index::Entry;
-use crate::limits::{ROOMY_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
+use crate::limits::{LIVE_FITS_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
-/// What evacuation does with the live items of a segment.
+/// The reason for which a segment is evacuated. It determines what evacuation does with live items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// There are no live items: all have expired or been flushed.
+pub(crate) enum EvacuationReason {
+    /// All items of the segment have expired or been flushed, so there are no live items.
     ReclaimEmpty,
-    /// Few live items are left: evacuation copies them.
+    /// The segment is sparse. Evacuation copies the live items.
     Compact,
-    /// The segment is the oldest of its part: evacuation evicts items that were not requested.
+    /// The segment is the oldest of its part. Evacuation copies items that were requested often or
+    /// recently enough, and evicts the other live items.
     Evict,
 }
 
 /// A segment selected for evacuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
-    pub(crate) number: Number,
-    pub(crate) task: Task,
+    pub(crate) number: SegmentNumber,
+    pub(crate) reason: EvacuationReason,
 }
 
 impl Log {
-    /// Selects a segment. `evicts` allows items to be evicted. `None` if no candidate was found.
+    /// Selects and closes a victim: preferably a segment that is cheap to evacuate, because it has
+    /// few or no live bytes, and otherwise, if `evicts` is true, the oldest segment of a part.
+    /// `None` if the search found no victim.
     pub(crate) fn select_victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
         let mut lists = self.lists();
         let cheap = self.find_cheap_victim(&mut lists, now_s, evicts);
@@ -38,33 +41,35 @@ impl Log {
         Some(victim)
     }
 
-    /// Selects a segment without live items. `None` if the search met none.
+    /// Selects and closes a segment without live items. `None` if the search, which examines only
+    /// some of the segments, found none.
     pub(crate) fn select_empty_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
         let victim = self.find_cheap_victim(lists, now_s, true)?;
-        if victim.task != Task::ReclaimEmpty || !self.close(&victim) {
+        if victim.reason != EvacuationReason::ReclaimEmpty || !self.close(&victim) {
             return None;
         }
         self.begin_evacuation(lists, &victim);
         Some(victim)
     }
 
-    /// Closes the segment for writers. Returns false if a writer has just begun to fill a hole in
-    /// it.
+    /// Closes the victim, so that no writer can fill its holes. Returns false if a writer has begun
+    /// to fill a hole since the victim was selected.
     fn close(&self, victim: &Victim) -> bool {
         self.heap.segment(victim.number).close()
     }
 
-    /// Removes a sealed segment from its list, out of order.
+    /// Removes the victim, which is closed, from the list of sealed segments.
     fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
         segment.set_phase(Phase::Evacuating);
         lists.sealed[segment.part() as usize].remove(&mut lists.links, victim.number);
-        let is_evicting = victim.task == Task::Evict;
+        let is_evicting = victim.reason == EvacuationReason::Evict;
         self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
-    /// Selects a segment with few or no live bytes.
+    /// Examines the next [`SCAN_SEGMENTS`] segments. Returns the first one without live items, or
+    /// else a sparse one.
     fn find_cheap_victim(
         &self,
         lists: &mut SegmentLists,
@@ -73,50 +78,54 @@ impl Log {
     ) -> Option<Victim> {
         let size = self.heap.segment_size();
         let mut sparsest = [None; 2];
-        let (mut live_sum, mut written_sum) = (0, 0);
-        for _ in 0..SCAN_SEGMENTS.min(lists.fresh) {
-            lists.hand = if lists.hand + 1 < lists.fresh {
-                lists.hand + 1
+        let (mut live_sum, mut occupied_sum) = (0, 0);
+        for _ in 0..SCAN_SEGMENTS.min(lists.first_unused) {
+            lists.clock_hand = if lists.clock_hand + 1 < lists.first_unused {
+                lists.clock_hand + 1
             } else {
                 0
             };
-            let number = lists.hand;
+            let number = lists.clock_hand;
             let segment = self.heap.segment(number);
-            if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
+            if segment.phase() != Phase::Sealed || !segment.can_be_evacuated(size) {
                 continue;
             }
             if segment.flush_generation() != self.flush_count() || segment.expiry().is_past(now_s) {
-                let task = Task::ReclaimEmpty;
-                return Some(Victim { number, task });
+                let reason = EvacuationReason::ReclaimEmpty;
+                return Some(Victim { number, reason });
             }
-            // Relative to the occupied bytes: evacuation does not gain the unused end of a segment.
+            // Live bytes are compared with the occupied bytes, not with the segment size. The
+            // unused end of the segment is no gain, because the segments of the copies will have
+            // one too.
             let live = u64::from(self.heap.live.bytes(number));
-            let written = segment.occupied(size).max(1);
+            let occupied = segment.occupied(size).max(1);
             live_sum += live;
-            written_sum += written;
-            let share = live * 1000 / written;
+            occupied_sum += occupied;
+            let live_thousandths = live * 1000 / occupied;
             let sparsest = &mut sparsest[segment.part() as usize];
-            if sparsest.is_none_or(|(least, _)| share < least) {
-                *sparsest = Some((share, number));
+            if sparsest.is_none_or(|(least, _)| live_thousandths < least) {
+                *sparsest = Some((live_thousandths, number));
             }
         }
-        let is_roomy = live_sum * 100 < written_sum * ROOMY_PERCENT;
-        let bounds = match (evicts, is_roomy) {
+        let live_items_fit = live_sum * 100 < occupied_sum * LIVE_FITS_PERCENT;
+        let bounds = match (evicts, live_items_fit) {
             (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
             (true, true) => [100; 2],
             (true, false) => SPARSE_PERCENT,
         };
         let sparse = sparsest.into_iter().zip(bounds);
-        let sparse = sparse
-            .filter_map(|(sparsest, bound)| sparsest.filter(|(share, _)| *share < bound * 10));
+        let sparse = sparse.filter_map(|(sparsest, bound)| {
+            sparsest.filter(|(live_thousandths, _)| *live_thousandths < bound * 10)
+        });
         let sparse = sparse.min();
         sparse.map(|(_, number)| Victim {
             number,
-            task: Task::Compact,
+            reason: EvacuationReason::Compact,
         })
     }
 
-    /// Selects the oldest segment of the part that exceeds its share.
+    /// Selects and closes the oldest segment of the small part if that part exceeds its share, and
+    /// otherwise of the main part. If that fails, tries the other part.
     fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = self.part_shares()[Part::Small as usize] as usize;
         let [small, main] = &lists.sealed;
@@ -132,11 +141,11 @@ impl Log {
         };
         [first, second]
             .into_iter()
-            .find_map(|part| self.oldest_of(lists, part))
+            .find_map(|part| self.close_oldest(lists, part))
     }
 
-    /// Closes the oldest segment of a part that can be evacuated.
-    fn oldest_of(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
+    /// Closes the oldest segment of a part, of those that can be evacuated. Returns it as a victim.
+    fn close_oldest(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
         let segment_list = &mut lists.sealed[part as usize];
         let mut next = segment_list.first();
         for _ in 0..SCAN_SEGMENTS {
@@ -144,23 +153,24 @@ impl Log {
             next = segment_list.next(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
-                // A peer is still filling or sending a block of the segment, so the segment could
-                // not be reclaimed.
+                // A peer is still filling or sending a block of the segment, so the memory could
+                // not be reused. Move the segment to the end of its list.
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
-            } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
-                let task = Task::Evict;
-                return Some(Victim { number, task });
+            } else if segment.can_be_evacuated(self.heap.segment_size()) && segment.close() {
+                let reason = EvacuationReason::Evict;
+                return Some(Victim { number, reason });
             }
-            // Otherwise a writer is using the segment at the moment: try the next.
+            // Otherwise a writer is filling a block of the segment, so try the next segment.
         }
         None
     }
 
-    /// Whether the head block of an item was copied since it was written. The victim holds a piece
-    /// of the item. A head that was written together with the piece is in a segment of about the
-    /// same age; a head in a much newer segment, or in the main part while the piece is in the
-    /// small part, was copied.
+    /// Returns true if the head block of an item (the block with its key) was copied by an
+    /// evacuation since the item was written. `entry` is the item's entry, and `victim` contains a
+    /// piece of the item. A head that was written together with the piece is in a segment of the
+    /// same part and about the same age. So the head was copied if it is in the main part and the
+    /// piece in the small part, or if its segment was opened much later than the piece's.
     pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);
@@ -175,8 +185,8 @@ impl Log {
         }
     }
 
-    /// Number of searches that together examine all segments once.
+    /// Returns the number of searches that together examine all segments at least once.
     pub(crate) fn searches_per_cycle(&self) -> usize {
-        (self.lists().fresh / SCAN_SEGMENTS) as usize + 1
+        (self.lists().first_unused / SCAN_SEGMENTS) as usize + 1
     }
 }

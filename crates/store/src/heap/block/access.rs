@@ -1,97 +1,104 @@
-//! The access word of a block, with the last access of its item and flags: the value of the word
-//! ([`Access`]), and the word in memory ([`AccessWord`]).
+//! The access word of a block: the time of the last access to its item, and five flags. [`Access`]
+//! is a value of the word, and [`AccessWord`] is the atomic word in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the time of the last access, in seconds modulo 2^27: differences below two years are
-/// unambiguous.
+/// Number of bits for the time of the last access, in seconds modulo 2^27. The time is unambiguous
+/// if it is at most two years before or after the current time.
 const ACCESS_BITS: u32 = 27;
 const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
+/// The dead mark: the index does not refer to the block.
 const DEAD: u32 = 1 << 27;
+/// The last write of a complete value gave the key in base64.
 const BASE64_KEY: u32 = 1 << 28;
+/// The item was read since it was written.
 const FETCHED: u32 = 1 << 29;
+/// The item was invalidated (flag `X` of the meta protocol).
 const STALE: u32 = 1 << 30;
+/// A client was told to renew the item (flag `W` of the meta protocol).
 const CLAIMED: u32 = 1 << 31;
 
-/// The value of an access word: the last access of an item, and flags.
+/// A value of an access word: the time of the last access to an item, and its flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// The access word of a block that is not linked yet.
+    /// The value for a block that is not linked yet. Only the dead mark is set.
     pub(super) const DEAD: Self = Self(DEAD);
 
-    /// The access word of a new item.
+    /// Returns the value for an item written at second `now_s`, without flags.
     pub(crate) fn new(now_s: u32) -> Self {
         Self(now_s & ACCESS_MASK)
     }
 
-    /// The second of the access. `now_s` is at most two years before or after it.
+    /// Returns the second of the access. `now_s` is at most two years before or after it.
     #[inline]
     pub(crate) fn time_s(self, now_s: u32) -> u32 {
+        // The shifts to the left and back replace the bits that are not stored by copies of the
+        // highest stored bit of the difference, so that it becomes a signed number of seconds.
         let unused = u32::BITS - ACCESS_BITS;
         let ago_s = (now_s.wrapping_sub(self.0) << unused).cast_signed() >> unused;
         now_s.wrapping_sub(ago_s.cast_unsigned())
     }
 
-    /// Whether the item was read since it was written.
+    /// Returns true if the item was read since it was written.
     #[inline]
     pub(crate) fn is_fetched(self) -> bool {
         self.0 & FETCHED != 0
     }
 
-    /// Whether the item was invalidated, and its old value is still returned.
+    /// Returns true if the item was invalidated. Reads still return its old value.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 & STALE != 0
     }
 
-    /// Whether a client has claimed the item, and so is expected to renew it.
+    /// Returns true if a client has claimed the item, and is therefore expected to renew it.
     #[inline]
     pub(crate) fn is_claimed(self) -> bool {
         self.0 & CLAIMED != 0
     }
 
-    /// Whether no index entry refers to the block: not yet, or not any more.
+    /// Returns true if the value has the dead mark, because the block is not linked yet or was
+    /// unlinked.
     #[inline]
     fn is_dead(self) -> bool {
         self.0 & DEAD != 0
     }
 
-    /// The same access and flags, with the dead mark. A reader that found the item before still
-    /// gets its metadata.
+    /// Returns the same access and flags with the dead mark. Time and flags are kept, because a
+    /// reader may have found the item before it was unlinked.
     #[must_use]
     fn with_dead_mark(self) -> Self {
         Self(self.0 | DEAD)
     }
 
-    /// Whether the last full write named the key in base64.
+    /// Returns true if the last write of a complete value gave the key in base64.
     #[inline]
     pub(crate) fn has_base64_key(self) -> bool {
         self.0 & BASE64_KEY != 0
     }
 
-    /// The same access, with the flag for keys in base64 set or cleared.
+    /// Returns the same access and flags, with the flag for a key in base64 set or cleared.
     #[must_use]
     pub(crate) fn with_base64_key(self, is_base64: bool) -> Self {
         Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
     }
 
-    /// The same flags, with `now_s` as the time of the last access.
+    /// Returns the same flags with `now_s` as the time of the last access.
     #[must_use]
     pub(crate) fn accessed_at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | now_s & ACCESS_MASK)
     }
 
-    /// The same flags and `FETCHED`, with `now_s` as the time of the last access.
+    /// Returns the same flags and `FETCHED`, with `now_s` as the time of the last access.
     #[inline]
     #[must_use]
     pub(crate) fn fetched_at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
     }
 
-    /// The same access, with the two flags of the meta protocol set or cleared: stale, and claimed
-    /// (a client was sent `W`).
+    /// Returns the same access and flags, with the flags `STALE` and `CLAIMED` set or cleared.
     #[must_use]
     pub(crate) fn with_stale_and_claimed(self, is_stale: bool, is_claimed: bool) -> Self {
         let bits = if is_stale { STALE } else { 0 } | if is_claimed { CLAIMED } else { 0 };
@@ -99,11 +106,11 @@ impl Access {
     }
 }
 
-/// An atomic word of four bytes in the memory of a block, or its replacement in a model.
+/// An atomic word of four bytes: in the memory of a block, or loom's atomic in a model.
 pub(super) trait Word {
     fn load(&self, order: Ordering) -> u32;
     fn store(&self, value: u32, order: Ordering);
-    /// Stores `after` if the word is `before`, with relaxed ordering.
+    /// Stores `after` if the word still is `before` (a relaxed compare-exchange).
     fn replace_if_unchanged(&self, before: u32, after: u32);
 }
 
@@ -124,7 +131,7 @@ impl Word for AtomicU32 {
     }
 }
 
-/// The word of a block that holds its [`Access`].
+/// The access word in the memory of a block.
 #[derive(Debug)]
 pub(super) struct AccessWord<'h, W = AtomicU32>(pub(super) &'h W);
 
@@ -139,9 +146,9 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item whose access word was `before`, by the word `after`.
-    /// `has_expiry_word` tells whether the item can expire. If several readers record a read
-    /// concurrently, the last store determines the recorded time.
+    /// Records an access to the item: changes the word from `before`, which the caller has loaded,
+    /// to `after`. `has_expiry_word` returns true if the item can expire. If several threads record
+    /// an access concurrently, the last store determines the time of the last access.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -150,31 +157,32 @@ impl<W: Word> AccessWord<'_, W> {
         has_expiry_word: impl FnOnce() -> bool,
     ) {
         if before.is_dead() {
-            // Once a block is linked, only `mark_dead` sets this mark, with release. If a reader
-            // stored the mark again with relaxed ordering, evacuation could see it, and skip the
-            // block, without seeing that the block was unlinked.
+            // The word must not be stored with the dead mark here. `mark_dead` stores the mark with
+            // release. If a reader stored it again with relaxed ordering, evacuation could load the
+            // mark and skip the block without seeing that the block was unlinked.
         } else if before.is_stale() || has_expiry_word() {
-            // A plain store could overwrite a concurrent claim. Only a stale item, or one that
-            // expires, can be claimed.
+            // The item can be claimed, because it is stale or can expire. A plain store could
+            // overwrite the claim of a concurrent reader, so this store is conditional.
             self.0.replace_if_unchanged(before.0, after.0);
         } else {
-            // This store may overwrite a concurrent dead mark, which is only a hint. To keep the
-            // mark would cost a locked instruction for each read, on a cache line that the writer's
-            // core still owns.
+            // The item cannot be claimed, so a plain store suffices. It may overwrite the dead mark
+            // of a concurrent writer. Then evacuation finds out by a lookup that the block is dead.
+            // A compare-exchange would keep the mark, but would make each recorded read slower.
             self.0.store(after.0, Ordering::Relaxed);
         }
     }
 
-    /// Adds the dead mark of an unlinked item.
+    /// Adds the dead mark, after the item was unlinked.
     #[inline]
     pub(super) fn mark_dead(&self) {
         let dead = self.access().with_dead_mark();
-        // Release: pairs with `is_marked_dead`: the thread that skips the block has seen that it
-        // was unlinked, and so has every thread that learns of the segment's retirement.
+        // Release: pairs with `is_marked_dead`. An evacuating thread that loads the mark, and
+        // skips the block, also sees that the block was unlinked. So does every thread that then
+        // learns from the epochs that the segment was retired.
         self.0.store(dead.0, Ordering::Release);
     }
 
-    /// Whether the item has the dead mark.
+    /// Returns true if the word has the dead mark.
     #[inline]
     pub(super) fn is_marked_dead(&self) -> bool {
         // Acquire: pairs with `mark_dead`.
@@ -188,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_an_access_is_exact_at_any_uptime() {
+    fn an_access_time_is_exact_for_two_years_after_it() {
         let year_s = 365 * 86_400;
         for now_s in [0, 1, 100, 3 * year_s, 5 * year_s, 60 * year_s, u32::MAX - 1] {
             let access = Access::new(now_s)
@@ -197,7 +205,7 @@ mod tests {
             for later_s in [0, 1, 3_600, 2 * year_s] {
                 assert_eq!(access.time_s(now_s.saturating_add(later_s)), now_s);
             }
-            // The clock of another thread may be a second earlier.
+            // A thread whose clock is a second slower also gets the exact time.
             assert_eq!(access.time_s(now_s.saturating_sub(1)), now_s);
         }
     }

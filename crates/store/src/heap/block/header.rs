@@ -1,18 +1,20 @@
-//! The immutable header word of a block (word 2), and the header layout that it describes.
+//! Word 2 of a block's header, which does not change once the block is published. It determines the
+//! layout of the rest of the block. The diagram in `block.rs` shows all layouts.
 
 use super::{HEADER_LEN, PIECES_MAX};
 use crate::item::Expiry;
 
-/// Size of an expiry.
+/// Size of the expiry word in bytes.
 pub(super) const EXPIRY_LEN: usize = 4;
-/// The block has a word for an expiry.
+/// The bit of word 2 that is set if the block has an expiry word.
 const EXPIRY_BIT: u32 = 1 << 2;
-/// The longest value whose length fits into the header.
+/// Maximum length of a value whose length fits into the field `short_len` of word 2.
 const SHORT_MAX: usize = (1 << 13) - 1;
-/// The largest CAS that fits into the header.
+/// The largest CAS that fits into words 1 and 2.
 pub(super) const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 
-/// The layout of an item's header: which extra words it has.
+/// The layout of an item's header. It determines the extra words, those after the first three words
+/// and the expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// No extra words.
@@ -21,11 +23,12 @@ pub(crate) enum Layout {
     Flags = 1,
     /// Client flags, the length of a long value, and a CAS of 64 bits.
     Wide = 2,
-    /// As `Wide`; the value is stored in pieces.
+    /// The same extra words as `Wide`. The value is stored in pieces, in other blocks.
     Pieces = 3,
 }
 
 impl Layout {
+    /// Returns the length of the extra words in bytes.
     const fn extra_len(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -35,24 +38,25 @@ impl Layout {
     }
 }
 
-/// The immutable header fields of an item.
+/// The header fields of an item that do not change once it is published, except the CAS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeaderFields {
     pub(crate) layout: Layout,
     pub(crate) key_len: usize,
     pub(crate) value_len: usize,
     pub(crate) flags: u32,
-    /// Number of pieces of the value, if it is stored in pieces.
+    /// Number of pieces of the value. 0 if it is not stored in pieces.
     pub(crate) pieces: usize,
-    /// The block has a word for an expiry.
+    /// Whether the block has an expiry word.
     pub(crate) has_expiry_word: bool,
 }
 
 impl HeaderFields {
-    /// The fields of an item whose value is stored with its key, in the shortest layout. `cas` is
-    /// one chosen by the client.
+    /// Returns the fields of an item whose value is stored in the same block as its key, in the
+    /// shortest possible layout. `cas` is a CAS that the layout has to hold, or `None` if the store
+    /// will assign one.
     #[inline]
-    pub(crate) fn whole(
+    pub(crate) fn inline(
         key_len: usize,
         value_len: usize,
         flags: u32,
@@ -75,7 +79,7 @@ impl HeaderFields {
         }
     }
 
-    /// The fields of an item whose value is stored in pieces.
+    /// Returns the fields of an item whose value is stored in `pieces` pieces.
     pub(crate) fn pieces(key_len: usize, value_len: usize, flags: u32, pieces: usize) -> Self {
         debug_assert!(pieces <= PIECES_MAX);
         Self {
@@ -88,7 +92,7 @@ impl HeaderFields {
         }
     }
 
-    /// The same fields, with a word for an expiry.
+    /// Returns the same fields with an expiry word.
     pub(crate) fn with_expiry_word(self) -> Self {
         Self {
             has_expiry_word: true,
@@ -96,11 +100,12 @@ impl HeaderFields {
         }
     }
 
-    /// Length of the block in bytes.
+    /// Returns the length of the block in bytes.
     #[inline]
     pub(crate) fn block_len(&self) -> usize {
         let body_len = match self.layout {
-            // Four more bytes align the list, wherever the block lies.
+            // A block is aligned to 4 and the list of pieces to 8, so the list may begin 4 bytes
+            // later. All blocks include these 4 bytes, so that a copy at any address fits.
             Layout::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
             Layout::Plain | Layout::Flags | Layout::Wide => self.key_len + self.value_len,
         };
@@ -108,23 +113,23 @@ impl HeaderFields {
     }
 }
 
-/// Offset of the key in an item's block.
+/// Returns the offset of the key in an item's block.
 const fn key_start(layout: Layout, has_expiry_word: bool) -> usize {
     let expiry_len = if has_expiry_word { EXPIRY_LEN } else { 0 };
     HEADER_LEN + expiry_len + layout.extra_len()
 }
 
-/// Word 2 of a header.
+/// Word 2 of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeaderWord(u32);
 
 impl HeaderWord {
-    /// Word 2 of the mark at the end of a segment.
+    /// Word 2 of the end marker of a segment.
     pub(super) const END: Self = Self(0);
-    /// Word 2 of a piece.
+    /// Word 2 of a piece: layout Pieces, and a key length of 0.
     pub(super) const PIECE: Self = Self(Layout::Pieces as u32);
 
-    /// Offset of the key, indexed by the lowest bits.
+    /// The offset of the key, indexed by the lowest three bits of word 2: layout and expiry bit.
     const KEY_STARTS: [u8; 8] = {
         let mut starts = [0; 8];
         let mut bits = 0;
@@ -141,14 +146,15 @@ impl HeaderWord {
         Self(word)
     }
 
-    /// Word 2 of an item whose CAS is not set yet.
+    /// Returns word 2 of an item with these fields. The high bits of the CAS are 0 until they are
+    /// set.
     #[inline]
     pub(super) fn new(fields: &HeaderFields) -> Self {
         let short_len = match fields.layout {
             Layout::Plain | Layout::Flags => fields.value_len,
             Layout::Wide | Layout::Pieces => 0,
         };
-        // A value that does not fit would overflow into the length of the key.
+        // A longer value would change the bits of the key's length.
         assert!(short_len <= SHORT_MAX, "a value too long for its layout");
         let expiry_bit = if fields.has_expiry_word {
             EXPIRY_BIT
@@ -174,7 +180,8 @@ impl HeaderWord {
         }
     }
 
-    /// Whether length and CAS are in the header.
+    /// Returns true if the length of the value and the CAS are stored in words 1 and 2 (layouts
+    /// Plain and Flags).
     #[inline]
     pub(super) const fn is_short(self) -> bool {
         self.0 & 0b10 == 0
@@ -190,7 +197,7 @@ impl HeaderWord {
         (self.0 >> 16 & 0xff) as usize
     }
 
-    /// Length of a short value.
+    /// Returns the length of the value, in the layouts Plain and Flags.
     #[inline]
     pub(super) const fn short_len(self) -> usize {
         (self.0 >> 3) as usize & SHORT_MAX
@@ -201,19 +208,19 @@ impl HeaderWord {
         Self::KEY_STARTS[(self.0 & 0b111) as usize].into()
     }
 
-    /// Offset of the value or of the list of its pieces.
+    /// Returns the offset of the value, or of the list of its pieces before alignment.
     #[inline]
     pub(super) fn value_start(self) -> usize {
         self.key_start() + self.key_len()
     }
 
-    /// Length of the block of a short value.
+    /// Returns the length of the block, in the layouts Plain and Flags.
     #[inline]
     pub(super) fn short_block_len(self) -> usize {
         (self.value_start() + self.short_len()).next_multiple_of(4)
     }
 
-    /// The highest bits of a short CAS.
+    /// Returns the high bits of a CAS of 40 bits.
     #[inline]
     pub(super) const fn cas_high(self) -> u32 {
         self.0 >> 24
@@ -225,13 +232,13 @@ impl HeaderWord {
         Self(self.0 & 0x00ff_ffff | high << 24)
     }
 
-    /// Whether the header can hold this CAS.
+    /// Returns true if the layout can store this CAS.
     #[inline]
     pub(super) const fn can_hold_cas(self, cas: u64) -> bool {
         cas <= SHORT_CAS_MAX || !self.is_short()
     }
 
-    /// Whether the block can hold this expiry.
+    /// Returns true if the layout can store this expiry.
     #[inline]
     pub(super) fn can_hold_expiry(self, expiry: Expiry) -> bool {
         self.has_expiry_word() || expiry == Expiry::NEVER

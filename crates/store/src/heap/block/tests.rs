@@ -11,15 +11,15 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 }
 
 #[test]
-fn every_layout_returns_the_stored_fields() {
+fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
     let (mut memory, mut other) = (memory(), memory());
     let all_fields = [
-        HeaderFields::whole(3, 70, 0, None, false),
-        HeaderFields::whole(3, 70, 0, None, true),
-        HeaderFields::whole(3, 0, 7, Some(9), false),
-        HeaderFields::whole(3, 0, 7, Some(9), true),
-        HeaderFields::whole(250, 1000, u32::MAX, Some(u64::MAX), false),
-        HeaderFields::whole(3, 1 << 20, 0, None, false),
+        HeaderFields::inline(3, 70, 0, None, false),
+        HeaderFields::inline(3, 70, 0, None, true),
+        HeaderFields::inline(3, 0, 7, Some(9), false),
+        HeaderFields::inline(3, 0, 7, Some(9), true),
+        HeaderFields::inline(250, 1000, u32::MAX, Some(u64::MAX), false),
+        HeaderFields::inline(3, 1 << 20, 0, None, false),
         HeaderFields::pieces(3, 1 << 30, 5, 9),
         HeaderFields::pieces(3, 1 << 30, 5, PIECES_MAX),
         HeaderFields::pieces(4, 1 << 30, 5, PIECES_MAX),
@@ -28,7 +28,7 @@ fn every_layout_returns_the_stored_fields() {
         assert_eq!(fields.layout as u32, layout);
         let key = vec![b'k'; fields.key_len];
         let original = block(&mut memory);
-        original.begin(&fields, &key);
+        original.write_header_and_key(&fields, &key);
         let cas = if original.can_hold(u64::MAX, Expiry::NEVER) {
             u64::MAX
         } else {
@@ -54,7 +54,7 @@ fn every_layout_returns_the_stored_fields() {
             (fields, &key[..])
         );
         assert_eq!((original.cas(), original.len()), (cas, fields.block_len()));
-        assert!(!original.is_piece() && !original.is_end());
+        assert!(!original.is_piece() && !original.is_end_marker());
         if fields.value_len < 2000 {
             // SAFETY: only this test has access to the block.
             unsafe { original.value_mut() }.fill(b'v');
@@ -75,10 +75,10 @@ fn every_layout_returns_the_stored_fields() {
 }
 
 #[test]
-fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
+fn the_list_of_pieces_is_copied_to_a_block_with_another_alignment() {
     let (mut memory, mut other) = (memory(), memory());
     let original = block(&mut memory);
-    original.begin(&HeaderFields::pieces(3, 1000, 0, 4), b"key");
+    original.write_header_and_key(&HeaderFields::pieces(3, 1000, 0, 4), b"key");
     for (number, piece) in original.pieces().iter().enumerate() {
         piece.store(number as u64 + 1, Ordering::Relaxed);
     }
@@ -95,17 +95,17 @@ fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
 }
 
 #[test]
-fn a_piece_stores_the_hash_of_its_item_and_its_own_number() {
+fn a_piece_returns_the_stored_hash_number_and_length() {
     let mut memory = memory();
     let piece = block(&mut memory);
-    piece.begin_piece(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
+    piece.write_piece_header(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
     assert_eq!(piece.piece_hash(), 0x0123_4567_89ab_cdef);
     assert_eq!(
         (piece.piece_number(), piece.piece().len()),
         (PIECES_MAX, 1001)
     );
     assert_eq!(piece.len(), 1020);
-    assert!(piece.is_piece() && !piece.is_end());
-    piece.make_end();
-    assert!(piece.is_end());
+    assert!(piece.is_piece() && !piece.is_end_marker());
+    piece.write_end_marker();
+    assert!(piece.is_end_marker());
 }

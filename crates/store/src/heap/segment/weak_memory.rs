@@ -1,7 +1,7 @@
-//! Models of a segment under the weak orderings of C++11 (`cargo xtask models`): a block has one
-//! writer at a time, and a thread that evacuates the segment sees its block complete. The index
-//! entry is accessed with relaxed ordering here, so that only operations on the segment order it
-//! with accesses to the block.
+//! Models of a segment under loom, which also explores the weak orderings of the C++11 memory model
+//! (`cargo xtask models`). They check that a block has one writer at a time, and that a thread that
+//! evacuates the segment sees the complete block. The models access the index entry with relaxed
+//! ordering. So only the operations on the segment order accesses to the entry and to the block.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -9,31 +9,35 @@ use crate::sync::Arc;
 use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
-/// Size of the only block of the segment.
+/// Length of the block. The segment has space for only one block.
 const LEN: u32 = 8;
-const SIZE: u32 = FIRST + LEN;
-/// Openings of the small part are even numbers (`log::part_of_opening`).
+/// Size of the segment.
+const SIZE: u32 = FIRST_BLOCK + LEN;
+/// The number of the segment's first opening. It is even, as for all segments of the small part
+/// (`log::part_of_opening`).
 const FIRST_OPENING: u32 = 2;
 const SECOND_OPENING: u32 = 4;
 const EXPIRY_S: u32 = 50;
 
 // The contents of the block.
-/// Written in the first opening.
+/// Written as a block after the first opening.
 const OLD: u32 = 1;
-/// Written into the hole that the old block has left.
+/// Written into the hole left by the old block.
 const FILLED: u32 = 2;
-/// Written in the second opening, or as the first block of an open segment.
+/// Written as a block after the second opening, or after an opening without an old block.
 const NEW: u32 = 3;
 
 // The values of the index entry.
 /// The entry refers to the old block.
 const REFERS_TO_OLD: u32 = 0;
-/// The old block is unlinked. In the models of holes, the entry refers to the filled hole.
+/// The entry does not refer to the old block any more. In the models that fill a hole, it refers to
+/// the block in the hole.
 const RELINKED: u32 = 1;
 
-/// A segment of one block.
+/// A segment with space for one block, and an index entry.
 struct Model {
     segment: Segment,
+    /// The memory of the block.
     bytes: Bytes,
     /// The index entry: [`REFERS_TO_OLD`] or [`RELINKED`].
     entry: AtomicU32,
@@ -41,7 +45,7 @@ struct Model {
 }
 
 impl Model {
-    /// An open segment without blocks.
+    /// Creates an open segment without a block.
     fn with_open_segment() -> Arc<Self> {
         let model = Self {
             segment: Segment::default(),
@@ -53,7 +57,7 @@ impl Model {
         Arc::new(model)
     }
 
-    /// A sealed segment whose block has been written.
+    /// Creates a sealed segment with the old block.
     fn with_sealed_segment() -> Arc<Self> {
         let model = Self::with_open_segment();
         assert!(model.append(OLD));
@@ -61,14 +65,15 @@ impl Model {
         model
     }
 
-    /// Adds a block, as `Log::allocate_between` does. Returns false if the segment is full.
+    /// Appends a block, as `Log::allocate_between` and the following write do. Returns false if the
+    /// segment is full.
     fn append(&self, value: u32) -> bool {
         self.preemption.point();
         if self.segment.tail() >= SIZE {
             return false;
         }
         self.preemption.point();
-        let is_taken = self.segment.take(LEN, SIZE) == Ok(FIRST);
+        let is_taken = self.segment.allocate(LEN, SIZE) == Ok(FIRST_BLOCK);
         if is_taken {
             self.segment.raise_expiry(Expiry::at(EXPIRY_S));
             self.bytes.write(value);
@@ -79,24 +84,26 @@ impl Model {
         is_taken
     }
 
-    /// Fills a hole left in the first opening, as `Worker::take_hole` and the following write do.
+    /// Fills the hole left by the old block, as `Worker::take_hole` and the following write do.
+    /// Returns false if the segment is closed or was opened again.
     fn fill(&self) -> bool {
         self.preemption.point();
-        let is_joined = self.segment.acquire_writer_if_opening(FIRST_OPENING);
+        let is_acquired = self.segment.acquire_writer_if_opening(FIRST_OPENING);
         self.preemption.point();
-        if is_joined {
+        if is_acquired {
             self.bytes.write(FILLED);
             self.entry.store(RELINKED, Ordering::Relaxed);
             self.preemption.point();
             self.segment.release_writer();
             self.preemption.point();
         }
-        is_joined
+        is_acquired
     }
 
-    /// Closes the segment and reads its block. Returns false if a writer holds it.
+    /// Closes the segment and reads its block, as evacuation does. Returns false if the segment
+    /// cannot be evacuated, because a writer holds it.
     fn evacuate(&self) -> bool {
-        let is_closed = self.is_ready() && self.segment.close();
+        let is_closed = self.can_be_evacuated() && self.segment.close();
         self.preemption.point();
         if is_closed {
             let is_filled = self.entry.load(Ordering::Relaxed) == RELINKED;
@@ -110,11 +117,11 @@ impl Model {
         is_closed
     }
 
-    fn is_ready(&self) -> bool {
+    fn can_be_evacuated(&self) -> bool {
         self.preemption.point();
-        let is_ready = self.segment.is_ready(SIZE);
+        let can_be_evacuated = self.segment.can_be_evacuated(SIZE);
         self.preemption.point();
-        is_ready
+        can_be_evacuated
     }
 
     /// Opens the segment a second time, after its evacuation and retirement.
@@ -125,7 +132,7 @@ impl Model {
 }
 
 #[test]
-fn a_writer_of_a_hole_does_not_write_into_the_reopened_segment() {
+fn filling_a_hole_never_overwrites_a_block_written_after_the_next_opening() {
     explore(|| {
         let model = Model::with_sealed_segment();
         let writer = {
@@ -142,17 +149,17 @@ fn a_writer_of_a_hole_does_not_write_into_the_reopened_segment() {
             assert_eq!(
                 model.bytes.read(),
                 NEW,
-                "the writer of a hole wrote into the reopened segment"
+                "a writer filled a hole after the segment was opened again"
             );
         }
         CaseArose(is_evacuated && is_filled)
     });
 }
 
-/// A thread that adds to a reopened segment sees its opening, and writes to memory only after the
-/// evacuation has read it.
+/// A writer that appends to a segment opened again sees the new opening number. It writes to the
+/// memory only after the evacuation has read the old block.
 #[test]
-fn a_writer_that_adds_to_a_reopened_segment_sees_the_opening() {
+fn a_writer_that_appends_after_the_second_opening_sees_its_number() {
     explore(|| {
         let model = Model::with_sealed_segment();
         let writer = {
@@ -165,38 +172,38 @@ fn a_writer_that_adds_to_a_reopened_segment_sees_the_opening() {
         };
         assert!(model.evacuate());
         model.open_again();
-        // Only the segment orders this read after the other thread's write.
-        let is_ready = model.is_ready();
-        if is_ready {
+        // Only `can_be_evacuated` orders the read below after the other thread's write.
+        let can_be_evacuated = model.can_be_evacuated();
+        if can_be_evacuated {
             assert_eq!(model.bytes.read(), NEW);
         }
         let is_added = writer.join().is_ok_and(|is_added| is_added);
-        CaseArose(is_added && is_ready)
+        CaseArose(is_added && can_be_evacuated)
     });
 }
 
-/// The search for a segment to evacuate reads the expiry after `is_ready` and before `close`, so
-/// `is_ready` alone has to make it visible.
+/// The search for a segment to evacuate reads the segment's expiry after `can_be_evacuated` and
+/// before `close`, so `can_be_evacuated` alone has to make it visible.
 #[test]
-fn a_ready_segment_has_the_expiry_of_its_blocks() {
+fn a_thread_that_may_evacuate_sees_the_expiry_of_the_block() {
     explore(|| {
         let model = Model::with_open_segment();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || model.append(NEW))
         };
-        let is_ready = model.is_ready();
-        if is_ready {
+        let can_be_evacuated = model.can_be_evacuated();
+        if can_be_evacuated {
             assert_eq!(model.segment.expiry(), Expiry::at(EXPIRY_S));
             assert_eq!(model.bytes.read(), NEW);
         }
         assert!(writer.join().is_ok());
-        CaseArose(is_ready)
+        CaseArose(can_be_evacuated)
     });
 }
 
 #[test]
-fn a_hole_is_complete_if_it_is_filled_after_an_abandoned_evacuation() {
+fn evacuation_sees_a_hole_filled_after_an_abandoned_evacuation() {
     explore(|| {
         let model = Model::with_sealed_segment();
         let writer = {
@@ -207,7 +214,7 @@ fn a_hole_is_complete_if_it_is_filled_after_an_abandoned_evacuation() {
         if is_closed {
             // The evacuation is abandoned, as by `Log::abandon`, and another one begins.
             model.preemption.point();
-            model.segment.reopen();
+            model.segment.undo_close();
             model.evacuate();
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
@@ -215,10 +222,10 @@ fn a_hole_is_complete_if_it_is_filled_after_an_abandoned_evacuation() {
     });
 }
 
-/// One thread fills a hole, one evacuates and reopens the segment, one adds a block. Loom reports a
-/// race if two of them access the block at the same time.
+/// One thread fills the hole, one evacuates the segment and opens it again, and one appends a
+/// block. Loom reports a data race if two of them access the memory of the block concurrently.
 #[test]
-fn filling_a_hole_does_not_race_with_adding_to_the_reopened_segment() {
+fn filling_a_hole_does_not_race_with_appending_after_the_second_opening() {
     explore(|| {
         let model = Model::with_sealed_segment();
         let spawn = |run: fn(&Model) -> bool| {
@@ -237,8 +244,8 @@ fn filling_a_hole_does_not_race_with_adding_to_the_reopened_segment() {
     });
 }
 
-/// A reader takes the hold of a pin before it becomes quiescent, and reads through the pin
-/// afterwards.
+/// A reader holds the segment, as a pin does, before it becomes quiescent. Then it reads the block
+/// and releases the hold. The memory must not be reused before.
 #[test]
 fn a_pinned_block_is_not_reused() {
     explore(|| {

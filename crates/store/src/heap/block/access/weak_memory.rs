@@ -1,7 +1,8 @@
-//! Models of the access word under the weak orderings of C++11 (`cargo xtask models`): a thread
-//! that sees the dead mark also sees the unlinking, and recording a read never overwrites a claim.
-//! The index entry is accessed with relaxed ordering here, so that only the dead mark orders the
-//! unlinking before the reuse of the memory.
+//! Models of the access word under loom, which also explores the weak orderings of the C++11 memory
+//! model (`cargo xtask models`). They check that a thread that sees the dead mark also sees that
+//! the block was unlinked, and that recording a read never overwrites a claim. The models access
+//! the index entry with relaxed ordering. So only the dead mark orders the unlinking before the
+//! reuse of the memory.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -27,7 +28,7 @@ impl Word for atomic::AtomicU32 {
 
 /// An item in a segment that is being evacuated.
 struct Item {
-    /// Whether the index entry refers to the block.
+    /// The index entry: true while it refers to the block.
     entry: atomic::AtomicBool,
     word: atomic::AtomicU32,
     bytes: Bytes,
@@ -61,11 +62,13 @@ impl Item {
         is_found
     }
 
+    /// Loads the access word and records a read.
     fn record_access(&self, has_expiry_word: bool) {
         let before = self.word().access();
         self.record(before, has_expiry_word);
     }
 
+    /// Records a read. `before` is the access word as loaded earlier.
     fn record(&self, before: Access, has_expiry_word: bool) {
         self.preemption.point();
         let after = before.fetched_at(NOW_S);
@@ -75,6 +78,7 @@ impl Item {
         self.preemption.point();
     }
 
+    /// Removes the index entry, then sets the dead mark.
     fn unlink(&self) {
         self.preemption.point();
         self.entry.store(false, Ordering::Relaxed);
@@ -83,8 +87,9 @@ impl Item {
         self.preemption.point();
     }
 
-    /// If the block has the dead mark, retires the segment without reading the index, and reuses
-    /// its memory. Returns false if the block has no mark, or if readers may still use it.
+    /// Evacuates the segment of the block: if the block has the dead mark, skips it without reading
+    /// the index, and retires the segment. Then reuses the memory if the stamp has passed. Returns
+    /// true if the memory was reused.
     fn evacuate(&self, epochs: &Epochs) -> bool {
         self.preemption.point();
         if !self.word().is_marked_dead() {
@@ -101,7 +106,7 @@ impl Item {
 }
 
 #[test]
-fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
+fn readers_do_not_find_a_dead_block_after_evacuation_has_skipped_it() {
     explore(|| {
         let (epochs, item) = (Epochs::new(), Item::new(Access::new(1)));
         let reader = {
@@ -125,10 +130,10 @@ fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
     });
 }
 
-/// The reader loads the word before the claim and records its read after the claim. The model does
-/// not record reads that come before the claim: in that case loom would let either store be the
-/// last, because it does not place the store of a compare-exchange directly after the store that
-/// the compare-exchange has read.
+/// The reader loads the word before the claim, and records its read after the claim. A read
+/// recorded before the claim is not modelled, because loom would report a loss that C++11 does not
+/// allow: loom does not require that the store of a compare-exchange directly follows the store
+/// that the compare-exchange has read.
 #[test]
 fn recording_a_read_does_not_overwrite_a_claim() {
     for (is_stale, has_expiry_word) in [(true, false), (false, true)] {

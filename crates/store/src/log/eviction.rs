@@ -1,0 +1,56 @@
+//! The state of the log on which eviction depends: the current policy, the shares of the two parts,
+//! and the mean lifetime of segments.
+
+use super::Log;
+use crate::eviction_policy::{EvictionPolicy, POLICIES};
+use crate::limits::{LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT};
+use crate::sync::atomic::Ordering;
+
+impl Log {
+    /// Returns the current eviction policy.
+    #[inline]
+    pub(crate) fn eviction_policy(&self) -> &'static EvictionPolicy {
+        let number = self.eviction_policy.load(Ordering::Relaxed) as usize;
+        POLICIES.get(number).unwrap_or(&POLICIES[0])
+    }
+
+    /// Switches to the policy with this index in [`POLICIES`].
+    pub(crate) fn set_eviction_policy(&self, number: usize) {
+        self.eviction_policy.store(number as u32, Ordering::Relaxed);
+    }
+
+    /// Returns the share of each part, in segments. If the small part exceeds its share, eviction
+    /// begins there, and otherwise in the main part. Both shares are computed from one load of the
+    /// limit, because another thread may change it.
+    pub(super) fn part_shares(&self) -> [u32; 2] {
+        shares_of(
+            self.segment_limit(),
+            self.eviction_policy().small_thousandths,
+        )
+    }
+
+    /// Adds the lifetime of a main-part segment, in seconds, to the moving average.
+    pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
+        let mean = self.mean_lifetime.load(Ordering::Relaxed);
+        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
+        // A longer lifetime counts as twice the mean, so that a single outlier has little effect.
+        let next = match mean {
+            0 => lifetime,
+            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
+        };
+        // If two workers update the mean concurrently, one of the updates may be lost.
+        self.mean_lifetime.store(next, Ordering::Relaxed);
+    }
+
+    /// Returns the recent mean lifetime of main-part segments, in seconds. 0 if it is not known
+    /// yet.
+    pub(crate) fn mean_lifetime_s(&self) -> u32 {
+        self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
+    }
+}
+
+/// Returns the shares of the small and the main part, in segments.
+fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
+    let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
+    [small, segment_limit - small]
+}
