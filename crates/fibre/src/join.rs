@@ -31,8 +31,9 @@ struct Packet<T> {
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
-// SAFETY: `state` determines which side may use each cell. A cell has one writer and one reader,
-// and passes from the writer to the reader once.
+// SAFETY: `state` determines which side may use each cell. The fibre writes `result` and the joiner
+// reads it; the joiner writes `waiter` and the fibre reads it. After the reader has seen the state
+// that permits reading, the writer does not use the cell again.
 unsafe impl<T: Send> Send for Packet<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Send> Sync for Packet<T> {}
@@ -70,9 +71,9 @@ impl<T> Writer<T> {
                 waiter.wake();
             }
         }
-        // If the join handle was dropped, this drops the result. A panic of that drop must not
-        // reach the processor, so it is caught. Dropping the payload of that panic may panic once
-        // more; this second payload is leaked.
+        // If the join handle was dropped, dropping the packet drops the result. A panic of that
+        // drop must not reach the processor, so it is caught. Dropping the payload of that panic
+        // may panic once more; this second payload is leaked.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -110,6 +111,7 @@ impl<T> Reader<T> {
         }
         // SAFETY: after DONE the fibre does not use the result any more.
         let result = unsafe { (*packet.result.get()).take() };
+        // Unreachable, because `wait` consumes the only reader.
         result.unwrap_or_else(|| Err(Box::new("the result was taken already")))
     }
 }
@@ -165,10 +167,10 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 /// the program must obey two rules. During a wait (in any function of this crate that waits, and in
 /// [`yield_now`]), a fibre must not hold
 ///
-/// - a reference into a `thread_local!`, or a clone of a value in one (such as an `Rc`);
-/// - a guard of a `std::sync::Mutex` or `RwLock`. Another fibre that contends for that lock would
-///   block its processor, for ever if the holder can only run there. Use [`Mutex`](crate::Mutex)
-///   instead.
+/// - a reference into a `thread_local!`, or a clone of an `Rc` that a `thread_local!` contains;
+/// - a guard of a `std::sync::Mutex` or `RwLock`. A second fibre that locks the same lock blocks
+///   the processor on which it runs. If the first fibre can run only on that processor, the
+///   processor is blocked for ever. Use [`Mutex`](crate::Mutex) instead.
 ///
 /// [`yield_now`]: crate::yield_now
 ///

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! ```text
-//! spawn, unpark ──► scheduler: fair │ steal │ global ──► processor ──► fibre, on its own stack
+//! spawn, unpark ──► scheduler (fair, steal or global) ──► processor ──► fibre, on its own stack
 //!       ▲                                                   │  ▲            │
 //!       └──── completions (io_uring) or readiness (epoll) ◄─┘  └── parked ◄─┘
 //! ```
@@ -30,7 +30,8 @@
 //! - A wait for the kernel never returns, even if cancelled, before the kernel has released the
 //!   fibre's buffers (`io/rings.rs`).
 //! - A panic ends only its fibre.
-//! - [`spawn`] lists the values that a fibre must not hold on its stack across a wait.
+//!
+//! [`spawn`] lists the values that a fibre must not hold on its stack across a wait.
 
 mod cancel;
 mod channel;

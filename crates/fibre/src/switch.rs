@@ -1,12 +1,12 @@
 //! Context switches between a processor's thread and the stacks of fibres.
 //!
-//! A fibre leaves its stack in [`leave`], which gets the reason, or when its closure returns. It
-//! never leaves while it unwinds from a panic: the standard library counts panics per thread, and
-//! the fibre may resume on another thread.
+//! A fibre leaves its stack when it calls [`leave`], whose argument is the reason, or when its
+//! closure returns. It never leaves while it unwinds from a panic, because the standard library
+//! counts panics per thread, and the fibre may resume on another thread.
 //!
-//! Thread-locals are read only in functions that are not inlined. The compiler does not know that
-//! the thread may change during a switch, so it could otherwise keep the address of a thread-local
-//! across the switch.
+//! Every access to a thread-local is in a function that is not inlined. The compiler does not know
+//! that the thread may change during a switch, so it could otherwise keep the address of a
+//! thread-local across the switch.
 
 use std::cell::Cell;
 use std::io;
@@ -27,8 +27,8 @@ use crate::stack::Stack;
 pub(crate) enum LeaveReason {
     /// The fibre lets other ready fibres run.
     Yielded,
-    /// The fibre lets other fibres run. These include fibres that are not ready yet, because their
-    /// wait is over but the kernel was not polled since.
+    /// The fibre lets other fibres run, after the processor has polled the kernel. Polling makes
+    /// those fibres ready whose socket or timer the kernel has finished waiting for.
     YieldedToAll,
     /// The fibre waits for a wake-up.
     Parked,
@@ -109,7 +109,8 @@ fn thread_context() -> *const ThreadContext {
 
 /// Calls `run`, and marks the current thread as the processor `local` during the call.
 pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
-    // SAFETY: the pointer is to a thread-local of the current thread, which `run` never leaves.
+    // SAFETY: the pointer is to a thread-local of the current thread, and `run` stays on this
+    // thread.
     let thread_context = unsafe { &*thread_context() };
     thread_context.local.set(local);
     run(thread_context);
@@ -123,8 +124,8 @@ pub(crate) fn local<R>(read: impl FnOnce(Option<&Local>) -> R) -> R {
     // SAFETY: the pointer is to a thread-local of the current thread. It is used only during this
     // call, and `read` does not switch.
     let local = unsafe { (*thread_context()).local.get() };
-    // SAFETY: the pointer is set only while the processor runs, and no reference made here outlives
-    // that run.
+    // SAFETY: the pointer is set only during `as_processor`, whose argument outlives the reference
+    // made here.
     read(unsafe { local.as_ref() })
 }
 
@@ -146,7 +147,8 @@ pub(crate) fn is_fibre() -> bool {
     let is_fibre = !thread_context.record.get().is_null();
     assert!(
         is_fibre || thread_context.local.get().is_null(),
-        "a processor must not wait: neither in a `Watch` nor in `on_processor_stack`"
+        "a wait on the stack of a processor: in the callback of a `Watch`, or in \
+         `on_processor_stack`"
     );
     is_fibre
 }
@@ -178,10 +180,11 @@ pub(crate) fn no_fibre() -> ! {
 /// Runs a fibre until it leaves its stack, and returns why it did.
 ///
 /// # Safety
-/// The caller has the fibre's own reference, so no other thread runs it.
+/// The caller has the right to run the fibre (`Ready`). Only one thread has it at a time.
 pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> LeaveReason {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
+    // The body of an ended fibre has been taken (`reclaim`).
     let Some(body) = body else {
         return LeaveReason::Ended;
     };
@@ -197,7 +200,8 @@ pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> 
 /// Suspends the current fibre: leaves its stack. Returns when a processor resumes the fibre.
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
-    // The part of the stack that the fibre uses first after it resumes lies next to this variable.
+    // The address of this variable is stored, so that a processor can prefetch this part of the
+    // stack before it resumes the fibre.
     let stack_pointer = (&raw const yielder).cast_mut().cast::<u8>();
     record.suspended_sp.store(stack_pointer, Ordering::Relaxed);
     // SAFETY: the yielder was set when the fibre started, and lies on its stack.
@@ -216,7 +220,7 @@ pub fn processor() -> Option<usize> {
 /// fibre with a small stack can use this for deep calls between its waits. `run` must not wait; a
 /// wait panics. If the caller is not a fibre, `run` uses the caller's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
-    /// A guard that sets the current fibre again when `run` returns or panics.
+    /// A guard that restores the current fibre when `run` returns or panics.
     struct RestoreRecord(*const Record);
 
     impl Drop for RestoreRecord {
@@ -250,8 +254,9 @@ pub fn yield_now() {
 }
 
 /// As [`yield_now`], but if no other fibre is ready, the processor first polls the kernel for
-/// events. For fibres that run for a long time and yield now and then: after `yield_now`, the
-/// processor polls only once in [`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL) runs.
+/// events. Use this in fibres that run for a long time and yield now and then. After `yield_now`,
+/// the processor polls the kernel only once in [`RUNS_PER_POLL`](crate::limits::RUNS_PER_POLL) runs
+/// of fibres.
 pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }

@@ -1,4 +1,4 @@
-//! Sockets: all data that is sent is received, whatever connections end, fail or time out.
+//! Sockets: all data that is sent is received, even if other connections end, fail or time out.
 
 #![allow(
     clippy::unwrap_used,

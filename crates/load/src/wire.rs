@@ -36,8 +36,8 @@ pub(crate) trait Wire: 'static {
     /// Appends a get of several keys to `out`.
     fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64);
 
-    /// Parses `input` to the end of one reply, or to its own end if the reply is incomplete. `op`
-    /// is the operation of the oldest outstanding request.
+    /// Parses `input` to the end of one reply, or to the end of `input` if the reply is incomplete.
+    /// `op` is the operation of the oldest outstanding request.
     ///
     /// # Errors
     /// The bytes are not a reply. The reader cannot continue after them.
@@ -47,8 +47,8 @@ pub(crate) trait Wire: 'static {
         op: Op,
     ) -> Result<Step<Self::Reply>, Malformed>;
 
-    /// Returns the token of the request that the reply answers. None: the reply answers the oldest
-    /// outstanding request.
+    /// Returns the opaque token of the request that the reply answers. None: the reply answers the
+    /// oldest outstanding request.
     fn opaque(reply: Self::Reply) -> Option<u64>;
 
     /// Returns the outcome that a reply states for a request with the operation `op`. None: a
@@ -77,18 +77,19 @@ pub(crate) struct Encoding<'a> {
 /// The result of [`Wire::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step<R> {
-    /// The number of bytes consumed from the front of the input. Without a complete reply, this is
-    /// the complete input.
+    /// The number of bytes consumed from the front of the input. If the reply is incomplete, all
+    /// bytes of the input are consumed.
     pub(crate) consumed: usize,
     /// The reply that ends with the consumed bytes. None: the reply is incomplete.
     pub(crate) reply: Option<R>,
 }
 
-/// The outcome of a request.
+/// What a reply says about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// The number of items found; 1 for a stored value.
+    /// The number of items found. A stored value counts as 1, so that hits and misses add up to the
+    /// requests of every operation.
     pub(crate) hits: u16,
 }
 

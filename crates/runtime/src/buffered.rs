@@ -1,18 +1,21 @@
-//! A bound of the memory that connections keep between bursts outside the store. This memory holds
-//! incomplete requests (a line may be 1 MiB long) and output that peers have not read. The bound
-//! holds for the sum over all connections of the process.
+//! A bound of the memory, outside the store, that connections keep from one burst to the next. This
+//! memory holds incomplete requests (a line may be 1 MiB long) and output that peers have not read.
+//! The bound holds for the sum over all connections of the process.
 //!
-//! In `events` and `rings` each worker has an equal share of the bound and a sum of its own, so
-//! that no two workers write the same cache line. A worker updates its sum after it has served a
-//! connection, if the bytes of that connection have changed. In `threads` and `fibres` all tasks
-//! share one sum, to which a task adds its bytes before it sleeps (`connection_tasks/buffered.rs`).
+//! In the runtimes `events` and `rings` each worker has an equal share of the bound and a sum of
+//! its own, so that no two workers write the same cache line. A worker updates its sum after it has
+//! served a connection, if the bytes of that connection have changed. In the runtimes `threads` and
+//! `fibres` all tasks share one sum, to which a task adds its bytes before it sleeps
+//! (`connection_tasks/buffered.rs`).
 //!
 //! When a sum exceeds its bound, connections are closed until it is at or below a low-water mark.
 //! They are closed in this order, and within each group the largest first:
 //!
 //! 1. connections that wait for their peers and have been inactive for more than a second;
 //! 2. other connections that wait for their peers;
-//! 3. connections that are queued for a turn.
+//! 3. connections that are queued to be served.
+//!
+//! A connection that waits for a completion, and not for its peer, belongs to the second group.
 //!
 //! With a share per worker, only connections of the worker whose share is exceeded are closed. In
 //! `threads` and `fibres` there is no third group.
@@ -55,8 +58,8 @@ pub(crate) fn counted(bytes: usize) -> u64 {
     }
 }
 
-/// Returns whether a connection last active in second `active_s` has been inactive for more than
-/// [`SLOW_PEER_S`] seconds in second `now_s`.
+/// Returns whether a connection that was last active at time `active_s` has been inactive for more
+/// than [`SLOW_PEER_S`] at time `now_s`, both in seconds.
 pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
@@ -73,7 +76,8 @@ pub(crate) fn low_water_mark(max: u64) -> u64 {
 pub(crate) struct WorkerShare {
     /// The share in bytes.
     max: u64,
-    /// The sum of [`Connection::counted`] of the worker's connections.
+    /// The sum of [`Connection::counted`] of the worker's connections. Connections that keep little
+    /// count as 0 ([`counted`]).
     sum: u64,
 }
 
@@ -86,7 +90,7 @@ impl WorkerShare {
         }
     }
 
-    /// Returns the bytes that the worker's connections keep.
+    /// Returns the sum of the worker's connections, in bytes.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
@@ -97,15 +101,16 @@ impl WorkerShare {
         self.sum > self.max
     }
 
-    /// Returns whether the sum plus `bytes` is at most half of the share. Replies are delayed only
-    /// then, so that delaying them does not cause connections to be closed.
+    /// Returns whether the sum plus `bytes` is at most half of the share. Only then does the worker
+    /// keep the replies of a connection until its next turn, to send them together with the next
+    /// ones. Otherwise the kept replies could exceed the share, and connections would be closed.
     #[inline]
     pub(crate) fn has_space_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Updates the sum by the bytes that a connection keeps now. Returns false if they have not
-    /// changed since the last call.
+    /// Replaces the bytes of a connection in the sum by the bytes that it keeps now. Returns false
+    /// if they have not changed since the last call.
     #[inline]
     pub(crate) fn count<S: Worker, I: ConnectionIo>(
         &mut self,
@@ -190,7 +195,7 @@ mod tests {
         assert_eq!(
             share.excess_connections(&table, now_s),
             [3],
-            "the largest comes first"
+            "the largest that is not queued comes first"
         );
         table.get_mut(0).unwrap().active_s = now_s - 2;
         assert_eq!(

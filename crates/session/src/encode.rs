@@ -16,11 +16,11 @@ use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::PrefixCount;
 use crate::session::Output;
 
-/// Writes the replies to one request. Each protocol implements this for the type of its variant of
-/// [`Encoder`](crate::protocols::Encoder).
+/// Writes the replies to one request. Each protocol has a type that implements this trait, and a
+/// variant of [`Encoder`](crate::protocols::Encoder) that contains this type.
 pub(crate) trait Encode {
-    /// The bytes that a client has to send after a value. The bytes after a value in a reply are
-    /// an argument of [`push_value`] instead.
+    /// The bytes that a client sends after a value in a request of this protocol. This is not used
+    /// for replies; there the bytes after a value are an argument of [`push_value`].
     const VALUE_END: &'static [u8];
 
     /// Whether the protocol's reads have options other than a touch. If false, all its reads use
@@ -30,8 +30,9 @@ pub(crate) trait Encode {
     /// The type that formats statistics.
     type Stats<'o>: StatWriter;
 
-    /// Writes an item. Called in the closure that [`store::Worker::read`] passes the item to.
-    /// Returns `None` and writes nothing if the value has to be pinned and no pin is available.
+    /// Writes an item. This is called in the closure to which [`store::Worker::read`] passes the
+    /// item. Returns `None` and writes nothing if the value has to be pinned and no pin is
+    /// available.
     fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()>;
 
     /// Writes the outcome of a request. `key` is the decoded key. It is empty if the request has no

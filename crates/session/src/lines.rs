@@ -48,6 +48,8 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             len,
             swallow,
         } => text::decode::rejected(rejection, swallow, len, prepared),
+        // The parser cannot find the next command line, so the connection is closed like after
+        // `quit`.
         Parsed::Fatal => text::decode::quit(0, prepared),
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct ReadOptions {
     pub(crate) with_value: bool,
     /// Whether to claim the item if it is stale. One client wins the claim, and should recompute
     /// the value.
-    pub(crate) claim: bool,
+    pub(crate) claim_stale: bool,
     /// Whether to leave out the record of the access, which the eviction policy and the item's
     /// last access time are based on.
     pub(crate) untracked: bool,
@@ -122,7 +122,7 @@ impl ReadOptions {
             touch,
             rare: None,
             with_value: true,
-            claim: false,
+            claim_stale: false,
             untracked: false,
             count: ReadCount::Access,
         }
@@ -168,7 +168,7 @@ pub(crate) struct Recache {
     pub(crate) exptime: i32,
     /// Whether to compare the expiry that this read sets. If false, the expiry that the item has
     /// before the read is compared.
-    pub(crate) after_touch: bool,
+    pub(crate) compare_new_expiry: bool,
 }
 
 /// Whether a read creates an empty item if the key has no item (memcached calls this vivify).
@@ -187,7 +187,7 @@ pub(crate) enum ReadVivify {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vivify {
     /// The time to live that the reply shows, from the flag `N`.
-    pub(crate) shown_exptime: i32,
+    pub(crate) reply_exptime: i32,
     /// The time to live that the item gets, from a flag `T` after `N`, or else from `N`.
     pub(crate) exptime: i32,
 }
@@ -236,7 +236,7 @@ pub(crate) struct MarkOptions {
     /// Whether the item becomes stale.
     pub(crate) invalidate: bool,
     /// If given, the value becomes empty, and the item gets these client flags.
-    pub(crate) empty_with_flags: Option<u32>,
+    pub(crate) remove_value_and_set_flags: Option<u32>,
     /// The new time to live.
     pub(crate) exptime: Option<i32>,
 }

@@ -170,7 +170,7 @@ impl FoundItem<'_> {
             vivified: self
                 .options
                 .created()
-                .map(|vivify| expiry(vivify.shown_exptime)),
+                .map(|vivify| expiry(vivify.reply_exptime)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The registry of all workers' counters, which sums them.
+//! The registry of all workers' counters. It adds them up for `stats`.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,8 +3,8 @@
 //! The other model checker, shuttle, runs all operations in one total order (sequential
 //! consistency), so it does not detect missing fences or orderings that are too weak. Loom lets a
 //! load return any store that the C++11 memory model allows, and reports data races on plain
-//! memory. Three files have models for loom, in a file `weak_memory.rs` each: `epochs.rs`,
-//! `heap/segment.rs` and `heap/block/access.rs`. The models run the production code of these files.
+//! memory. The models for loom are in `epochs/weak_memory.rs`, `heap/segment/weak_memory.rs` and
+//! `heap/block/access/weak_memory.rs`. The models run the production code of these files.
 //! A model replaces the code around them, such as the index, and uses relaxed orderings there. So
 //! the model passes only if the orderings of the file under test suffice by themselves.
 //!
@@ -12,9 +12,9 @@
 //!
 //! - A SeqCst fence acquires everything that precedes earlier SeqCst fences. C++11 guarantees less.
 //! - No compare-exchange fails spuriously.
-//! - Loom tries another order of two threads' operations on a word only for the last operation on
-//!   that word. If a load follows, it hides an earlier operation of another thread from this
-//!   search. [`PreemptionPoint`] works around this limit.
+//! - Loom does not try all orders of two threads' operations on a word. Before an operation it
+//!   considers only the latest earlier operation on that word for another order. If this is a load,
+//!   a store before it is not considered. [`PreemptionPoint`] works around this limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,10 @@ use loom::sync::atomic::AtomicU8;
 
 /// Maximum number of preemptions per execution.
 const PREEMPTIONS_MAX: usize = 3;
-/// Maximum number of operations per execution.
+/// Maximum number of loom's branches per execution. Each operation on an atomic is a branch.
 const BRANCHES_MAX: usize = 1_000;
 
-/// The result of one execution of a model: whether the case that the model is to test arose in it.
+/// The result of one execution of a model: whether the situation that the model tests occurred.
 #[derive(Debug)]
 pub(crate) struct CaseArose(pub(crate) bool);
 
@@ -73,8 +73,9 @@ impl Bytes {
 }
 
 /// A word by which a model marks the points at which loom shall preempt its threads. Each thread
-/// stores to this word at such a point. Loom tries all orders of the stores to one word, and so it
-/// tries all orders of the points. The word is never loaded, so it synchronises nothing.
+/// stores to this word at such a point. No thread loads the word, so loom tries all orders of these
+/// stores, and with them all orders of the points. A word that is never loaded
+/// synchronises nothing.
 #[derive(Debug)]
 pub(crate) struct PreemptionPoint(AtomicU8);
 

@@ -113,6 +113,7 @@ fn thread_that_wakes_in_the_grace_period_sends_and_counts_all_requests() {
     assert_eq!(outcome.totals.intended, expected);
     assert_eq!(outcome.totals.of(|_| true).answered, expected);
     let windows: Vec<EndedWindow> = ended.iter().collect();
+    // Window 0 is the warm-up, and window 1 the measured interval.
     let response = windows[1].window.latencies.all().response;
     assert_eq!(response.len(), expected);
     assert!(response.min() >= 500_000_000, "{}", response.min());
@@ -136,8 +137,8 @@ fn requests_not_dispatched_before_the_grace_period_ends_count_as_intended_but_no
 /// Returns the lateness and the slip of the second request.
 ///
 /// The second request is due 1 ms after the first. The answer to the first comes after 3 ms. The
-/// thread then stalls for 3 ms more before it sends the second request, which is then at least 5 ms
-/// late.
+/// thread then stalls for 3 ms more before it sends the second request. The slip of the second
+/// request is therefore at least 5 ms.
 fn lateness_and_slip_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
@@ -167,7 +168,7 @@ fn lateness_and_slip_after_a_stall(depth: u32) -> (u64, u64) {
 }
 
 #[test]
-fn slip_on_a_connection_below_its_depth_is_all_lateness() {
+fn lateness_equals_slip_on_a_connection_below_its_depth() {
     let (late_ns, slip_ns) = lateness_and_slip_after_a_stall(2);
     assert_eq!(late_ns, slip_ns);
 }
@@ -178,7 +179,8 @@ fn time_waited_for_a_connection_at_its_depth_is_not_lateness() {
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
 
-/// Compares the mean number of outstanding requests by the count with that by time stamps.
+/// Compares two measurements of the mean number of outstanding requests: from the counter, and from
+/// the time stamps.
 fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     measure::LittlesLaw::check(
         totals.outstanding_count.mean(),
@@ -189,7 +191,8 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
 }
 
 /// The thread polls (`spin`). When a poll reports no answer, the next answer cannot have arrived
-/// before that poll began. These lower bounds make the check exact even on a busy machine.
+/// before that poll began. This gives a lower bound of each arrival time, and so the check holds on
+/// a busy machine too.
 #[test]
 fn count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
@@ -206,7 +209,7 @@ fn count_of_outstanding_requests_agrees_with_their_time_stamps() {
 
 /// Checks Little's law over one request to a server that answers after 5 ms. `distort` may change
 /// the engine before it receives the answer. The lower bound of the arrival time is computed from
-/// the server's known delay. A bound from polling would depend on what else the machine runs.
+/// the server's known delay, because the thread blocks here and does not poll.
 fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
     const DELAY: Duration = Duration::from_millis(5);
     let mut config = config();
@@ -228,8 +231,8 @@ fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure:
     littles_law(&engine.totals, end_ns)
 }
 
-/// A wrong offset between the two clocks makes answers seem to arrive too early, so that reported
-/// latencies are too short. The check must then fail.
+/// A wrong offset between the kernel's clock of arrivals and the monotonic clock makes answers seem
+/// to arrive too early, so that reported latencies are too short. The check must then fail.
 #[test]
 fn wrong_clock_offset_fails_the_check_of_littles_law() {
     let right = littles_law_of_one_request(|_| ());

@@ -9,11 +9,11 @@ use crate::summary::{LatencyDistribution, Summary};
 /// The tolerance of the achieved rate: the share of the intended requests that may be unanswered at
 /// the end of the interval, while the achieved rate still counts as equal to the offered rate.
 ///
-/// An overloaded server has a backlog that grows during the interval. If it grows by less than 1 %
-/// of the offered rate, the last request waits less than 1 % of the interval: 50 ms in 5 s. A
-/// longer wait is detected by the achieved rate. A shorter wait is detected by every latency
-/// objective whose limit it exceeds. A smaller tolerance would let a few requests decide, such as
-/// those in flight at the two ends of a short trial.
+/// An overloaded server has a backlog that grows during the interval. If fewer than 1 % of the
+/// requests are in the backlog at the end, the last request waits less than 1 % of the interval,
+/// for example 50 ms in 5 s. A greater backlog breaks this criterion. A smaller backlog breaks
+/// every latency objective whose limit its wait exceeds. A smaller tolerance would let the verdict
+/// depend on a few requests, such as those in flight when a short trial begins and ends.
 const ACHIEVED_TOLERANCE: f64 = 0.01;
 
 /// The criteria that a trial must keep. A further criterion has no setting: the achieved rate must
@@ -65,13 +65,15 @@ pub struct JudgedLatency {
 
 /// Judges a trial.
 ///
-/// - *Invalid*: the trial says nothing about the server. The generator was late, Little's law
-///   fails, or there are no response times. Lateness is judged at its 99th percentile and, if an
-///   objective is of a percentile above the 99th, also at its 99.9th.
-/// - *Broken*: an objective, the achieved rate or the share of failures is out of its bound. A
-///   request that was never answered may have taken any time. An objective is therefore kept only
-///   if its figure is within the limit even when all these requests took forever.
-/// - *Kept*: every criterion is within its bound.
+/// - [`Verdict::GeneratorLimited`]: the generator was late, so the trial says nothing about the
+///   server. Lateness is judged at its 99th percentile. If an objective is above the 99th
+///   percentile, lateness is judged at its 99.9th percentile too.
+/// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
+///   measured.
+/// - [`Verdict::Broken`]: an objective, the achieved rate or the share of failures is out of its
+///   bound. A request that was never answered may have taken any time. An objective is therefore
+///   kept only if its figure is within the limit even when all these requests took forever.
+/// - [`Verdict::Kept`]: every criterion is within its bound.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -117,8 +119,9 @@ fn achieved_share(summary: &Summary) -> f64 {
 
 /// Returns the least achieved share that passes. It is 1, less two allowances: the tolerance, and
 /// the longest limit as a share of the interval. The second is needed because requests sent shortly
-/// before the end are answered after it. If the server answers each request within the limit, these
-/// are at most the requests sent within one limit of the end (Little's law).
+/// before the end are answered after it. A server that answers each request within the limit leaves
+/// only those requests unanswered that were sent in the last part of the interval, a part as long
+/// as the limit.
 fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     let limits = criteria
         .objectives
@@ -141,7 +144,7 @@ fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
     summary.generator_limited || (is_p999_needed && is_late_at_p999())
 }
 
-/// Returns the complete histogram of a distribution. None: its text is damaged.
+/// Returns the histogram of a distribution. None: the text that encodes it is damaged.
 fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
     Histogram::from_base64(&distribution.hdr).ok()
 }
@@ -168,7 +171,8 @@ fn worst_criterion(judgement: &Judgement) -> Option<String> {
 struct Responses {
     /// The response times of answered requests.
     answered: Histogram,
-    /// Lower bounds of the response times of censored and failed requests.
+    /// Lower bounds of the response times of requests without an answer: they failed, or were
+    /// outstanding at the end.
     censored: Histogram,
 }
 
@@ -190,18 +194,18 @@ impl Responses {
 
     /// Measures the figure of an objective and compares it with the limit.
     fn judge(&self, objective: &Objective) -> JudgedLatency {
-        let all = WithCensored::new(&self.answered, &self.censored);
+        let responses = WithCensored::new(&self.answered, &self.censored);
         let limit_ns = objective.limit_ns;
         let (value_ns, is_lower_bound, is_kept) = match objective.figure {
             Figure::Mean => {
-                let mean_ns = all.all().mean();
+                let mean_ns = responses.all().mean();
                 let is_known = self.censored.is_empty() && !self.answered.is_empty();
                 let is_kept = is_known && mean_ns <= limit_ns as f64;
                 (mean_ns.round() as u64, !self.censored.is_empty(), is_kept)
             }
             Figure::Percentile(at) => {
-                let value = all.percentile(at);
-                let is_kept = all.is_at_most(at, limit_ns) == Some(true);
+                let value = responses.percentile(at);
+                let is_kept = responses.is_at_most(at, limit_ns) == Some(true);
                 (value.value_ns, value.is_lower_bound, is_kept)
             }
         };
@@ -227,7 +231,8 @@ mod tests {
     }
 
     /// Returns the summary of one second at 1000 requests/s with response times of 1, 2, … 1000 µs.
-    /// The requests with the longest response times are censored instead, with these lower bounds.
+    /// For each lower bound in `censored`, the request with the longest response time is left out
+    /// and a censored request with that lower bound added.
     fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
         let censored = histogram_of(censored);
         let answered = histogram_of((1..=1000 - censored.len()).map(|us| us * 1000));

@@ -109,7 +109,8 @@ impl Wire for Meta {
     }
 }
 
-/// Returns the outcome that a reply states. None: the operation cannot have this reply.
+/// Returns the outcome that a reply states. None: the operation cannot have this reply, unless the
+/// reply is `MN`, which counts as an error.
 #[inline]
 fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     let answer = match result {
@@ -136,9 +137,9 @@ struct Flags {
     len: usize,
 }
 
-/// The capacity of [`Flags`]. The longest text has 30 bytes: `C` with 20 digits, a space, and `T`
-/// with 7 digits.
-const FLAGS_LEN_MAX: usize = 32;
+/// The capacity of [`Flags`]. The longest text has 33 bytes: `C` with 20 digits, a space, and `T`
+/// with 10 digits.
+const FLAGS_LEN_MAX: usize = 40;
 
 impl Flags {
     const EMPTY: Self = Self {

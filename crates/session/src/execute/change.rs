@@ -49,7 +49,7 @@ pub(super) fn mark(
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
         invalidate: options.invalidate,
-        empty: options.empty_with_flags,
+        empty: options.remove_value_and_set_flags,
         expiry: options.exptime.map(|exptime| context.now.expiry(exptime)),
     };
     let outcome = match context.worker.mark(key, hash, &mark, context.now.elapsed_s) {
@@ -116,7 +116,7 @@ pub(super) fn arith(
                 expiry_before,
                 ..
             } = counter;
-            let shown = |vivify: crate::operation::Vivify| now.expiry(vivify.shown_exptime);
+            let shown = |vivify: crate::operation::Vivify| now.expiry(vivify.reply_exptime);
             let times = Times {
                 now_s,
                 before: expiry_before,

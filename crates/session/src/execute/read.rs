@@ -52,7 +52,7 @@ pub(super) fn read_key<E: Encode>(
     let now = &context.now;
     let mut read = Read {
         touch: options.touch.map(|exptime| now.expiry(exptime)),
-        claim: options.claim,
+        claim: options.claim_stale,
         untracked: options.untracked,
         pins_above: options.with_value.then_some(COPY_MAX),
         recache: Recache::Never,
@@ -139,7 +139,7 @@ fn recache_condition(
     };
     // The read claims an item that expires before this time.
     let deadline = now.expiry(recache.exptime);
-    match touch.filter(|_| recache.after_touch) {
+    match touch.filter(|_| recache.compare_new_expiry) {
         // The store compares the expiry that the item has before the read.
         None => Recache::Before(deadline),
         // The expiry that counts is the one that the read sets, so the result is known here.

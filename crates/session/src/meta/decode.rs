@@ -19,11 +19,11 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>
     let rare = RareReadOptions {
         recache: get.recache.map(|exptime| Recache {
             exptime,
-            after_touch: get.recache_after_touch,
+            compare_new_expiry: get.recache_after_touch,
         }),
         vivify: match get.vivify {
             None => ReadVivify::Never,
-            Some(token) => ReadVivify::IfMissing(vivify(token)),
+            Some(requested) => ReadVivify::IfMissing(vivify(requested)),
         },
         explicit_cas: get.explicit_cas,
         known_cas: get.known_cas,
@@ -32,7 +32,7 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>
         touch: get.touch,
         rare: Some(rare),
         with_value: get.with_value,
-        claim: true,
+        claim_stale: true,
         untracked: get.no_bump,
         // As in memcached, a hit with `T` counts as a touch and not as a get. Every miss counts as
         // a get.
@@ -66,7 +66,7 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
         },
         invalidate: set.invalidate,
         vivify: set.vivify,
-        // As in memcached, for every mode of `ms`.
+        // As in memcached, an `ms` of any mode that fails for lack of memory deletes the old item.
         delete_old_if_rejected: true,
     };
     let encoder = encoder(&set.key, set.flags, set.quiet);
@@ -91,7 +91,7 @@ pub(crate) fn delete<'a>(
         let options = MarkOptions {
             cas: WriteCas::new(delete.compare, delete.explicit_cas),
             invalidate: delete.invalidate,
-            empty_with_flags: delete.remove_value.then_some(delete.client_flags),
+            remove_value_and_set_flags: delete.remove_value.then_some(delete.client_flags),
             exptime: delete.touch,
         };
         Operation::Mark(options)
@@ -134,9 +134,13 @@ pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepar
 }
 
 /// `me`
-pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
+pub(crate) fn debug<'a>(
+    meta_key: &MetaKey<'a>,
+    len: usize,
+    prepared: &mut Prepared<'a>,
+) -> Decoded {
     let traits = Traits {
-        base64: sent.base64,
+        base64: meta_key.base64,
         is_debug: true,
         ..Traits::default()
     };
@@ -152,7 +156,7 @@ pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, prepared: &mut Prepared<
     };
     command(
         Operation::Read(options),
-        key(sent),
+        key(meta_key),
         encoder,
         len,
         0,
@@ -180,7 +184,7 @@ fn key<'a>(key: &MetaKey<'a>) -> Key<'a> {
 #[inline]
 fn vivify(vivify: MetaVivify) -> Vivify {
     Vivify {
-        shown_exptime: vivify.exptime,
+        reply_exptime: vivify.exptime,
         exptime: vivify.final_exptime,
     }
 }

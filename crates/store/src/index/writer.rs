@@ -15,14 +15,15 @@ use crate::sync::atomic::Ordering;
 pub(crate) enum Inserted {
     /// The entry was stored in a free slot.
     Placed,
-    /// The entry was stored in the slot of another entry. The value is this other entry, which is
-    /// no longer in the index.
+    /// The entry was stored in the slot of another entry. The other entry, given here, is no longer
+    /// in the index.
     Displaced(Entry),
     /// The entry was not stored, because no slot is free and displacing is not allowed.
     Full,
 }
 
-/// A free slot, and the role that the entry of a key has in its bucket.
+/// A free slot for the entry of a key. `role` says which of the key's two buckets the slot is in: 0
+/// for the first, 1 for the second.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bucket: u64,
@@ -82,7 +83,7 @@ impl Found {
 /// the hash of one key.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
-    /// Number of buckets visited in addition to the two of the key.
+    /// Number of buckets visited by this writer's searches, without the two of the key.
     visits: Cell<usize>,
     index: &'a Index,
     class: &'a Class,
@@ -141,8 +142,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the current state of an entry that the caller found before it took the lock. `None`
-    /// if the entry has moved, was removed, or refers to another location. The caller has not been
-    /// quiescent since it found the entry.
+    /// if the entry has moved, was removed, or refers to another location. The caller must not have
+    /// been quiescent since it found the entry (`epochs.rs`).
     pub(crate) fn revalidate(&self, earlier: &Found) -> Option<Found> {
         let word = self.index.word(earlier.bucket, earlier.slot);
         let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
@@ -163,7 +164,9 @@ impl<'a> Writer<'a> {
     ) -> Inserted {
         let hashes = self.index.addressing.bucket_hashes(self.hash);
         let buckets = self.index.buckets.load(Ordering::Relaxed);
-        let choices = hashes.by_role.map(|number| address(number, buckets));
+        let choices = hashes
+            .by_role
+            .map(|bucket_hash| address(bucket_hash, buckets));
         let free = self
             .slot_in_emptier_bucket(choices)
             .or_else(|| self.free_slot(choices, buckets, budget));
@@ -189,9 +192,10 @@ impl<'a> Writer<'a> {
     /// Removes an entry.
     pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        // Release: pairs with the acquire in `scan`. A move may have emptied this word earlier. A
-        // reader that now finds the word empty must see the version that the move changed, as it
-        // would after the move's own store (`scan_validated`).
+        // Release: pairs with the acquire in `scan`. Earlier, a move may have emptied this word,
+        // and an insertion filled it again. A reader that looks for the moved entry and now finds
+        // the word empty must notice the move. It does so by the version of the class, which the
+        // move changed (`scan_validated`), so the reader must see that change.
         word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -225,9 +229,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Frees a slot in one of the key's two buckets, which are full. A breadth-first search (Li et
-    /// al., EuroSys 2014) begins with these buckets. From each bucket it visits the other buckets
-    /// of the bucket's entries, until it finds a bucket with a free slot. Then the last entry on
-    /// the path moves to the free slot, the entry before it to the slot that this frees, and so on.
+    /// al., EuroSys 2014) begins with these buckets. Each entry of a visited bucket has a second
+    /// bucket, which is visited next, until a bucket with a free slot is found. Then the last entry
+    /// on the path moves to the free slot, the entry before it to the slot that this frees, and so
+    /// on.
     /// Returns `None` if no free slot was found within `budget` visits.
     fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut visits = [Visit::default(); KICK_BUCKETS];
@@ -252,8 +257,8 @@ impl<'a> Writer<'a> {
                     continue;
                 };
                 let role = 1 - entry.role();
-                let number = self.index.bucket_hash_of(visits[at].bucket, entry, role);
-                let bucket = address(number, buckets);
+                let bucket_hash = self.index.bucket_hash_of(visits[at].bucket, entry, role);
+                let bucket = address(bucket_hash, buckets);
                 self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {
                     return self.kick(
@@ -302,7 +307,7 @@ impl<'a> Writer<'a> {
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
             // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
-            // sees the changed version, and the entry in its new slot.
+            // sees that the version of the class has changed, and the entry in its new slot.
             word.store(0, Ordering::Release);
             let Some((parent, parent_slot)) = visits[at].parent else {
                 let role = usize::from(choices[0] != bucket);
@@ -339,7 +344,7 @@ impl<'a> Writer<'a> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,
-    /// The entry whose other bucket this is: the index of an earlier visit, and the slot in its
-    /// bucket. `None` for the buckets of the key itself.
+    /// The entry that led the search to this bucket, as the index of an earlier visit and the slot
+    /// in the bucket of that visit. `None` for the two buckets of the key.
     parent: Option<(usize, usize)>,
 }
