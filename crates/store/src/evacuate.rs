@@ -166,7 +166,7 @@ impl Worker {
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.ensure_online();
         // Perform a delayed flush that is due even if no request arrives.
-        self.store.perform_due_flush(now_s);
+        self.store.log.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
         self.resize_step();
         let budget = budget.min(STEP_ITEMS);

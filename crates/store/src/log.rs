@@ -13,6 +13,7 @@
 
 mod content;
 mod eviction;
+mod flush;
 mod pages;
 mod reuse;
 mod segment_list;
@@ -21,6 +22,7 @@ mod victims;
 
 use std::sync::PoisonError;
 
+use flush::Flushes;
 use segment_list::Links;
 use segment_lists::SegmentLists;
 pub(crate) use victims::{EvacuationReason, Victim};
@@ -68,8 +70,7 @@ pub(crate) struct Log {
     available: AtomicU32,
     /// The same number if up to `segment_limit + over_limit` segments are resident.
     allocatable: AtomicU32,
-    /// Number of flushes of the store so far.
-    flushes: AtomicU32,
+    flushes: Flushes,
     /// Whether pages have to be discarded or populated.
     needs_page_maintenance: AtomicBool,
     /// Number of calls of `seal_expired`. Each call examines the next open segment.
@@ -128,7 +129,7 @@ impl Log {
             over_limit: AtomicU32::new(0),
             available: AtomicU32::new(segment_limit),
             allocatable: AtomicU32::new(segment_limit),
-            flushes: AtomicU32::new(0),
+            flushes: Flushes::new(),
             needs_page_maintenance: AtomicBool::new(true),
             next_open_segment: AtomicU32::new(0),
             openings: Default::default(),
@@ -142,12 +143,20 @@ impl Log {
     /// flushed items.
     #[inline]
     pub(crate) fn flush_count(&self) -> u32 {
-        self.flushes.load(Ordering::Relaxed)
+        self.flushes.count()
     }
 
-    /// Invalidates all items, because their segments were opened before this flush.
-    pub(crate) fn flush(&self) {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+    /// Performs the delayed flush if it is due, and returns the number of flushes so far.
+    #[inline]
+    pub(crate) fn perform_due_flush(&self, now_s: u32) -> u32 {
+        self.flushes.perform_due(now_s)
+    }
+
+    /// Invalidates all items that were written before second `at_s`, once that second has come. If
+    /// it is not in the future, invalidates all present items immediately. Replaces a delayed flush
+    /// that is not due yet.
+    pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
+        self.flushes.flush(at_s, now_s);
     }
 
     /// Returns the reserve, the low watermark of free segments. While fewer segments are available,
