@@ -490,6 +490,12 @@ impl Log {
         self.is_segment_pending(true)
     }
 
+    /// Returns true if an evacuated segment would be free if no peer held it. It becomes free when
+    /// the peer's pin is dropped.
+    pub(crate) fn has_held_segment(&self) -> bool {
+        !self.lists().held.is_empty()
+    }
+
     fn is_segment_pending(&self, is_copy: bool) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
