@@ -184,9 +184,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         if let Some(transformer) = &mut self.transformer {
             let wire = &self.buffer[..len];
             let received = transformer.receive(wire, self.held.tail());
-            received
-                .inspect_err(|error| self.tasks.count_if_panic(error))
-                .ok()?;
+            if let Err(error) = received {
+                self.tasks.count_if_panic(&error);
+                // The transform may have left a message about the error for the peer. Send as much
+                // of it as the socket has space for.
+                let _ = self.socket.try_send(&[IoSlice::new(transformer.unsent())]);
+                return None;
+            }
             in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
