@@ -103,7 +103,7 @@ fn every_request_is_in_the_histogram_of_its_class() {
     assert_eq!(cache.request("incr key 1").unwrap(), "2");
     assert_eq!(cache.request("touch key 0").unwrap(), "TOUCHED");
     assert_eq!(cache.request("delete key").unwrap(), "DELETED");
-    // A burst is recorded after its replies were sent.
+    // A burst may be recorded after the client has its replies.
     wait_for("recording", || {
         let page = admin.page("/metrics").unwrap();
         let count = |class: &str| {
