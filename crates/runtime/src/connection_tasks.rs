@@ -132,6 +132,13 @@ pub(crate) trait PeerSocket: Send {
     /// its sending side.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Sets a timeout for the following calls of [`receive`](PeerSocket::receive). A receive that
+    /// has waited for `timeout_ns` nanoseconds without bytes fails.
+    ///
+    /// # Errors
+    /// The timeout is below a microsecond.
+    fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()>;
+
     /// Sends as many bytes as the socket has space for, without waiting. Returns their number.
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
