@@ -223,6 +223,9 @@ impl Flags {
                 "-N {ids} (the kernel chooses a worker's connections)"
             ));
         }
+        if self.no_latency && self.admin.is_none() {
+            notes.push("--no-latency (without --admin nothing is recorded)".to_owned());
+        }
         notes
     }
 

@@ -1,5 +1,5 @@
-//! Starvation: no fibre starves under the fair scheduler, but a fibre may starve under the stealing
-//! one.
+//! Starvation: no fibre starves under the fair and the global scheduler, but a fibre may starve
+//! under the stealing scheduler.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,17 +22,17 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
-    // The number of times that one of the three fibres ran on the processor without the blocker.
+    // How many times in all the three fibres ran on a thread other than the blocker's.
     let turns = Arc::new(AtomicUsize::new(0));
-    let blocked_thread = Arc::new(AtomicI32::new(0));
+    let blocker_thread = Arc::new(AtomicI32::new(0));
     let yielders: Vec<_> = (0..3)
         .map(|_| {
-            let (is_over, turns, blocked) =
-                (is_over.clone(), turns.clone(), blocked_thread.clone());
+            let (is_over, turns, blocker_thread) =
+                (is_over.clone(), turns.clone(), blocker_thread.clone());
             runtime.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
-                    let blocked = blocked.load(Ordering::Relaxed);
-                    if blocked != 0 && blocked != thread_id() {
+                    let blocker = blocker_thread.load(Ordering::Relaxed);
+                    if blocker != 0 && blocker != thread_id() {
                         turns.fetch_add(1, Ordering::Relaxed);
                     }
                     fibre::yield_now();
@@ -41,8 +41,9 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
         })
         .collect();
     let blocker = runtime.spawn(move || {
-        blocked_thread.store(thread_id(), Ordering::Relaxed);
-        // Spin until the three fibres run on the other processor. They keep it busy from now on.
+        blocker_thread.store(thread_id(), Ordering::Relaxed);
+        // Spin until the other processor has run fibres 1000 times. It then runs the three fibres,
+        // and is busy from now on.
         while turns.load(Ordering::Relaxed) < 1000 {
             std::hint::spin_loop();
         }
@@ -75,8 +76,8 @@ fn no_fibre_starves_under_fair_and_global() {
     assert!(fibre_behind_blocker_runs(Scheduler::Global, timeout));
 }
 
-/// Karsten and Barghi publish this property of their scheduler: a processor that has work of its
-/// own never takes a fibre from another.
+/// [`Scheduler::Steal`] is the scheduler of libfibre (Karsten and Barghi, 2020). A processor that
+/// has fibres of its own never takes a fibre from another processor.
 #[test]
 fn fibre_behind_blocker_starves_under_steal() {
     let timeout = Duration::from_millis(300);

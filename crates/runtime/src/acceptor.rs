@@ -63,7 +63,7 @@ impl From<Listener> for Listening {
 pub(crate) struct Acceptor<H> {
     poll: Poll,
     listeners: Vec<Listening>,
-    is_stopping: Arc<AtomicBool>,
+    stops_acceptor: Arc<AtomicBool>,
     setup: Arc<Shared>,
     dispatch: H,
 }
@@ -83,7 +83,7 @@ impl<H: Dispatch> Acceptor<H> {
         Ok(Self {
             poll,
             listeners,
-            is_stopping: Arc::clone(&running.is_stopping),
+            stops_acceptor: Arc::clone(&running.stops_acceptor),
             setup,
             dispatch,
         })
@@ -91,7 +91,7 @@ impl<H: Dispatch> Acceptor<H> {
 
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(self.listeners.len() + 1);
-        while !self.is_stopping.load(Ordering::Relaxed) {
+        while !self.stops_acceptor.load(Ordering::Relaxed) {
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }

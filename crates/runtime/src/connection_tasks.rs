@@ -53,7 +53,7 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     /// The supervisor's inbox. Only its waker is used.
     inbox: Arc<Inbox>,
     /// Set once the server has to stop.
-    is_ending: Arc<AtomicBool>,
+    stops_workers: Arc<AtomicBool>,
     /// The service has more maintenance to do, and the supervisor has been woken for it.
     has_maintenance: AtomicBool,
     /// Time of the last maintenance step of any context.
@@ -132,6 +132,13 @@ pub(crate) trait PeerSocket: Send {
     /// its sending side.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Sets a timeout for the following calls of [`receive`](PeerSocket::receive). A receive that
+    /// has waited for `timeout_ns` nanoseconds without bytes fails.
+    ///
+    /// # Errors
+    /// The timeout is below a microsecond.
+    fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()>;
+
     /// Sends as many bytes as the socket has space for, without waiting. Returns their number.
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
@@ -182,7 +189,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             peers: Peers::default(),
             max_tasks,
             inbox: Arc::clone(&running.inboxes[0]),
-            is_ending: Arc::clone(&running.is_ending),
+            stops_workers: Arc::clone(&running.stops_workers),
             has_maintenance: AtomicBool::new(false),
             last_maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),

@@ -108,6 +108,11 @@ pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
 /// Timeout of a blocking send, in nanoseconds. A send that times out is repeated, but does not
 /// count as activity of the peer.
 pub const SEND_TIMEOUT_NS: u64 = 250_000_000;
+/// How long a task discards input after the last reply of a connection that it closes with input
+/// unread, in nanoseconds.
+pub const LINGER_NS: u64 = 1_000_000_000;
+/// Maximum bytes that it discards.
+pub const LINGER_LEN: usize = 16 << 20;
 /// Interval between the maintenance steps of the supervisor, which it makes while no requests
 /// arrive, in nanoseconds.
 pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;

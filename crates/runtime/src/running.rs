@@ -18,9 +18,9 @@ use crate::worker_context::WorkerHandles;
 #[derive(Debug)]
 pub struct Running {
     /// Set to stop the acceptor.
-    pub(crate) is_stopping: Arc<AtomicBool>,
+    pub(crate) stops_acceptor: Arc<AtomicBool>,
     /// Set to stop the workers, after the acceptor has ended.
-    pub(crate) is_ending: Arc<AtomicBool>,
+    pub(crate) stops_workers: Arc<AtomicBool>,
     /// Wakes the acceptor.
     pub(crate) accept_waker: Arc<poll::Waker>,
     /// One inbox per worker, or one for the supervisor of tasks.
@@ -30,10 +30,10 @@ pub struct Running {
     counts: Arc<ConnectionCounts>,
 }
 
-/// The error that a panic happened since the start. The panic may only have closed a connection or
-/// restarted a worker. All threads have nevertheless been stopped and joined.
+/// The error that a worker panicked since the start. A panic closes one connection, restarts the
+/// worker, or ends its thread. All threads have been stopped and joined nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a worker thread panicked")]
+#[error("a worker panicked")]
 pub struct Panicked;
 
 impl Running {
@@ -41,8 +41,8 @@ impl Running {
     pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
-            is_stopping: Arc::default(),
-            is_ending: Arc::default(),
+            stops_acceptor: Arc::default(),
+            stops_workers: Arc::default(),
             accept_waker: Arc::new(poll::Waker::new()?),
             inboxes: inboxes.collect::<io::Result<_>>()?,
             acceptor: None,
@@ -57,7 +57,7 @@ impl Running {
         WorkerHandles {
             waker: waker(&self.inboxes[number]),
             all_wakers: self.inboxes.iter().map(waker).collect(),
-            is_ending: Arc::clone(&self.is_ending),
+            stops_workers: Arc::clone(&self.stops_workers),
         }
     }
 
@@ -84,12 +84,12 @@ impl Running {
     /// # Errors
     /// A panic happened since the start.
     pub fn stop(self) -> Result<(), Panicked> {
-        self.is_stopping.store(true, Ordering::Relaxed);
+        self.stops_acceptor.store(true, Ordering::Relaxed);
         self.accept_waker.wake();
         // Join the acceptor before the workers are told to stop. Otherwise it could pass a
         // connection to a worker that has already found its inbox empty and ended.
         let mut joined: Vec<_> = self.acceptor.into_iter().map(JoinHandle::join).collect();
-        self.is_ending.store(true, Ordering::Relaxed);
+        self.stops_workers.store(true, Ordering::Relaxed);
         for inbox in &self.inboxes {
             inbox.waker.wake();
         }

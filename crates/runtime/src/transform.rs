@@ -15,7 +15,8 @@ pub trait Transform: Send {
     /// the bytes of an incomplete record until the rest arrives; the length of a record is bounded.
     ///
     /// # Errors
-    /// The peer violates the protocol. The connection is closed.
+    /// The peer violates the protocol. The bytes in `reply`, such as an alert, are sent as far as
+    /// there is space, and the connection is closed.
     fn receive(
         &mut self,
         wire: &[u8],

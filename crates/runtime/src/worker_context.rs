@@ -33,7 +33,7 @@ pub(crate) struct WorkerHandles {
     /// The wakers of all workers, this one included.
     pub(crate) all_wakers: Vec<Waker>,
     /// Set once the worker has to stop. Shared by all workers.
-    pub(crate) is_ending: Arc<AtomicBool>,
+    pub(crate) stops_workers: Arc<AtomicBool>,
 }
 
 /// The state that a worker needs to serve bursts.
@@ -46,7 +46,7 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// The wakers of all workers, this one included.
     all_wakers: Vec<Waker>,
     /// Set once the worker has to stop.
-    is_ending: Arc<AtomicBool>,
+    stops_workers: Arc<AtomicBool>,
     /// The mailbox for the results of tickets. Created when a session issues the first ticket.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
     /// Reads the monotonic clock, in nanoseconds, at the end of a burst. `None` if the caller
@@ -130,7 +130,7 @@ impl<S: Worker> WorkerContext<S> {
             setup: Arc::clone(setup),
             waker: handles.waker,
             all_wakers: handles.all_wakers,
-            is_ending: handles.is_ending,
+            stops_workers: handles.stops_workers,
             runnable: Vec::new(),
             waiting_for_memory: Vec::new(),
             prepared: Vec::new(),
@@ -540,12 +540,12 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Returns whether the worker has to stop. The first call that returns true also sets the
     /// deadline.
-    pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
-        let is_ending = self.is_ending.load(Ordering::Relaxed);
-        if is_ending {
+    pub(crate) fn stops_workers(&mut self, now_ns: u64) -> bool {
+        let stops_workers = self.stops_workers.load(Ordering::Relaxed);
+        if stops_workers {
             self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         }
-        is_ending
+        stops_workers
     }
 
     /// Returns whether the deadline of a stopping worker has passed.

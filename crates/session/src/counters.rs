@@ -1,5 +1,6 @@
-//! Counters of a worker. Only the owning worker writes them, so counting needs no atomic
-//! read-modify-write. Any thread may read them.
+//! Counters of a worker. Only the owning worker counts, so counting needs no atomic
+//! read-modify-write. Any thread may read the counters, and any thread may switch the counting by
+//! key prefix on and off.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -169,7 +170,8 @@ impl Counters {
     }
 }
 
-/// The values of all counters at one moment, of one worker or summed over several.
+/// The values of all counters of one worker, or summed over several. They are read one after the
+/// other, so a request counted meanwhile may be in some of them only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSnapshot {
     counts: [u64; Counter::ALL.len()],
@@ -204,13 +206,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lists_the_counters_in_declaration_order() {
+    fn all_lists_the_counters_in_declaration_order_and_snapshots_add_and_subtract() {
         let counters = Counters::default();
         for (index, counter) in Counter::ALL.into_iter().enumerate() {
             assert_eq!(counter as usize, index);
             counters.add(counter, index as u64);
         }
         let sum = counters.snapshot().plus(&counters.snapshot());
+        // `CmdSet` is counter 1, so each snapshot has 1.
         assert_eq!(sum.of(Counter::CmdSet), 2);
         assert_eq!(sum.since(&counters.snapshot()), counters.snapshot());
     }

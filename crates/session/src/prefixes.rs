@@ -110,8 +110,10 @@ impl PrefixCounts {
 
     /// Removes all prefixes.
     pub(crate) fn clear(&self) {
-        // Unlike `HashMap::clear`, this also frees the memory of the table.
-        drop(std::mem::take(&mut *self.table()));
+        // Unlike `HashMap::clear`, this also frees the memory of the table. Freeing a large table
+        // takes long, so it happens after this statement, which releases the lock.
+        let old = std::mem::take(&mut *self.table());
+        drop(old);
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, PrefixCount>> {

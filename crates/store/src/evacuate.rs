@@ -166,7 +166,7 @@ impl Worker {
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.ensure_online();
         // Perform a delayed flush that is due even if no request arrives.
-        self.store.perform_due_flush(now_s);
+        self.store.log.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
         self.resize_step();
         let budget = budget.min(STEP_ITEMS);
@@ -187,7 +187,8 @@ impl Worker {
     ///
     /// # Errors
     /// - [`Rejected::Deferred`] if a segment will become free, but another worker takes too long to
-    ///   become quiescent, or one operation may not do all the evacuation that is needed.
+    ///   become quiescent, a pin holds the segment, or one operation may not do all the evacuation
+    ///   that is needed.
     /// - [`Rejected::NoMemory`] if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
@@ -215,7 +216,7 @@ impl Worker {
             if may_evacuate && self.evacuate_step(STEP_ITEMS, now_s) {
                 steps += 1;
                 searches = 0;
-            } else if self.store.log.has_pending_segment() {
+            } else if self.store.log.has_free_or_pending_segment() {
                 if yields == WAIT_YIELDS_MAX {
                     return Err(Rejected::Deferred);
                 }
@@ -231,7 +232,14 @@ impl Worker {
                 // Each search for a victim examines only some of the segments. So give up only
                 // after as many searches as are needed to examine all segments.
                 if !may_evacuate || searches > self.store.log.searches_per_cycle() {
-                    return Err(Rejected::NoMemory);
+                    // Yielding would not help if only pins are left to wait for: a peer takes much
+                    // longer than a worker, and this worker itself may own the pin. The deferral
+                    // ends, because the owner of a pin drops it when its peer has the value, or
+                    // closes a peer that makes no progress.
+                    return Err(match self.store.log.has_held_segment() {
+                        true => Rejected::Deferred,
+                        false => Rejected::NoMemory,
+                    });
                 }
             }
             if self.has_free_segment() {
@@ -492,7 +500,7 @@ impl Worker {
             // This worker may announce quiescence although it still has to copy the block, because
             // the block's segment is retired only later, through the cursor of this worker.
             self.announce_quiescence();
-            if !self.store.log.has_pending_segment_for_copy() {
+            if !self.store.log.has_free_or_pending_segment_for_copy() {
                 return None;
             }
             yield_now();

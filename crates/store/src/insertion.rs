@@ -239,8 +239,7 @@ impl Worker {
     /// Returns true if a flush was performed or is due since the segment was opened. All items of
     /// the segment are then flushed.
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
-        self.store.perform_due_flush(now_s);
-        segment.flush_generation() != self.store.log.flush_count()
+        segment.flush_generation() != self.store.log.perform_due_flush(now_s)
     }
 
     /// Sets the metadata of a draft, and links it: in place of `present` if the key has an item,

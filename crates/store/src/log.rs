@@ -13,6 +13,7 @@
 
 mod content;
 mod eviction;
+mod flush;
 mod pages;
 mod reuse;
 mod segment_list;
@@ -21,6 +22,7 @@ mod victims;
 
 use std::sync::PoisonError;
 
+use flush::Flushes;
 use segment_list::Links;
 use segment_lists::SegmentLists;
 pub(crate) use victims::{EvacuationReason, Victim};
@@ -63,21 +65,22 @@ pub(crate) struct Log {
     /// lowered, more segments than the new limit may have content. Writers evacuate the excess step
     /// by step, so that no writer has to wait until all of it is evacuated.
     over_limit: AtomicU32,
-    /// Number of segments that are free, or will become free without further evacuation, if at most
-    /// `segment_limit` segments are resident.
+    /// Number of segments that are free, or will become free without further evacuation, as long as
+    /// no more than `segment_limit` segments may be resident.
     available: AtomicU32,
-    /// The same number if up to `segment_limit + over_limit` segments are resident.
+    /// As `available`, but as long as `segment_limit + over_limit` segments may be resident.
     allocatable: AtomicU32,
-    /// Number of flushes of the store so far.
-    flushes: AtomicU32,
+    flushes: Flushes,
     /// Whether pages have to be discarded or populated.
     needs_page_maintenance: AtomicBool,
-    /// Number of calls of `seal_expired`. Each call examines the next open segment.
+    /// The index of the open segment that the next call of `seal_expired` examines, modulo their
+    /// number.
     next_open_segment: AtomicU32,
-    /// The opening number of the segment opened last in each part. The numbers of a part increase
-    /// by 2, and their lowest bit is the part.
+    /// The opening number of the segment opened last in each part. It tells uses of one segment
+    /// apart (`reuse.rs`). The numbers of a part increase by 2, and their lowest bit is the part.
     openings: [AtomicU32; 2],
-    /// Whether the most recent victim of evacuation was selected for eviction.
+    /// Whether the segment that was most recently selected for evacuation was selected to evict its
+    /// items, and not because it has few live bytes.
     is_evicting: AtomicBool,
     /// Index of the current policy in [`POLICIES`](crate::eviction_policy::POLICIES).
     eviction_policy: AtomicU32,
@@ -128,7 +131,7 @@ impl Log {
             over_limit: AtomicU32::new(0),
             available: AtomicU32::new(segment_limit),
             allocatable: AtomicU32::new(segment_limit),
-            flushes: AtomicU32::new(0),
+            flushes: Flushes::new(),
             needs_page_maintenance: AtomicBool::new(true),
             next_open_segment: AtomicU32::new(0),
             openings: Default::default(),
@@ -142,19 +145,28 @@ impl Log {
     /// flushed items.
     #[inline]
     pub(crate) fn flush_count(&self) -> u32 {
-        self.flushes.load(Ordering::Relaxed)
+        self.flushes.count()
     }
 
-    /// Invalidates all items, because their segments were opened before this flush.
-    pub(crate) fn flush(&self) {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+    /// Performs the delayed flush if it is due, and returns the number of flushes so far.
+    #[inline]
+    pub(crate) fn perform_due_flush(&self, now_s: u32) -> u32 {
+        self.flushes.perform_due(now_s)
+    }
+
+    /// Invalidates all items that were written before second `at_s`, once that second has come. If
+    /// it is not in the future, invalidates all present items immediately. Replaces a delayed flush
+    /// that is not due yet.
+    pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
+        self.flushes.flush(at_s, now_s);
     }
 
     /// Returns the reserve, the low watermark of free segments. While fewer segments are available,
     /// writers evacuate.
     pub(crate) fn reserve(&self) -> u32 {
         let fraction = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
-        // Each worker may be evacuating a segment, which is not free before evacuation ends.
+        // Workers of several stripes may be evacuating a segment each, which is not free before its
+        // evacuation ends. One such segment is part of `RESERVE_MIN`.
         fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
@@ -165,8 +177,9 @@ impl Log {
     }
 
     /// Returns true if the number of allocatable segments is at or below the critical watermark,
-    /// which may be higher for a waiting writer. Eviction then ignores access frequency, because
-    /// copies of frequently requested items would use up the segments that evacuation gains.
+    /// which is at least `COPY_RESERVE` if a writer waits for memory (`is_waiting`). At or below
+    /// the watermark, eviction ignores access frequency, because copies of frequently requested
+    /// items would use up the segments that evacuation gains.
     pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
         let threshold = match is_waiting {
             true => COPY_RESERVE,
@@ -187,6 +200,7 @@ impl Log {
         let segments = segments.min(self.heap.count());
         let mut lists = self.lists();
         if segments != self.segment_limit.swap(segments, Ordering::Relaxed) {
+            // `reclaim_retired` lowers this to the number that is needed (`update_over_limit`).
             self.over_limit.store(self.heap.count(), Ordering::Relaxed);
             self.reclaim_retired(&mut lists);
             // Some segments may have to be discarded, or more of them may be populated.
@@ -258,8 +272,10 @@ impl Log {
                 continue;
             }
             let len = if space_left >= len_min {
+                // Blocks are aligned to four bytes.
                 len_max.min(space_left & !3)
             } else {
+                // More than is left, so that the allocation fails and the segment is replaced.
                 len_max
             };
             match segment.allocate(len as u32, size) {
@@ -281,8 +297,8 @@ impl Log {
     /// Marks the end of the last block of a full segment, if this is the first failed allocation.
     /// `at` is the tail that the allocation found.
     fn mark_end(&self, number: SegmentNumber, at: u32) {
-        // Only the first allocation that fails finds the tail at or before the end of the segment,
-        // because it advances the tail beyond the end.
+        // The first allocation that fails advances the tail beyond the end of the segment. Later
+        // allocations find the tail there, so only the first finds it at or before the end.
         if at <= self.heap.segment_size() {
             self.heap.write_end(number, at);
             self.heap.segment(number).set_end(at);
@@ -343,7 +359,8 @@ impl Log {
         }
         let segment = self.heap.segment(number);
         let size = self.heap.segment_size();
-        // Advance the tail to the end of the segment, unless a failed allocation has done so.
+        // Advance the tail to the end of the segment, unless a failed allocation has done so. An
+        // allocation of the size of a segment always fails here, and advances the tail.
         if segment.tail() < size {
             if let Err(at) = segment.allocate(size, size) {
                 self.mark_end(number, at);
@@ -401,9 +418,10 @@ impl Log {
         Some(lists.first_unused - 1)
     }
 
-    /// Moves retired segments to the free list if their stamp has passed and no peer holds them.
-    /// Then, while more segments are resident than allowed, moves free segments to the list of
-    /// segments to be discarded.
+    /// Moves retired segments to the free list if their stamp (`epochs.rs`) has passed and no pin
+    /// or upload holds them. Segments whose stamp has passed but that are held wait in the list
+    /// `held`. Then, while more segments are resident than allowed, moves free segments to the list
+    /// of segments to be discarded.
     fn reclaim_retired(&self, lists: &mut SegmentLists) {
         while let Some(&(number, stamp)) = lists.retired.front() {
             if !self.epochs.has_passed(stamp) {
@@ -436,9 +454,9 @@ impl Log {
 
     /// Recomputes `available` and `allocatable`.
     fn update_available(&self, lists: &SegmentLists) {
-        let pending = (lists.free.len() + lists.retired.len()) as u32;
-        // The free and retired segments, and those that may become resident under the bound.
-        let count = |bound: u32| (pending + bound).saturating_sub(lists.resident);
+        let free_soon = (lists.free.len() + lists.retired.len()) as u32;
+        // The free and retired segments, and `bound - resident` that may become resident.
+        let count = |bound: u32| (free_soon + bound).saturating_sub(lists.resident);
         self.available
             .store(count(self.segment_limit()), Ordering::Relaxed);
         self.allocatable
@@ -469,19 +487,25 @@ impl Log {
     }
 
     /// Returns true if a segment is free for a new block, or will be free without further
-    /// evacuation: when other workers have been quiescent, or when a discarded segment has been
+    /// evacuation, as soon as other workers have been quiescent or a discarded segment has been
     /// populated.
-    pub(crate) fn has_pending_segment(&self) -> bool {
-        self.is_segment_pending(false)
+    pub(crate) fn has_free_or_pending_segment(&self) -> bool {
+        self.is_free_or_pending(false)
     }
 
-    /// As [`Log::has_pending_segment`], for a copy made by evacuation. A segment that is being
-    /// populated does not count.
-    pub(crate) fn has_pending_segment_for_copy(&self) -> bool {
-        self.is_segment_pending(true)
+    /// As [`Log::has_free_or_pending_segment`], for a copy made by evacuation. A segment that is
+    /// being populated does not count.
+    pub(crate) fn has_free_or_pending_segment_for_copy(&self) -> bool {
+        self.is_free_or_pending(true)
     }
 
-    fn is_segment_pending(&self, is_copy: bool) -> bool {
+    /// Returns true if an evacuated segment would be free if no peer held it. It becomes free when
+    /// the peer's pin is dropped.
+    pub(crate) fn has_held_segment(&self) -> bool {
+        !self.lists().held.is_empty()
+    }
+
+    fn is_free_or_pending(&self, is_copy: bool) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
         let is_pending = !lists.retired.is_empty() || (!is_copy && lists.populating > 0);
@@ -532,8 +556,9 @@ impl Log {
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 
-    /// Returns the number of segments that may have pages.
-    pub(crate) fn resident(&self) -> u32 {
+    /// Returns the number of segments that may have pages: the resident ones, and those that wait
+    /// to be discarded.
+    pub(crate) fn with_pages(&self) -> u32 {
         let lists = self.lists();
         lists.resident + lists.to_discard.len() as u32
     }

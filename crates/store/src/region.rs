@@ -1,9 +1,9 @@
 //! Memory mapped from the kernel. Creating a mapping reserves its addresses; each page becomes
 //! resident on first touch.
 //!
-//! In the models (`crate::sync`), `Region` and `Table` are replaced by the types of `double.rs`.
-//! There the words of the index, and the values of tables, are atomics of the model's scheduler, so
-//! that it can switch threads at each access. Items stay in plain memory ([`Mapping`]).
+//! When the store is built for the model checkers loom and shuttle, `Region` (the memory of the
+//! index) and `Table` are the types of `double.rs`. Their words are atomics of the model checker,
+//! which can then switch threads at each access. Items stay in plain memory ([`Mapping`]).
 
 mod mapping;
 mod nodes;

@@ -38,13 +38,8 @@ pub struct Store {
     pub(crate) holds: Holds,
     /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,
-    /// The second at which the delayed flush is due. [`NO_FLUSH`]: there is none.
-    flush_due_s: AtomicU64,
     counter_sets: Mutex<CounterSets>,
 }
-
-/// The value of [`Store::flush_due_s`] if no flush is due.
-const NO_FLUSH: u64 = u64::MAX;
 
 /// The counters of all workers. Each worker has a set of its own, so that counting does not bounce
 /// cache lines between cores.
@@ -115,7 +110,6 @@ impl Store {
             miniatures,
             holds: Holds::default(),
             limit: AtomicU64::new(config.memory_bytes),
-            flush_due_s: AtomicU64::new(NO_FLUSH),
             counter_sets: Mutex::default(),
             config,
         }))
@@ -233,37 +227,6 @@ impl Store {
         self.log.heap.is_huge()
     }
 
-    /// Invalidates all items that were written before second `at_s`, once that second has come. If
-    /// it is not in the future, invalidates all present items immediately.
-    pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
-        // The new flush replaces a delayed one that is still in the future. An earlier flush that
-        // is due but was not performed yet must not be lost that way, so perform it first.
-        self.perform_due_flush(now_s);
-        if at_s <= now_s {
-            self.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
-            self.log.flush();
-        } else {
-            self.flush_due_s.store(u64::from(at_s), Ordering::Relaxed);
-        }
-    }
-
-    /// Performs the delayed flush if it is due. If several workers call this, only one performs it.
-    #[inline]
-    pub(crate) fn perform_due_flush(&self, now_s: u32) {
-        let due_s = self.flush_due_s.load(Ordering::Relaxed);
-        if due_s <= u64::from(now_s) {
-            let claimed = self.flush_due_s.compare_exchange(
-                due_s,
-                NO_FLUSH,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            if claimed.is_ok() {
-                self.log.flush();
-            }
-        }
-    }
-
     /// Returns [`Statistics::evicted`] alone, which costs less than all statistics.
     #[must_use]
     pub fn evicted(&self) -> u64 {
@@ -301,7 +264,7 @@ impl Store {
             evacuated: sum(Counter::Evacuated),
             waits: sum(Counter::Waits),
             segment_bytes: u64::from(self.log.heap.segment_size()),
-            segments: u64::from(self.log.resident()),
+            segments: u64::from(self.log.with_pages()),
             segments_allowed: u64::from(self.log.segment_limit()),
             // Each worker changes its own counter. If one worker adds a block and another removes
             // it while the sum is computed, the sum may contain only the removal and be negative.

@@ -30,8 +30,8 @@ pub enum Rejected {
     /// upload was dropped.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory will become free once another worker that may still use it becomes quiescent. The
-    /// operation has waited for that as long as it may. Try again soon.
+    /// Memory will become free once another worker that may still use it becomes quiescent, or once
+    /// a pin of it is dropped. The operation has waited for that as long as it may. Try again soon.
     #[error("a worker may still use memory that is to be reused")]
     Deferred,
 }

@@ -230,7 +230,7 @@ impl Worker {
     /// Invalidates all items that were written before second `at_s`, once that second has come. If
     /// it is not in the future, invalidates all present items immediately.
     pub fn flush(&self, at_s: u32, now_s: u32) {
-        self.store.flush(at_s, now_s);
+        self.store.log.flush(at_s, now_s);
     }
 
     /// The number of visits ([`Worker::visits`]) that the current write may still make. Leaves
@@ -302,11 +302,10 @@ impl Worker {
         block: Block<'_>,
         now_s: u32,
     ) -> Option<Miss> {
-        self.store.perform_due_flush(now_s);
         // A segment records the number of flushes before it was opened. If another flush has
         // happened since, it has invalidated all items of the segment. While there was no flush at
         // all, the segment need not be read.
-        let flushes = self.store.log.flush_count();
+        let flushes = self.store.log.perform_due_flush(now_s);
         if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
             return Some(Miss::Flushed);
         }

@@ -7,13 +7,20 @@ use std::sync::Arc;
 use sys::poll::Interest;
 use sys::socket::Stream;
 
-use curtail_tests::in_process::{Fragile, Sockets, cache, everywhere_with, setup, wait};
+use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, setup, wait};
 use runtime::memory::{Client, Memory};
 use runtime::{NewTransform, Transform, TransformError};
 use runtime::{Panicked, Scheduler};
 
 const HELLO: &[u8] = b"HELLO";
 const WELCOME: &[u8] = b"WELCOME";
+/// What the transform sends to a peer that violates its protocol.
+const ALERT: &[u8] = b"ALERT";
+/// What a peer sends that violates the protocol, and what it then receives.
+const VIOLATIONS: [(&[u8], &str); 2] = [
+    (b"get key\r\n", "ALERT"),
+    (b"HELLO\xff\xff", "WELCOMEALERT"),
+];
 /// Longest content of a frame in bytes.
 const FRAME_MAX: usize = 1000;
 /// The length of a frame at which the transform panics.
@@ -42,7 +49,10 @@ impl Transform for Frames {
             if !rest.starts_with(HELLO) {
                 return match HELLO.starts_with(rest) {
                     true => Ok(()),
-                    false => Err(TransformError("no greeting")),
+                    false => {
+                        reply.extend_from_slice(ALERT);
+                        Err(TransformError("no greeting"))
+                    }
                 };
             }
             self.has_greeted = true;
@@ -53,6 +63,7 @@ impl Transform for Frames {
             let len = usize::from(u16::from_be_bytes([*high, *low]));
             assert!(len != PANICS, "as the test demands");
             if len > FRAME_MAX {
+                reply.extend_from_slice(ALERT);
                 return Err(TransformError("the frame is too long"));
             }
             let Some((content, after)) = after.split_at_checked(len) else {
@@ -189,16 +200,18 @@ fn transformed_connections_upload_pin_and_pipeline() {
 }
 
 #[test]
-fn a_peer_that_violates_the_transform_is_closed() {
+fn a_peer_that_violates_the_transform_gets_an_alert_and_is_closed() {
     everywhere_with(|kind, scheduler| {
         let service = cache(&Arc::new(Fragile::default()));
         let sockets = Sockets::start(kind, &service, setup(scheduler), || Some(new_frames()));
         let good = sockets.connect();
         let mut framed = Framed::open(over(&good));
-        for wrong in [&b"get key\r\n"[..], b"HELLO\xff\xff"] {
+        for (wrong, expected) in VIOLATIONS {
             let stream = sockets.connect();
             stream.send(wrong).unwrap();
             sockets.until("closed", |snapshot| snapshot.current == 1);
+            let last_words = String::from_utf8_lossy(&answer(&stream)).into_owned();
+            assert_eq!(last_words, expected, "{}", kind.name());
         }
         assert_eq!(sockets.counts.snapshot().panics, 0);
         let stream = sockets.connect();
@@ -208,6 +221,21 @@ fn a_peer_that_violates_the_transform_is_closed() {
         drop(framed);
         assert_eq!(sockets.running.stop(), Err(Panicked));
     });
+}
+
+#[test]
+fn a_peer_in_memory_that_violates_the_transform_gets_an_alert_and_is_closed() {
+    for (wrong, expected) in VIOLATIONS {
+        let service = cache(&Arc::new(Fragile::default()));
+        let mut server = Memory::new(&service, setup(Scheduler::Fair));
+        let client = server.connect(1 << 16, Some(Box::<Frames>::default()), 0);
+        Client::send(&client, wrong).unwrap();
+        server.run(0);
+        let mut last_words = [0; 64];
+        let len = client.receive(&mut last_words).unwrap();
+        assert_eq!(&last_words[..len], expected.as_bytes());
+        assert_eq!(client.receive(&mut last_words).unwrap(), 0, "closed");
+    }
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn split_histogram(histogram: &SplitHistogram, stats: &Figures, page: &mut Famil
 fn command_durations(latencies: &LatencySnapshot, page: &mut FamilyWriter<'_>) {
     let name = full_name("command_duration_seconds");
     let help = "Time of the burst that answered a request, from the wake-up of the worker until \
-                its replies were sent.";
+                its replies were written to the output and, with events, sent.";
     page.family(&name, Kind::Histogram, help);
     for class in CommandClass::ALL {
         let ClassLatency { buckets, sum_ns } = latencies.of(class);

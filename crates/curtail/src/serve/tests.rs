@@ -40,6 +40,14 @@ fn a_stock_start_line_is_accepted() {
 }
 
 #[test]
+fn no_latency_without_admin_pages_is_accepted_without_effect() {
+    let notes = |line: &str| plan(line).unwrap().1;
+    let expected = ["--no-latency (without --admin nothing is recorded)"];
+    assert_eq!(notes("--no-latency"), expected);
+    assert!(notes("--no-latency --admin 127.0.0.1:9150").is_empty());
+}
+
+#[test]
 fn the_last_of_repeated_flags_wins() {
     let config = config("-m 64 -m128 --memory-limit=256 -vv -v -t 1 -t 2");
     assert_eq!(config.memory_bytes, 256 << 20);

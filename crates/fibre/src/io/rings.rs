@@ -110,10 +110,11 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::AsyncCancel::CODE,
     ];
     let has_all = needed.iter().all(|&code| probe.is_supported(code));
-    // The feature `EXT_ARG`, to wait with a timeout, is that of Linux 5.11. The poll of the event
-    // is a multishot poll and needs 5.13, which is not checked: the kernel reports no feature for
-    // it.
-    if has_all && uring.params().is_feature_ext_arg() {
+    // Waiting with a timeout is the feature `EXT_ARG`, of Linux 5.11. The poll of the event is
+    // multishot and needs 5.13. The kernel reports no feature for that. It reports resource tags,
+    // which were introduced in the same release.
+    let features = uring.params();
+    if has_all && features.is_feature_ext_arg() && features.is_feature_resource_tagging() {
         return Ok(());
     }
     Err(io::Error::new(

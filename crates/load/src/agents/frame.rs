@@ -5,19 +5,20 @@
 //! 4 bytes 2 bytes  4 bytes  length bytes        numbers are big-endian
 //! ```
 //!
-//! Every frame has the version of the messages. The layout of the first ten bytes is the same in
-//! all versions, so that each end can report which version the other end speaks.
+//! Every frame contains the version of the messages. The layout of the first ten bytes is the same
+//! in all versions, so that each end can report which version the other end speaks.
 
 use crate::limits::FRAME_LEN_MAX;
 
 const MAGIC: [u8; 4] = *b"CAGT";
-/// The version of the messages. It must be increased with any change to the messages, or to the
-/// settings of a run that they contain.
+/// The version of the messages. A change to a message must increase it. The messages contain the
+/// settings of a run, so a change to these settings must increase it too.
 pub const VERSION: u16 = 1;
 /// The number of bytes before the body.
 pub const HEAD_LEN: usize = 10;
 
-/// Why bytes cannot be parsed as a frame. In the messages, "it" is the other end.
+/// Why bytes cannot be parsed as a frame, or a frame not be emitted. In the error texts, "it" is
+/// the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The bytes do not begin with the magic number of a frame.
@@ -25,7 +26,7 @@ pub enum FrameError {
     NotAFrame,
     /// The frame has another version.
     #[error(
-        "it speaks version {peer} of the agents' protocol, and this curtail version {VERSION}; run \
+        "it speaks version {peer} of the agents' protocol, and this end version {VERSION}; run \
          the same curtail on both hosts"
     )]
     Version {
@@ -102,11 +103,14 @@ pub fn parse(input: &[u8], body_max: usize) -> Result<Parsed<'_>, FrameError> {
 /// The body is longer than [`FRAME_LEN_MAX`].
 pub fn emit(body: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
     let (len, most) = (body.len(), FRAME_LEN_MAX);
-    let short = u32::try_from(len).ok().filter(|_| len <= most);
-    let short = short.ok_or(FrameError::TooLong { len, most })?;
+    if len > most {
+        return Err(FrameError::TooLong { len, most });
+    }
+    // The cast loses nothing, because the limit fits 32 bits.
+    let body_len = len as u32;
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_be_bytes());
-    out.extend_from_slice(&short.to_be_bytes());
+    out.extend_from_slice(&body_len.to_be_bytes());
     out.extend_from_slice(body);
     Ok(())
 }
@@ -146,7 +150,7 @@ mod tests {
                 let Ok(Parsed::Incomplete { needed }) = parse(&whole[..part], FRAME_LEN_MAX) else {
                     panic!("{part} of {whole:?}")
                 };
-                prop_assert!(part < needed && needed <= whole.len().max(HEAD_LEN));
+                prop_assert!(part < needed && needed <= whole.len());
             }
         }
 

@@ -84,7 +84,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.join();
         self.close_slow_holders(now_ns);
         self.maintain(now_ns);
-        self.tasks.is_ending.load(Ordering::Relaxed) && self.drain(now_ns)
+        self.tasks.stops_workers.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
@@ -167,7 +167,7 @@ impl<C: TaskRuntime> Supervisor<C> {
     /// An idle connection is ended by shutting down the receiving side of its socket. Its task
     /// first receives and answers the input that has arrived, and then receives the end of the
     /// stream. A connection that is not idle now is ended in a later call, or by its own task,
-    /// which checks `is_ending` when it becomes idle.
+    /// which checks `stops_workers` when it becomes idle.
     fn drain(&mut self, now_ns: u64) -> bool {
         let stop_deadline_ns = *self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         let is_out_of_time = now_ns >= stop_deadline_ns;

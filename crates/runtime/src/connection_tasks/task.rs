@@ -17,8 +17,8 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    BLOCKING_SEND_MAX, DIRECT_MIN, HANG_UP_CHECK_NS, IDLE_BUFFER_LEN, MEMORY_RETRY_NS, RECEIVE_LEN,
-    SEND_PER_TURN,
+    BLOCKING_SEND_MAX, DIRECT_MIN, HANG_UP_CHECK_NS, IDLE_BUFFER_LEN, LINGER_LEN, LINGER_NS,
+    MEMORY_RETRY_NS, RECEIVE_LEN, SEND_PER_TURN,
 };
 use crate::setup::second;
 use crate::transform::Transformer;
@@ -153,7 +153,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         {
             return None;
         }
-        if is_idle && self.tasks.is_ending.load(Ordering::Relaxed) {
+        if is_idle && self.tasks.stops_workers.load(Ordering::Relaxed) {
             // The server stops. This receive still returns the input that has arrived; the next one
             // returns the end of the stream.
             self.peer.stream.shutdown_receive();
@@ -184,9 +184,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         if let Some(transformer) = &mut self.transformer {
             let wire = &self.buffer[..len];
             let received = transformer.receive(wire, self.held.tail());
-            received
-                .inspect_err(|error| self.tasks.count_if_panic(error))
-                .ok()?;
+            if let Err(error) = received {
+                self.tasks.count_if_panic(&error);
+                // The transform may have left a message about the error for the peer. Send as much
+                // of it as the socket has space for.
+                let _ = self.socket.try_send(&[IoSlice::new(transformer.unsent())]);
+                return None;
+            }
             in_buffer_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
@@ -244,7 +248,12 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                         return false;
                     }
                 }
-                Next::Close => return false,
+                Next::Close => {
+                    if !self.held.is_empty() {
+                        self.discard_input();
+                    }
+                    return false;
+                }
                 Next::Completion => {
                     if !self.wait_for_ticket() {
                         return false;
@@ -261,6 +270,37 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 // no more input arrives, and the connection is closed.
                 Next::Input | Next::Upload => return received.len > 0,
             }
+        }
+    }
+
+    /// Ends a connection that the session closes in the middle of the input, so that the peer can
+    /// still read the last reply. If a socket is closed with unread bytes, or if bytes arrive
+    /// later, the kernel resets the connection, and the reset may reach the peer before it has read
+    /// the reply. So this function ends only the sending direction, and discards what still arrives
+    /// until the peer closes, for at most [`LINGER_NS`] and [`LINGER_LEN`] bytes.
+    fn discard_input(&mut self) {
+        self.held = HeldInput::default();
+        // Memory that a task keeps while it waits is counted, except a buffer of this length.
+        self.buffer = vec![0; IDLE_BUFFER_LEN];
+        if !self.count_buffered() {
+            return;
+        }
+        self.peer.stream.shutdown_send();
+        // If the server stops, the supervisor shuts down the receiving direction of idle peers.
+        self.peer.set_idle(true);
+        let deadline_ns = monotonic_ns() + LINGER_NS;
+        let mut discarded = 0;
+        while discarded < LINGER_LEN && !self.peer.is_shut() {
+            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 || self.socket.set_receive_timeout(left_ns).is_err() {
+                return;
+            }
+            match self.socket.receive(&mut self.buffer) {
+                Ok(len @ 1..) => discarded += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return,
+            }
+            self.socket.yield_now();
         }
     }
 

@@ -77,6 +77,12 @@ impl PeerSocket for FibreSocket {
         self.socket.read(buffer)
     }
 
+    fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()> {
+        let timeout = Duration::from_nanos(timeout_ns);
+        self.socket.set_timeout(Some(timeout));
+        Ok(())
+    }
+
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let stream = &self.socket.inner().peer.stream;
         match slices {

@@ -179,7 +179,11 @@ impl Transport for MemoryTransport {
 
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.transformer {
-            Some(transformer) => transformer.receive(wire, plain),
+            Some(transformer) => transformer.receive(wire, plain).inspect_err(|_| {
+                // The transform may have left a message about the error for the peer. Send as much
+                // of it as the pipe has space for.
+                let _ = self.pipe.borrow_mut().to_client.put(transformer.unsent());
+            }),
             None => {
                 plain.extend_from_slice(wire);
                 Ok(())

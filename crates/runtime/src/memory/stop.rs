@@ -1,12 +1,13 @@
-//! How the worker of `memory` stops.
+//! How the worker of the runtime `memory` stops.
 
 use service::Worker as _;
 
 use super::worker::Memory;
 
 impl<S: service::Service> Memory<S> {
-    /// Answers the input that has arrived, then closes the idle connections. Returns true once no
-    /// connection is open. There is no deadline; the caller decides how often to call this.
+    /// Does one step of stopping: answers the input that has arrived, then closes the idle
+    /// connections. Returns true if no connection is open any more. Otherwise the caller calls this
+    /// again, as often as it likes; there is no deadline.
     pub fn stop(&mut self, now_ns: u64) -> bool {
         self.run(now_ns);
         self.connections.context.service.online();

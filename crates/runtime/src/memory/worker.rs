@@ -32,7 +32,7 @@ impl<S: Service> Memory<S> {
         let handles = WorkerHandles {
             all_wakers: vec![waker.clone()],
             waker,
-            is_ending: Arc::default(),
+            stops_workers: Arc::default(),
         };
         let setup = Shared::new(setup, service);
         let mut context = WorkerContext::new(&setup, service.worker(), handles);

@@ -144,7 +144,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 self.drain_inbox(now_ns);
             }
             self.context.maintain(now_ns);
-            if self.context.is_ending(now_ns)
+            if self.context.stops_workers(now_ns)
                 && (self.drain() || self.context.is_out_of_time(now_ns))
             {
                 return Ok(());
@@ -411,8 +411,10 @@ impl<S: service::Worker> Worker<S> {
         self.waits_since_check = 0;
         while let Some(slot) = self.unchecked_sends.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                connection.io.is_send_unchecked = false;
-                if connection.io.is_sending {
+                // If the slot has another connection by now, its sends are not checked because of
+                // this entry.
+                let is_unchecked = mem::take(&mut connection.io.is_send_unchecked);
+                if is_unchecked && connection.io.is_sending {
                     connection.blocked_send_capacity = connection.io.send_capacity;
                     self.count_buffered(slot);
                 }

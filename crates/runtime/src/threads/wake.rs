@@ -65,6 +65,10 @@ impl PeerSocket for BlockingSocket {
         }
     }
 
+    fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()> {
+        self.peer.stream.set_receive_timeout(timeout_ns)
+    }
+
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match slices {
             [bytes] => self.peer.stream.send_now(bytes),

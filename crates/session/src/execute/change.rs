@@ -30,7 +30,8 @@ pub(super) fn delete(
         Deleted::NotFound => DeleteOutcome::NotFound,
         Deleted::Exists => DeleteOutcome::Exists,
     };
-    count_delete(key, outcome, true, context);
+    let counts_hit = true;
+    count_delete(key, outcome, counts_hit, context);
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
 }
 
@@ -60,15 +61,17 @@ pub(super) fn mark(
         MarkOutcome::Deferred => return false,
     };
     if outcome != DeleteOutcome::NoMemory {
-        // As in memcached, emptying the value counts as a deletion, and marking stale does not.
-        count_delete(key, outcome, !options.invalidate, context);
+        // As in memcached, a mark that makes the item stale is not counted as a hit, even if it
+        // also removes the value. A mark that only removes the value is.
+        let counts_hit = !options.invalidate;
+        count_delete(key, outcome, counts_hit, context);
     }
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
     true
 }
 
-/// Counts a deletion or a mark. A mark that makes the item stale is not counted as a hit
-/// (`counts_hit` is false).
+/// Counts a deletion or a mark as a hit or a miss. An item with another CAS than the request
+/// compares counts as a miss, as in memcached. If `counts_hit` is false, only a miss is counted.
 fn count_delete(
     key: &[u8],
     outcome: DeleteOutcome,
@@ -84,7 +87,8 @@ fn count_delete(
     }
 }
 
-/// Adds to a counter or subtracts from it, and replies. Returns false if it has to wait for memory.
+/// Adds to the number in an item or subtracts from it, and replies. Returns false if it has to wait
+/// for memory.
 #[must_use]
 pub(super) fn arith(
     encoder: &impl Encode,
@@ -116,12 +120,15 @@ pub(super) fn arith(
                 expiry_before,
                 ..
             } = counter;
-            let shown = |vivify: crate::operation::Vivify| now.expiry(vivify.reply_exptime);
+            // The reply shows the time to live of the flag `N`, also for a created item.
             let times = Times {
                 now_s,
                 before: expiry_before,
                 touched: touch,
-                vivified: options.vivify.filter(|_| created).map(shown),
+                vivified: options
+                    .vivify
+                    .filter(|_| created)
+                    .map(|vivify| now.expiry(vivify.reply_exptime)),
             };
             ArithOutcome::Counted { value, cas, times }
         }
@@ -143,7 +150,7 @@ fn count_arith(direction: Direction, outcome: &ArithOutcome, context: &RequestCo
         Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
     };
     match outcome {
-        // As in memcached, arithmetic that creates its counter is neither a hit nor a miss.
+        // As in memcached, arithmetic that creates the item is neither a hit nor a miss.
         ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
         ArithOutcome::Counted { .. } => context.counters.count(hits),
         ArithOutcome::NotFound => context.counters.count(misses),
@@ -165,6 +172,7 @@ pub(super) fn touch(
     let touched = context
         .worker
         .touch(key, hash, expiry, context.now.elapsed_s);
+    // The only error is that the touch has to wait for memory.
     let Ok(found) = touched else {
         return false;
     };

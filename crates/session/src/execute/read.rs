@@ -84,6 +84,8 @@ pub(super) fn read_key<E: Encode>(
         Ok(Some(())) => {}
         Ok(None) => return None,
         Err(miss) => {
+            // Counted before the creation, although that may be deferred: the read has unlinked the
+            // expired or flushed item, so the repeated read finds no item and counts no reason.
             count_miss(miss, context);
             if let Some(rare) = &options.rare
                 && let ReadVivify::IfMissing(vivify) = rare.vivify

@@ -1,4 +1,91 @@
 use super::*;
+use crate::heap::segment::Phase;
+use crate::item::{Expiry, Item};
+use crate::pin::Pin;
+use crate::read::Read;
+use crate::store::{Geometry, Store};
+use crate::sync::Arc;
+use crate::write::{Mode, Published, Write};
+use crate::{Config, Worker};
+
+const NOW_S: u32 = 1;
+
+/// Creates a store of 13 small segments.
+fn small_store() -> Arc<Store> {
+    let config = Config {
+        memory_bytes: 14 * 512 + 2048,
+        item_max: 400,
+        ..Config::DEFAULT
+    };
+    let geometry = Geometry {
+        segment_bits: 9,
+        segments: 16,
+        classes: 1,
+        class_buckets: 16,
+        index_bytes: 16 * 64,
+        ghost_bytes: 16,
+        miniature_slots: 16,
+    };
+    Store::build(config, geometry).unwrap()
+}
+
+fn set(worker: &mut Worker, number: u8) -> Result<Published, Rejected> {
+    let write = Write::plain(Mode::Set, Expiry::NEVER);
+    worker.put(
+        &[number],
+        worker.hash(&[number]),
+        &[number; 40],
+        &write,
+        NOW_S,
+    )
+}
+
+fn pin(worker: &mut Worker, number: u8) -> Option<Pin> {
+    let hash = worker.hash(&[number]);
+    let pin = worker.read(
+        &[number],
+        hash,
+        NOW_S,
+        Read::default(),
+        |item: &Item<'_>| item.pin(),
+    );
+    pin.ok().flatten()
+}
+
+/// A reader pins an item of a segment that is being evacuated, so the segment is not free after its
+/// evacuation. No other segment can be evacuated either, because slow peers hold all of them. A
+/// write is not refused then: it is deferred, and succeeds once the pin has been dropped.
+#[test]
+fn a_write_waits_for_the_pin_of_an_evacuated_segment() {
+    let store = small_store();
+    let mut worker = store.worker();
+    for number in 0..=250 {
+        set(&mut worker, number).unwrap();
+    }
+    // Evacuate all but the last items of a segment.
+    let heap = &store.log.heap;
+    let evacuating = loop {
+        worker.evacuate_step(1, NOW_S);
+        let is_evacuating = |&number: &u32| heap.segment(number).phase() == Phase::Evacuating;
+        if let Some(number) = (0..heap.count()).find(is_evacuating) {
+            break number;
+        }
+    };
+    let pin = (0..=250).find_map(|number| {
+        let pin = pin(&mut worker, number)?;
+        heap.segment(evacuating).is_held().then_some(pin)
+    });
+    let pin = pin.expect("the segment has items that are not evacuated yet");
+    for segment in (0..heap.count()).map(|number| heap.segment(number)) {
+        if matches!(segment.phase(), Phase::Open | Phase::Sealed) {
+            segment.hold();
+        }
+    }
+    let refused = (0..=250).find_map(|number| set(&mut worker, number).err());
+    assert_eq!(refused, Some(Rejected::Deferred));
+    drop(pin);
+    assert!(matches!(set(&mut worker, 0), Ok(Published::Stored { .. })));
+}
 
 #[test]
 fn an_item_last_requested_in_the_first_quarter_of_the_lifetime_is_not_kept() {
@@ -13,14 +100,14 @@ fn an_item_last_requested_in_the_first_quarter_of_the_lifetime_is_not_kept() {
             .into_iter()
             .all(|at| usual.requested_after_first_quarter(at))
     );
-    // A time before the opening of the segment: the item was copied into the segment, and was
-    // not requested since. 114 is still in the first quarter.
+    // The first quarter of the 60 seconds since second 100 ends at second 115. An item whose last
+    // request (90) is before the opening of the segment was copied into it and not requested since.
     assert!(
         [90, 100, 114]
             .into_iter()
             .all(|at| !usual.requested_after_first_quarter(at))
     );
-    // A pause of 300 seconds after second 160 does not change these results.
+    // The results are the same 300 seconds later, if segments usually live for 60 seconds.
     let after_pause = lifetime(460, 60);
     assert!(
         [115, 130, 160]
@@ -28,15 +115,14 @@ fn an_item_last_requested_in_the_first_quarter_of_the_lifetime_is_not_kept() {
             .all(|at| after_pause.requested_after_first_quarter(at))
     );
     assert!(!after_pause.requested_after_first_quarter(114));
-    // If the mean lifetime is as long as the pause and the time before it, the pause counts:
-    // second 160 is in the first quarter of 360 seconds.
+    // If segments usually live for 360 seconds, the first quarter ends at second 190.
     assert!(!lifetime(460, 360).requested_after_first_quarter(160));
-    // If the lifetime is below `LIFETIME_MIN_S` (eight seconds), or if no mean is known yet,
-    // requests in the first quarter count too.
+    // A request in the first quarter counts only if the lifetime is below `LIFETIME_MIN_S` (eight
+    // seconds), or if no mean is known yet.
     assert!(lifetime(107, 60).requested_after_first_quarter(100));
     assert!(!lifetime(108, 60).requested_after_first_quarter(100));
     assert!(lifetime(160, 0).requested_after_first_quarter(100));
-    // `now_s` is before `opened_s`, because the segment was opened by a thread with a faster
-    // clock.
+    // The segment was opened by a thread whose clock is fast, so `now_s` is before `opened_s`. The
+    // lifetime is then 0 seconds, below `LIFETIME_MIN_S`, and every request counts.
     assert!(lifetime(90, 60).requested_after_first_quarter(120));
 }

@@ -136,7 +136,7 @@ impl Simulation {
                 }
             }
             SampledAccess::Stored(traits) => {
-                self.simulate_write(observation, slot, traits, capacity)
+                self.simulate_write(observation, slot, traits, capacity);
             }
             SampledAccess::Missed => {
                 self.simulate_read(observation, slot);

@@ -58,8 +58,8 @@ fn maintenance_skips_segments_that_writers_used_first() {
     let mut maintenance = PageMaintenance::new(&store);
     assert_eq!(maintenance.step(), PageStep::Populated);
     let reserve = store.log.reserve();
-    while store.log.resident() <= 3 * reserve {
-        fill(&mut worker, store.log.resident());
+    while store.log.with_pages() <= 3 * reserve {
+        fill(&mut worker, store.log.with_pages());
     }
     let populated = steps(&mut maintenance);
     let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);

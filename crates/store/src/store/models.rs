@@ -159,6 +159,48 @@ fn a_pinned_value_stays_during_evacuation() {
     );
 }
 
+/// A delayed flush is due, and two threads access the store. Whichever of them performs the flush,
+/// neither reads the item that was stored before, and both keep the items that they store.
+#[test]
+fn a_due_flush_hides_old_items_from_all_workers_and_no_new_ones() {
+    const FLUSH_S: u32 = 10;
+    let access = |mut worker: Worker, number: u8| {
+        let is_present = |worker: &mut Worker, number: u8| {
+            let hash = worker.hash(&[number]);
+            let options = Read::default();
+            let read = worker.read(&[number], hash, FLUSH_S, options, |_| Some(()));
+            read.is_ok()
+        };
+        assert!(!is_present(&mut worker, 0), "a flushed item was returned");
+        let hash = worker.hash(&[number]);
+        let write = Write::plain(Mode::Set, Expiry::NEVER);
+        let stored = worker.put(&[number], hash, b"new", &write, FLUSH_S);
+        assert!(matches!(stored, Ok(Published::Stored { .. })));
+        worker.quiescent();
+        assert!(
+            is_present(&mut worker, number),
+            "the flush removed an item that was stored after it was due"
+        );
+        worker.offline();
+    };
+    shuttle::check_pct(
+        move || {
+            let store = store();
+            let mut worker = store.worker();
+            set(&mut worker, 0);
+            worker.flush(FLUSH_S, NOW_S);
+            let other = {
+                let worker = store.worker();
+                thread::spawn(move || access(worker, 1))
+            };
+            access(worker, 2);
+            assert!(other.join().is_ok());
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+}
+
 /// Two threads store different keys at the same time. All 60 items fit into the store, so nothing
 /// is evacuated or evicted. Afterwards the number of items in the statistics is the number of items
 /// that reads find.

@@ -24,8 +24,8 @@ pub(in crate::rings) struct RingIo {
     pub(super) is_multishot: bool,
     /// The worker has asked the kernel to cancel the receive in progress.
     pub(super) is_cancelling: bool,
-    /// Received bytes that the current burst answers, in one of the ring's receive buffers. Input
-    /// that is not answered in the current burst is in `Connection::held`.
+    /// Bytes received in the current burst, in one of the ring's receive buffers. At the end of the
+    /// burst the bytes that no request has consumed are copied to `Connection::held`.
     pub(super) arrived: Option<ReceivedBytes>,
     /// The receive has returned the end of the stream: the peer has shut down its sending side.
     pub(super) reached_eof: bool,
@@ -33,7 +33,8 @@ pub(in crate::rings) struct RingIo {
     pub(super) is_sending: bool,
     /// Capacity in bytes of the output buffer that is being sent.
     pub(super) send_capacity: usize,
-    /// The connection is in [`Worker::unchecked_sends`](super::Worker).
+    /// A send was started, and it was not checked yet whether the peer takes the bytes. The
+    /// connection is in [`Worker::unchecked_sends`](super::Worker).
     pub(super) is_send_unchecked: bool,
     /// The kernel will post an event when the socket is writable.
     pub(super) is_writable_watched: bool,
@@ -70,8 +71,8 @@ impl RingIo {
         self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
     }
 
-    /// Returns whether no input waits for an answer and no send is in progress. False also for a
-    /// closed connection, which is not to be closed again.
+    /// Returns whether the connection can be closed when the worker stops: no bytes received in
+    /// this burst are left, no send is in progress, and the connection is not closed already.
     pub(in crate::rings) fn is_idle(&self) -> bool {
         self.arrived.is_none() && !self.is_sending && !self.is_closed
     }

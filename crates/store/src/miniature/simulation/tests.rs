@@ -59,10 +59,12 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut looping = simulation(8192);
-    // Policy 2 is `recent`. Starting with it forces this simulation to change its policy too.
+    // Both simulations must change their policy: `moving` starts with policy 0, `frequent`, and
+    // `looping` is set to policy 2, `recent`.
     looping.selected = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
+        // The newest record is `turn / 4 + 20_000`, and newer records are requested more often.
         read_through(
             &mut moving,
             turn / 4 + 20_000 - zipf_like(turn, 20_000),
@@ -115,9 +117,9 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 #[test]
 fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
-    // Simulates a request. Then returns whether every cache has had a hit so far, because a score
-    // is 0 until the first hit.
-    let all_hit = |simulation: &mut Simulation, access, now_s, flushes| {
+    // Simulates a request. Then returns whether every simulated cache has had at least one hit,
+    // which its score shows: a score is 0 until the first hit.
+    let all_have_hit = |simulation: &mut Simulation, access, now_s, flushes| {
         let context = SampleContext { flushes, ..CONTEXT };
         let hash = 7;
         simulation.observe(
@@ -134,30 +136,31 @@ fn expired_and_flushed_items_do_not_hit() {
         bytes: 100,
         expiry: Expiry::at(10),
     };
-    assert!(!all_hit(
+    assert!(!all_have_hit(
         &mut simulation,
         SampledAccess::Stored(brief),
         1,
         0
     ));
     assert!(
-        !all_hit(&mut simulation, SampledAccess::Missed, 10, 0),
+        !all_have_hit(&mut simulation, SampledAccess::Missed, 10, 0),
         "an expired item was a hit"
     );
-    all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
+    all_have_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
     assert!(
-        !all_hit(&mut simulation, SampledAccess::Missed, 10, 1),
+        !all_have_hit(&mut simulation, SampledAccess::Missed, 10, 1),
         "a flushed item was a hit"
     );
-    all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
-    assert!(all_hit(&mut simulation, SampledAccess::Missed, 10, 1));
+    all_have_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
+    assert!(all_have_hit(&mut simulation, SampledAccess::Missed, 10, 1));
 }
 
 #[test]
 fn deleted_items_do_not_hit_and_touched_items_do() {
     let mut simulation = simulation(512);
-    // Simulates a request. Returns whether it was a hit in every cache, because a hit raises the
-    // score of the cache.
+    // Simulates a request. Returns whether it was a hit in every simulated cache. A hit in a cache
+    // raises the score of the cache. (`SampledAccess::Missed` is a miss in the store; it may be a
+    // hit in the simulated caches, which have other sizes.)
     let mut all_hit = |access, now_s| {
         let before = simulation.scores;
         observe(&mut simulation, 7, access, now_s);
@@ -194,6 +197,7 @@ proptest! {
     ) {
         let mut simulation = simulation(slots);
         for (number, (record, kind, bytes, flushes)) in samples.into_iter().enumerate() {
+            // The lifetime in seconds is the length in bytes, so that it is random too.
             let traits = Traits { bytes, expiry: Expiry::at(number as u32 + bytes) };
             let access = match kind {
                 0 => SampledAccess::Missed,
@@ -203,15 +207,15 @@ proptest! {
             };
             let observation = Observation { hash: hash_of(record), access, now_s: number as u32 };
             // The memory is halved every 500 requests, and sometimes the store is flushed.
-            let bytes = memory_bytes >> (number / 500);
+            let memory_bytes = memory_bytes >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
-            simulation.observe(&observation, &SampleContext { bytes, ghosts: 1_000, flushes });
+            simulation.observe(&observation, &SampleContext { bytes: memory_bytes, ghosts: 1_000, flushes });
             if number % 50 == 0 {
                 simulation.queues.check(&simulation.directory);
             }
         }
         simulation.queues.check(&simulation.directory);
-        // Exactly the slots that are in a queue of some cache are in use.
+        // As many slots are in use as are in a queue of at least one cache.
         let queued = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
         prop_assert_eq!(queued.count(), simulation.directory.len());
     }
