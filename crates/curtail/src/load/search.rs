@@ -66,6 +66,7 @@ impl SearchFlags {
         search.criteria.failures_max = self.slo_failures;
         search.trials_max = self.search_trials;
         search.resolution = resolution;
+        search.validate(config)?;
         Ok(search)
     }
 
