@@ -138,7 +138,7 @@ impl Aggregate {
             service: service_of(&all, config),
             slip: open_loop.then(|| distribution(&latencies.slip)),
             lateness: open_loop.then(|| distribution(&latencies.lateness)),
-            generator_limited: limited,
+            generator_limited: limited || counts.failures[Failure::NoPort as usize] > 0,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
             outstanding_mean: totals.outstanding_count.mean() * mean_scale,
@@ -278,6 +278,36 @@ impl LatencyDistribution {
                 hdr: censored.to_base64(),
             }),
             ..Self::of(with.all(), percentiles)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_in_which_a_request_had_no_local_port_is_generator_limited() {
+        for rate in [Rate::PerSecond(1000.0), Rate::Max] {
+            let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+            config.rate = rate;
+            let part = Part::whole(&config);
+            let is_limited = |failure: Option<Failure>| {
+                let mut outcome = Outcome::empty();
+                // The thread had no work in the interval, so it is not limited by its processor.
+                outcome.totals.idle_ns = config.duration_ns;
+                if let Some(failure) = failure {
+                    outcome.totals.intended = 1;
+                    outcome.totals.operations[Op::Get as usize].failures[failure as usize] = 1;
+                }
+                let mut aggregate = Aggregate::new(&config);
+                aggregate.add_outcomes(vec![outcome]);
+                let timeline = Timeline::new(&config, 0);
+                let (summary, _) = aggregate.into_summary(&config, part, &timeline, None);
+                summary.generator_limited
+            };
+            assert!(!is_limited(None) && !is_limited(Some(Failure::Refused)));
+            assert!(is_limited(Some(Failure::NoPort)));
         }
     }
 }

@@ -89,7 +89,8 @@ pub struct Summary {
     /// stamp of the kernel. None in closed loop.
     pub lateness: Option<LatencyDistribution>,
     /// The figures measure the generator rather than the server. In open loop, `lateness` exceeds
-    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98.
+    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98. In both, a
+    /// request failed because the generator had no local port for it ([`Failures::no_port`]).
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval, divided by threads × interval.
     pub generator_cpu: f64,

@@ -65,9 +65,10 @@ pub struct JudgedLatency {
 
 /// Judges a trial.
 ///
-/// - *Invalid*: the trial says nothing about the server. The generator was late, Little's law
-///   fails, or there are no response times. Lateness is judged at its 99th percentile and, if an
-///   objective is of a percentile above the 99th, also at its 99.9th.
+/// - *Invalid*: the trial says nothing about the server. The generator was late, a request failed
+///   because the generator had no local port for it, Little's law fails, or there are no response
+///   times. Lateness is judged at its 99th percentile and, if an objective is of a percentile above
+///   the 99th, also at its 99.9th.
 /// - *Broken*: an objective, the achieved rate or the share of failures is out of its bound. A
 ///   request that was never answered may have taken any time. An objective is therefore kept only
 ///   if its figure is within the limit even when all these requests took forever.
@@ -95,7 +96,10 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
         .map(|objective| responses.judge(objective));
     judgement.latencies = judged.collect();
     judgement.worst = worst_criterion(&judgement);
-    (judgement.verdict, judgement.invalid_reason) = if is_generator_late(summary, criteria) {
+    (judgement.verdict, judgement.invalid_reason) = if summary.failures.no_port > 0 {
+        let reason = "the generator had no local port left".to_owned();
+        (Verdict::GeneratorLimited, Some(reason))
+    } else if is_generator_late(summary, criteria) {
         let reason = "the generator was the limit".to_owned();
         (Verdict::GeneratorLimited, Some(reason))
     } else if !summary.littles_law().holds {
@@ -356,6 +360,17 @@ mod tests {
             judged(&late, "p99.9=2ms").verdict,
             Verdict::GeneratorLimited
         );
+    }
+
+    #[test]
+    fn trial_without_a_local_port_for_a_request_is_generator_limited() {
+        let mut exhausted = summary([2_000; 20]);
+        exhausted.failures.no_port = 20;
+        (exhausted.censored, exhausted.achieved_rps) = (0, 980.0);
+        let exhausted = judged(&exhausted, "p99=1ms");
+        assert_eq!(exhausted.verdict, Verdict::GeneratorLimited);
+        let reason = exhausted.invalid_reason.unwrap();
+        assert_eq!(reason, "the generator had no local port left");
     }
 
     #[test]
