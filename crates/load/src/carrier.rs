@@ -13,6 +13,7 @@
 mod one_shot;
 mod persistent;
 mod replies;
+mod time_wait;
 mod udp;
 
 use std::collections::VecDeque;

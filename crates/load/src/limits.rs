@@ -108,9 +108,9 @@ pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
 /// Number of seconds for which Linux keeps a closed socket in TIME_WAIT.
 pub const TIME_WAIT_S: usize = 60;
-/// Maximum number of sockets in TIME_WAIT, over all threads, if each request has its own
-/// connection. This is some 60 % of the usual 28 232 local ports. When it is reached, further
-/// connections end in a reset, which avoids TIME_WAIT.
+/// Maximum number of sockets in TIME_WAIT, over all threads and runs of a process, if each request
+/// has its own connection. This is some 60 % of the usual 28 232 local ports. When it is reached,
+/// further connections end in a reset, which avoids TIME_WAIT.
 pub const TIME_WAIT_MAX: u32 = 16_384;
 /// Maximum number of bytes of one line of a script.
 pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
