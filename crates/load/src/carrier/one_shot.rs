@@ -1,9 +1,9 @@
 //! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
-//! The time of connecting is part of the service time. The generator closes its end of a connection
-//! first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local port. To bound the
-//! number of these sockets ([`crate::limits::TIME_WAIT_MAX`]), the generator resets a connection instead of
-//! closing it once the bound is reached. Resets are counted.
+//! The time of connecting is part of the service time. After the answer, the generator closes its
+//! end of a connection first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local
+//! port. To bound the number of these sockets ([`crate::limits::TIME_WAIT_MAX`]), the generator
+//! resets a connection instead of closing it once the bound is reached. Resets are counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,11 +49,9 @@ impl<W: Wire> OneShot<W> {
         }
     }
 
-    /// Closes the socket, or resets it if too many sockets are in TIME_WAIT.
+    /// Closes the socket before the server does, or resets it if too many sockets are in TIME_WAIT.
     fn close(&mut self) {
-        self.unsent.clear();
-        self.replies.reset();
-        let Some(stream) = self.stream.take() else {
+        let Some(stream) = self.take_stream() else {
             return;
         };
         // A Unix socket has no TIME_WAIT.
@@ -64,6 +62,14 @@ impl<W: Wire> OneShot<W> {
         {
             self.resets += 1;
         }
+    }
+
+    /// Ends the use of the socket, and returns it. If the connection has already ended, dropping it
+    /// leaves no TIME_WAIT here.
+    fn take_stream(&mut self) -> Option<Stream> {
+        self.unsent.clear();
+        self.replies.reset();
+        self.stream.take()
     }
 }
 
@@ -168,7 +174,11 @@ impl<W: Wire> Carrier for OneShot<W> {
 
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failed = self.replies.in_flight.drain(..).collect();
-        self.close();
+        match error {
+            // The server or the network has ended the connection, or it was never established.
+            CarrierError::Closed | CarrierError::Io(_) => drop(self.take_stream()),
+            CarrierError::Malformed(_) | CarrierError::Unsolicited => self.close(),
+        }
         Some((failed, error.failure()))
     }
 
@@ -264,5 +274,25 @@ mod tests {
         drop(first);
         let second = open(&config, &poll);
         assert_eq!(second.time_wait.len(monotonic_ns()), before + 1);
+    }
+    #[test]
+    fn only_a_connection_that_the_generator_closes_first_counts_as_time_wait() {
+        static SOCKETS: TimeWaitSockets = TimeWaitSockets::new(1);
+        let config = server();
+        let poll = Poll::new().unwrap();
+        let mut connection = open(&config, &poll);
+        connection.time_wait = &SOCKETS;
+        // The server closes the first two connections.
+        for (line, time_wait, resets) in [
+            (b"quit\r\n", 0, 0),
+            (b"quit\r\n", 0, 0),
+            (b"get a\r\n", 1, 0),
+            (b"get a\r\n", 1, 1),
+        ] as [(&[u8], u64, u64); 4]
+        {
+            request(&mut connection, &poll, line);
+            let len = SOCKETS.len(monotonic_ns());
+            assert_eq!((len, connection.resets), (time_wait, resets), "{line:?}");
+        }
     }
 }
