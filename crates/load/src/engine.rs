@@ -326,14 +326,14 @@ impl<C: Carrier> Engine<C> {
     /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. With
     /// [`EngineOptions::spin`] the thread polls while requests are in flight, and otherwise sleeps
     /// only until [`SPIN_NS`] before the next event.
-    fn timeout_ns(&self, now_ns: u64) -> u64 {
+    fn timeout_ns(&mut self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
         }
         let next_ns = match &self.source {
             RequestSource::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
             RequestSource::Closed(_) => None,
-            RequestSource::Script(_) => Some(now_ns.saturating_add(self.script_poll_ns())),
+            RequestSource::Script(_) => Some(self.script_wake_up_ns(now_ns)),
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)

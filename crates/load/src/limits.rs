@@ -124,7 +124,7 @@ pub const SCRIPT_FAULTS_MAX: usize = 10;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
-/// Longest sleep of a thread before it looks for further lines of a script.
+/// Longest sleep of a thread before it looks for further lines of a script, while none is received.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
 /// Maximum number of agents of one run: one less than the number of parts, because the last part
 /// number is reserved for the measuring client.

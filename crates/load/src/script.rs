@@ -102,6 +102,16 @@ pub(crate) struct ScriptSource {
 }
 
 impl ScriptSource {
+    /// Returns the source of the requests that a reader sends in batches. `open`: the loop is open.
+    pub(crate) fn new(batches: Receiver<Vec<ScriptRequest>>, open: bool) -> Self {
+        Self {
+            batches,
+            received: VecDeque::new(),
+            ended: false,
+            open,
+        }
+    }
+
     /// Receives the next batch without waiting, if all requests of the last one are taken.
     fn receive(&mut self) {
         if !self.received.is_empty() || self.ended {
@@ -178,12 +188,7 @@ impl Script {
         for _ in first_connections {
             let (sender, batches) = sync_channel(SCRIPT_BATCHES_MAX);
             senders.push(sender);
-            sources.push(ScriptSource {
-                batches,
-                received: VecDeque::new(),
-                ended: false,
-                open,
-            });
+            sources.push(ScriptSource::new(batches, open));
         }
         let reader = ScriptReader {
             connections: config.connections,
