@@ -41,8 +41,8 @@ use crate::batch::Batch;
 use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_PER_ITERATION_MAX, SPIN_NS, WAITING_MAX,
-    WAKE_UP_LATENCY_NS,
+    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX,
+    SPIN_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::timeline::Timeline;
@@ -407,9 +407,10 @@ impl<C: Carrier> Engine<C> {
         if let RequestSource::Script(source) = &mut self.source
             && source.open
             && !all_lost
+            && !self.channels.stop.load(Ordering::Relaxed)
         {
             let mut never_sent = Vec::new();
-            while let Some(scripted) = source.pop() {
+            while let Some(scripted) = source.pop_until(now_ns + SCRIPT_REST_NS) {
                 let intended_ns = self.timeline.start_ns + scripted.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
                 never_sent.push((scripted.op, intended_ns));

@@ -299,3 +299,19 @@ fn sleep_ends_when_the_next_line_of_a_script_is_due() {
     assert_eq!(engine.timeout_ns(start_ns + 200_000), 89_800_000);
     drop(sender.join().unwrap());
 }
+
+#[test]
+fn lines_that_the_reader_has_not_passed_on_at_the_end_of_the_run_count_as_intended() {
+    let mut config = config();
+    let (engine, reader) = engine_with_script(&mut config);
+    // The measured interval and the grace period have already ended.
+    let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
+    let sender = thread::spawn(move || {
+        for number in 0..20 {
+            reader.send(script_batch([number, number])).unwrap();
+        }
+    });
+    let outcome = engine.run(timeline).unwrap();
+    sender.join().unwrap();
+    assert_eq!((outcome.totals.intended, outcome.totals.sent), (40, 0));
+}
