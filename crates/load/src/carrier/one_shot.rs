@@ -177,7 +177,9 @@ impl<W: Wire> Carrier for OneShot<W> {
         match error {
             // The server or the network has ended the connection, or it was never established.
             CarrierError::Closed | CarrierError::Io(_) => drop(self.take_stream()),
-            CarrierError::Malformed(_) | CarrierError::Unsolicited => self.close(),
+            CarrierError::Malformed(_) | CarrierError::Unsolicited | CarrierError::ExtraValues => {
+                self.close();
+            }
         }
         Some((failed, error.failure()))
     }

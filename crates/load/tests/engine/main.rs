@@ -13,7 +13,7 @@ mod server;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
-use load::{Config, Error, Rate, Summary};
+use load::{CarrierKind, Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
 /// The settings of a short open-loop run of 350 ms.
@@ -197,6 +197,28 @@ fn run_fails_with_the_reason_when_all_connections_are_lost() {
         message.starts_with("keep any of 8 connections: all were lost"),
         "{message}"
     );
+}
+
+#[test]
+fn answer_with_more_values_than_keys_is_malformed() {
+    let server = Server::start(Fault::RepeatsValues);
+    let mut config = config(&server);
+    // Without a prefill, the gets of records that the run itself has set find a value.
+    config.update = 0.5;
+    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        message.contains("more values than its request has keys"),
+        "{message}"
+    );
+    // A connection for each request fails with its request alone.
+    config.carrier = CarrierKind::OneShot;
+    let summary = run(&config);
+    assert!(summary.failures.closed > 0, "{summary:?}");
+    assert_eq!(
+        summary.failures.closed + summary.gets + summary.sets,
+        summary.intended
+    );
+    assert_eq!(summary.hits, 0);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     Forgetful,
     /// The server answers every set with an error.
     RefusesSets,
+    /// The server answers a get with the value twice.
+    RepeatsValues,
 }
 
 /// A running test server on a free port. Its threads end with the test's process.
@@ -124,7 +126,12 @@ impl Session {
             ["get", key] => Some(match store.get(key) {
                 Some(value) => {
                     let head = format!("VALUE {key} 0 {}\r\n", value.len());
-                    [head.as_bytes(), value, b"\r\nEND\r\n"].concat()
+                    let value = [head.as_bytes(), value, b"\r\n"].concat();
+                    let count = match self.fault {
+                        Fault::RepeatsValues => 2,
+                        _ => 1,
+                    };
+                    [&value.repeat(count)[..], b"END\r\n"].concat()
                 }
                 None => b"END\r\n".to_vec(),
             }),
