@@ -22,6 +22,8 @@ pub(crate) struct Aggregate {
     /// The sum of the threads' counts. None: no thread has ended yet.
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
+    /// The number of measured connections that are not lost.
+    alive: usize,
     /// The error with which a connection was lost, if any was lost.
     last_loss: Option<String>,
     /// When the last thread ended, on the monotonic clock.
@@ -35,6 +37,7 @@ impl Aggregate {
             window: Window::preallocated(&config.operations()),
             totals: None,
             recorded: Vec::new(),
+            alive: 0,
             last_loss: None,
             ended_ns: 0,
         }
@@ -53,21 +56,18 @@ impl Aggregate {
                 None => self.totals = Some(outcome.totals),
             }
             self.ended_ns = self.ended_ns.max(outcome.ended_ns);
+            self.alive += outcome.alive;
             self.recorded.extend(outcome.recorded);
             self.last_loss = outcome.last_loss.or(self.last_loss.take());
         }
     }
 
-    /// The error of a run that lost all its connections. None: at least one connection is left.
-    pub(crate) fn all_lost_error(&self, config: &Config, part: Part) -> Option<Error> {
-        let lost = self
-            .totals
-            .as_ref()
-            .map_or(0, |totals| totals.lost_connections);
+    /// The error of a run that lost all its measured connections, which ends it even if saturating
+    /// connections are left. None: at least one measured connection is left.
+    pub(crate) fn all_lost_error(&self, part: Part) -> Option<Error> {
         let last = self.last_loss.clone()?;
         let connections = part.count;
-        let all = u64::from(part.all_connections(config));
-        (lost >= all).then_some(Error::AllLost { connections, last })
+        (self.alive == 0).then_some(Error::AllLost { connections, last })
     }
 
     /// Returns the summary of a part of a run, and the requests whose times were recorded one by

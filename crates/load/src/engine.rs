@@ -433,6 +433,7 @@ impl<C: Carrier> Engine<C> {
         Outcome {
             totals: self.totals,
             recorded: self.recorded,
+            alive: self.alive,
             last_loss: self.last_loss,
             ended_ns: now_ns,
         }

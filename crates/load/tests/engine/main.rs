@@ -200,6 +200,19 @@ fn run_fails_with_the_reason_when_all_connections_are_lost() {
 }
 
 #[test]
+fn run_fails_when_only_a_saturating_connection_is_left() {
+    let server = Server::start(Fault::ClosesFirst(20));
+    let mut config = config(&server);
+    // The measured connection is opened first.
+    (config.connections, config.saturating_connections) = (1, 1);
+    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        message.starts_with("keep any of 1 connections: all were lost"),
+        "{message}"
+    );
+}
+
+#[test]
 fn answer_with_more_values_than_keys_is_malformed() {
     let server = Server::start(Fault::RepeatsValues);
     let mut config = config(&server);
