@@ -214,11 +214,12 @@ impl<C: Carrier> Engine<C> {
                 .map_err(Error::system("wait for answers"))?;
             let previous_ns = now_ns;
             now_ns = monotonic_ns();
+            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
+            self.has_unread = events.len() == EVENTS_MAX;
+            // This may receive answers, which came before or after the return of this wait.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }
-            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
-            self.has_unread = events.len() == EVENTS_MAX;
             if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
                 self.interruption_ns = waits_from_ns..=now_ns;
             }
