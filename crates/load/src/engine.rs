@@ -30,6 +30,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub(crate) use saturating::Saturating;
 pub(crate) use setup::{Channels, EndedWindow, EngineOptions, Outcome, RequestSource};
@@ -191,6 +192,10 @@ impl<C: Carrier> Engine<C> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
         if !self.open_loop {
+            // Without a warm-up, answers to requests sent before the start would be recorded in the
+            // first measured window.
+            let early_ns = self.timeline.start_ns.saturating_sub(monotonic_ns());
+            std::thread::sleep(Duration::from_nanos(early_ns));
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();

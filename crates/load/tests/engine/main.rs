@@ -145,6 +145,14 @@ fn closed_loop_has_no_response_time_and_keeps_connections_at_their_depth() {
 }
 
 #[test]
+fn closed_loop_without_warm_up_records_only_requests_of_the_interval() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&server);
+    (config.rate, config.warmup_ns) = (Rate::Max, 0);
+    assert_counts_are_consistent(&run(&config));
+}
+
+#[test]
 fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
     let server = Server::start(Fault::Silent);
     let mut config = config(&server);
