@@ -177,8 +177,8 @@ fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<Latenc
     })
 }
 
-/// The distribution of the service times. In a closed loop it includes the lower bounds of failed
-/// requests. In an open loop, the response times include these.
+/// The distribution of the service times. In a closed loop it includes the lower bounds of censored
+/// and failed requests. In an open loop, the response times include these.
 fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistribution {
     let answered = &latencies.service;
     match config.rate {
@@ -244,8 +244,8 @@ fn carrier(config: &Config, totals: &Totals) -> Option<CarrierSummary> {
 
 impl OperationSummary {
     fn has_censored(&self) -> bool {
-        let response = self.response.as_ref();
-        response.is_some_and(|it| it.censored.is_some())
+        let latency = self.response.as_ref().unwrap_or(&self.service);
+        latency.censored.is_some()
     }
 }
 

@@ -368,18 +368,22 @@ impl<C: Carrier> Engine<C> {
 
     /// Counts as censored the requests that are in flight or still queued at the end.
     fn censor_outstanding(&mut self, now_ns: u64) {
-        let mut unanswered: Vec<(Op, u64)> = Vec::new();
+        let mut in_flight: Vec<(Op, u64)> = Vec::new();
+        let mut never_sent: Vec<(Op, u64)> = Vec::new();
         for slot in &mut self.slots {
             if let Some(connection) = &slot.connection {
                 let requests = connection.in_flight().iter();
-                unanswered.extend(requests.map(|it| (it.request.op, it.intended_ns)));
+                in_flight.extend(requests.map(|it| (it.request.op, it.intended_ns)));
             }
             while let Some(due) = self.waiting.pop(&mut slot.queue) {
-                unanswered.push((due.request.op, due.intended_ns));
+                never_sent.push((due.request.op, due.intended_ns));
             }
         }
-        for (op, intended_ns) in unanswered {
+        for (op, intended_ns) in in_flight {
             self.censor(op, intended_ns, now_ns);
+        }
+        for (op, intended_ns) in never_sent {
+            self.censor_unsent(op, intended_ns, now_ns);
         }
     }
 

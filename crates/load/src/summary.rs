@@ -77,8 +77,8 @@ pub struct Summary {
     /// included with lower bounds. None in closed loop.
     pub response: Option<LatencyDistribution>,
     /// The service time of answered requests: arrival of the answer − actual send time. If each
-    /// request has its own connection, the time of connecting is included. In closed loop, failed
-    /// requests are included with lower bounds.
+    /// request has its own connection, the time of connecting is included. In closed loop, censored
+    /// and failed requests are included with lower bounds.
     pub service: LatencyDistribution,
     /// The slip of answered requests: actual send time − intended time. None in closed loop.
     pub slip: Option<LatencyDistribution>,

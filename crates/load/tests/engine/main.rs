@@ -42,12 +42,14 @@ fn assert_counts_are_consistent(summary: &Summary) {
         "{summary:?}"
     );
     assert_eq!(summary.answered, summary.gets + summary.sets);
-    assert_eq!(summary.service.count, summary.answered);
-    if let Some(response) = &summary.response {
-        assert_eq!(response.count, summary.intended);
-        let censored = response.censored.as_ref().map_or(0, |it| it.count);
-        assert_eq!(censored, summary.censored);
+    if summary.response.is_some() {
+        assert_eq!(summary.service.count, summary.answered);
     }
+    // All requests are in the response time or, in a closed loop, in the service time.
+    let latency = summary.response.as_ref().unwrap_or(&summary.service);
+    assert_eq!(latency.count, summary.intended);
+    let censored = latency.censored.as_ref().map_or(0, |it| it.count);
+    assert_eq!(censored, summary.censored);
     assert!(summary.sent >= summary.answered && summary.sent <= summary.intended);
 }
 
@@ -168,6 +170,21 @@ fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
     let response = summary.response.as_ref().unwrap();
     let censored = response.censored.as_ref().unwrap();
     assert_eq!(censored.lower_bounds, config.percentiles);
+    assert!(load::text::table(&summary).contains("≥"));
+}
+
+#[test]
+fn requests_that_hang_in_a_closed_loop_are_lower_bounds_of_the_service_time() {
+    let server = Server::start(Fault::SilentAfter(20));
+    let mut config = config(&server);
+    (config.rate, config.grace_ns, config.warmup_ns) = (Rate::Max, 100_000_000, 0);
+    let summary = run(&config);
+    assert_counts_are_consistent(&summary);
+    // Each of the eight connections has 20 answers, and then a request that hangs to the end.
+    assert_eq!((summary.answered, summary.censored), (8 * 20, 8));
+    let lower_bounds = &summary.service.censored.as_ref().unwrap().lower_bounds;
+    assert!(lower_bounds.contains(&99.0) && !lower_bounds.contains(&50.0));
+    assert!(summary.service.max >= config.grace_ns, "{summary:?}");
     assert!(load::text::table(&summary).contains("≥"));
 }
 

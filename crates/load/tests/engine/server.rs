@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     None,
     /// The server answers only `version`.
     Silent,
+    /// The server answers no more than this many requests of each connection, which stays open.
+    SilentAfter(u64),
     /// The server closes the first connection after this many requests.
     ClosesFirst(u64),
     /// The server closes every connection after this many requests.
@@ -106,7 +108,12 @@ impl Session {
             let Some(answer) = self.answer(&line, &mut input).filter(|_| !closes) else {
                 return;
             };
-            if self.fault != Fault::Silent && out.write_all(&answer).is_err() {
+            let is_silent = match self.fault {
+                Fault::Silent => true,
+                Fault::SilentAfter(count) => request_count > count,
+                _ => false,
+            };
+            if !is_silent && out.write_all(&answer).is_err() {
                 return;
             }
             line.clear();
