@@ -49,7 +49,8 @@ pub(crate) struct Flags {
     threads: u32,
 
     /// Processors to pin the threads to, round-robin, such as 1 or 2,3; those of the agents are
-    /// given to the agents
+    /// given to the agents. A measuring client takes the one after those of the load; if there is
+    /// none, it is not pinned
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
 
@@ -280,17 +281,17 @@ fn exit_code(summary: &Summary) -> ExitCode {
 impl Flags {
     fn measuring_client(&self) -> Option<MeasuringClient> {
         let connections = self.measure_connections?;
-        // Its thread follows those of the load, if those are here.
+        // Its thread follows those of the load, if those are here. It never shares a processor with
+        // them: the load would delay it, and that delay would look like the server's.
         let threads = match self.agents.is_empty() {
             true => self.threads as usize,
             false => 0,
         };
-        let next = threads.checked_rem(self.cpus.len());
         Some(MeasuringClient {
             connections,
             rate_rps: self.measure_rate,
             depth: self.measure_depth,
-            cpus: next.map(|next| self.cpus[next]).into_iter().collect(),
+            cpus: self.cpus.get(threads).copied().into_iter().collect(),
         })
     }
 
@@ -451,4 +452,37 @@ fn write_json(
     let mut file = File::create(path).with_context(context)?;
     let text = to_text(true).with_context(context)?;
     writeln!(file, "{text}").with_context(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    /// The processor of the measuring client with these flags. None: it is not pinned.
+    fn client_cpu(flags: &str) -> Option<usize> {
+        let words = ["load", "127.0.0.1:1", "--measure-connections", "4"];
+        let words = words.into_iter().chain(flags.split_whitespace());
+        let line = Line::try_parse_from(words).unwrap();
+        let client = line.flags.measuring_client().unwrap();
+        client.cpus.first().copied()
+    }
+
+    #[test]
+    fn a_measuring_client_does_not_share_a_processor_with_the_load() {
+        assert_eq!(client_cpu("--cpus 1"), None);
+        assert_eq!(client_cpu("--cpus 1,2"), Some(2));
+        assert_eq!(client_cpu("--cpus 1,2 -T 2"), None);
+        assert_eq!(client_cpu("--cpus 1,2 -T 4"), None);
+        assert_eq!(client_cpu("-T 2"), None);
+        // The threads of agents are on other hosts.
+        assert_eq!(client_cpu("--cpus 1 -T 2 --agent 127.0.0.1:2"), Some(1));
+    }
 }

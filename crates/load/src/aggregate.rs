@@ -22,6 +22,8 @@ pub(crate) struct Aggregate {
     /// The sum of the threads' counts. None: no thread has ended yet.
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
+    /// The number of measured connections that are not lost.
+    alive: usize,
     /// The error with which a connection was lost, if any was lost.
     last_loss: Option<String>,
     /// When the last thread ended, on the monotonic clock.
@@ -35,6 +37,7 @@ impl Aggregate {
             window: Window::preallocated(&config.operations()),
             totals: None,
             recorded: Vec::new(),
+            alive: 0,
             last_loss: None,
             ended_ns: 0,
         }
@@ -53,21 +56,18 @@ impl Aggregate {
                 None => self.totals = Some(outcome.totals),
             }
             self.ended_ns = self.ended_ns.max(outcome.ended_ns);
+            self.alive += outcome.alive;
             self.recorded.extend(outcome.recorded);
             self.last_loss = outcome.last_loss.or(self.last_loss.take());
         }
     }
 
-    /// The error of a run that lost all its connections. None: at least one connection is left.
-    pub(crate) fn all_lost_error(&self, config: &Config, part: Part) -> Option<Error> {
-        let lost = self
-            .totals
-            .as_ref()
-            .map_or(0, |totals| totals.lost_connections);
+    /// The error of a run that lost all its measured connections, which ends it even if saturating
+    /// connections are left. None: at least one measured connection is left.
+    pub(crate) fn all_lost_error(&self, part: Part) -> Option<Error> {
         let last = self.last_loss.clone()?;
         let connections = part.count;
-        let all = u64::from(part.all_connections(config));
-        (lost >= all).then_some(Error::AllLost { connections, last })
+        (self.alive == 0).then_some(Error::AllLost { connections, last })
     }
 
     /// Returns the summary of a part of a run, and the requests whose times were recorded one by
@@ -138,7 +138,7 @@ impl Aggregate {
             service: service_of(&all, config),
             slip: open_loop.then(|| distribution(&latencies.slip)),
             lateness: open_loop.then(|| distribution(&latencies.lateness)),
-            generator_limited: limited,
+            generator_limited: limited || counts.failures[Failure::NoPort as usize] > 0,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
             outstanding_mean: totals.outstanding_count.mean() * mean_scale,
@@ -177,8 +177,8 @@ fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<Latenc
     })
 }
 
-/// The distribution of the service times. In a closed loop it includes the lower bounds of failed
-/// requests. In an open loop, the response times include these.
+/// The distribution of the service times. In a closed loop it includes the lower bounds of censored
+/// and failed requests. In an open loop, the response times include these.
 fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistribution {
     let answered = &latencies.service;
     match config.rate {
@@ -244,8 +244,8 @@ fn carrier(config: &Config, totals: &Totals) -> Option<CarrierSummary> {
 
 impl OperationSummary {
     fn has_censored(&self) -> bool {
-        let response = self.response.as_ref();
-        response.is_some_and(|it| it.censored.is_some())
+        let latency = self.response.as_ref().unwrap_or(&self.service);
+        latency.censored.is_some()
     }
 }
 
@@ -278,6 +278,36 @@ impl LatencyDistribution {
                 hdr: censored.to_base64(),
             }),
             ..Self::of(with.all(), percentiles)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_in_which_a_request_had_no_local_port_is_generator_limited() {
+        for rate in [Rate::PerSecond(1000.0), Rate::Max] {
+            let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+            config.rate = rate;
+            let part = Part::whole(&config);
+            let is_limited = |failure: Option<Failure>| {
+                let mut outcome = Outcome::empty();
+                // The thread had no work in the interval, so it is not limited by its processor.
+                outcome.totals.idle_ns = config.duration_ns;
+                if let Some(failure) = failure {
+                    outcome.totals.intended = 1;
+                    outcome.totals.operations[Op::Get as usize].failures[failure as usize] = 1;
+                }
+                let mut aggregate = Aggregate::new(&config);
+                aggregate.add_outcomes(vec![outcome]);
+                let timeline = Timeline::new(&config, 0);
+                let (summary, _) = aggregate.into_summary(&config, part, &timeline, None);
+                summary.generator_limited
+            };
+            assert!(!is_limited(None) && !is_limited(Some(Failure::Refused)));
+            assert!(is_limited(Some(Failure::NoPort)));
         }
     }
 }

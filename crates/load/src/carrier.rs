@@ -13,6 +13,7 @@
 mod one_shot;
 mod persistent;
 mod replies;
+mod time_wait;
 mod udp;
 
 use std::collections::VecDeque;
@@ -211,6 +212,8 @@ pub(crate) enum CarrierError {
     Malformed(#[from] Malformed),
     #[error("an answer that matches no outstanding request")]
     Unsolicited,
+    #[error("an answer with more values than its request has keys")]
+    ExtraValues,
 }
 
 impl CarrierError {
@@ -226,7 +229,9 @@ impl CarrierError {
                 _ if sys::socket::is_exhaustion(error) => Failure::NoPort,
                 _ => Failure::Closed,
             },
-            Self::Closed | Self::Malformed(_) | Self::Unsolicited => Failure::Closed,
+            Self::Closed | Self::Malformed(_) | Self::Unsolicited | Self::ExtraValues => {
+                Failure::Closed
+            }
         }
     }
 }

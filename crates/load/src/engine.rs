@@ -30,6 +30,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub(crate) use saturating::Saturating;
 pub(crate) use setup::{Channels, EndedWindow, EngineOptions, Outcome, RequestSource};
@@ -41,8 +42,8 @@ use crate::batch::Batch;
 use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_PER_ITERATION_MAX, SPIN_NS, WAITING_MAX,
-    WAKE_UP_LATENCY_NS,
+    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX,
+    SPIN_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::timeline::Timeline;
@@ -191,6 +192,10 @@ impl<C: Carrier> Engine<C> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
         if !self.open_loop {
+            // Without a warm-up, answers to requests sent before the start would be recorded in the
+            // first measured window.
+            let early_ns = self.timeline.start_ns.saturating_sub(monotonic_ns());
+            std::thread::sleep(Duration::from_nanos(early_ns));
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();
@@ -214,11 +219,12 @@ impl<C: Carrier> Engine<C> {
                 .map_err(Error::system("wait for answers"))?;
             let previous_ns = now_ns;
             now_ns = monotonic_ns();
+            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
+            self.has_unread = events.len() == EVENTS_MAX;
+            // This may receive answers, which came before or after the return of this wait.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }
-            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
-            self.has_unread = events.len() == EVENTS_MAX;
             if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
                 self.interruption_ns = waits_from_ns..=now_ns;
             }
@@ -326,14 +332,14 @@ impl<C: Carrier> Engine<C> {
     /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. With
     /// [`EngineOptions::spin`] the thread polls while requests are in flight, and otherwise sleeps
     /// only until [`SPIN_NS`] before the next event.
-    fn timeout_ns(&self, now_ns: u64) -> u64 {
+    fn timeout_ns(&mut self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
         }
         let next_ns = match &self.source {
             RequestSource::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
             RequestSource::Closed(_) => None,
-            RequestSource::Script(_) => Some(now_ns.saturating_add(self.script_poll_ns())),
+            RequestSource::Script(_) => Some(self.script_wake_up_ns(now_ns)),
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
@@ -362,18 +368,22 @@ impl<C: Carrier> Engine<C> {
 
     /// Counts as censored the requests that are in flight or still queued at the end.
     fn censor_outstanding(&mut self, now_ns: u64) {
-        let mut unanswered: Vec<(Op, u64)> = Vec::new();
+        let mut in_flight: Vec<(Op, u64)> = Vec::new();
+        let mut never_sent: Vec<(Op, u64)> = Vec::new();
         for slot in &mut self.slots {
             if let Some(connection) = &slot.connection {
                 let requests = connection.in_flight().iter();
-                unanswered.extend(requests.map(|it| (it.request.op, it.intended_ns)));
+                in_flight.extend(requests.map(|it| (it.request.op, it.intended_ns)));
             }
             while let Some(due) = self.waiting.pop(&mut slot.queue) {
-                unanswered.push((due.request.op, due.intended_ns));
+                never_sent.push((due.request.op, due.intended_ns));
             }
         }
-        for (op, intended_ns) in unanswered {
+        for (op, intended_ns) in in_flight {
             self.censor(op, intended_ns, now_ns);
+        }
+        for (op, intended_ns) in never_sent {
+            self.censor_unsent(op, intended_ns, now_ns);
         }
     }
 
@@ -407,9 +417,10 @@ impl<C: Carrier> Engine<C> {
         if let RequestSource::Script(source) = &mut self.source
             && source.open
             && !all_lost
+            && !self.channels.stop.load(Ordering::Relaxed)
         {
             let mut never_sent = Vec::new();
-            while let Some(scripted) = source.pop() {
+            while let Some(scripted) = source.pop_until(now_ns + SCRIPT_REST_NS) {
                 let intended_ns = self.timeline.start_ns + scripted.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
                 never_sent.push((scripted.op, intended_ns));
@@ -432,6 +443,7 @@ impl<C: Carrier> Engine<C> {
         Outcome {
             totals: self.totals,
             recorded: self.recorded,
+            alive: self.alive,
             last_loss: self.last_loss,
             ended_ns: now_ns,
         }

@@ -100,7 +100,7 @@ pub enum Error {
         /// A value of the server's `-c` that is sufficient.
         enough: u32,
     },
-    /// Every connection was lost during the run.
+    /// Every measured connection was lost during the run.
     #[error("keep any of {connections} connections: all were lost, the last with: {last}")]
     AllLost {
         /// The number of measured connections.

@@ -108,9 +108,9 @@ pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
 /// Number of seconds for which Linux keeps a closed socket in TIME_WAIT.
 pub const TIME_WAIT_S: usize = 60;
-/// Maximum number of sockets in TIME_WAIT, over all threads, if each request has its own
-/// connection. This is some 60 % of the usual 28 232 local ports. When it is reached, further
-/// connections end in a reset, which avoids TIME_WAIT.
+/// Maximum number of sockets in TIME_WAIT, over all threads and runs of a process, if each request
+/// has its own connection. This is some 60 % of the usual 28 232 local ports. When it is reached,
+/// further connections end in a reset, which avoids TIME_WAIT.
 pub const TIME_WAIT_MAX: u32 = 16_384;
 /// Maximum number of bytes of one line of a script.
 pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
@@ -124,8 +124,12 @@ pub const SCRIPT_FAULTS_MAX: usize = 10;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
-/// Longest sleep of a thread before it looks for further lines of a script.
+/// Longest sleep of a thread before it looks for further lines of a script, while none is received.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
+/// Longest time after the end of a run in which a thread still receives lines of a script, to count
+/// those that were intended before the end. It bounds the wait for a reader whose own input is
+/// slow.
+pub const SCRIPT_REST_NS: u64 = 500_000_000;
 /// Maximum number of agents of one run: one less than the number of parts, because the last part
 /// number is reserved for the measuring client.
 pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;

@@ -282,7 +282,7 @@ impl GeneratorThreads {
         self.collect(timeline, &mut aggregate, on_window);
         let script = self.script.clone();
         aggregate.add_outcomes(self.join()?);
-        if let Some(error) = aggregate.all_lost_error(config, part) {
+        if let Some(error) = aggregate.all_lost_error(part) {
             return Err(error);
         }
         let script = script.map(|report| report.summary());

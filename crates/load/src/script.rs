@@ -14,7 +14,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
+use sys::clock::monotonic_ns;
 use workload::{Arrivals, LineError, Op, Request, ScriptLine, Superposition};
 
 use crate::config::{Config, ConfigError, Rate};
@@ -102,6 +104,16 @@ pub(crate) struct ScriptSource {
 }
 
 impl ScriptSource {
+    /// Returns the source of the requests that a reader sends in batches. `open`: the loop is open.
+    pub(crate) fn new(batches: Receiver<Vec<ScriptRequest>>, open: bool) -> Self {
+        Self {
+            batches,
+            received: VecDeque::new(),
+            ended: false,
+            open,
+        }
+    }
+
     /// Receives the next batch without waiting, if all requests of the last one are taken.
     fn receive(&mut self) {
         if !self.received.is_empty() || self.ended {
@@ -124,6 +136,19 @@ impl ScriptSource {
     /// Takes the next request. Returns None in the same cases as [`Self::next_ns`].
     pub(crate) fn pop(&mut self) -> Option<ScriptRequest> {
         self.receive();
+        self.received.pop_front()
+    }
+
+    /// Takes the next request at the end of a run. If none is received, waits for the reader until
+    /// `deadline_ns` on the monotonic clock, because the reader may be behind. It stops by itself
+    /// at the first request that lies after the end of the load. None: the reader has ended or,
+    /// because its own input is slow, has sent nothing in time.
+    pub(crate) fn pop_until(&mut self, deadline_ns: u64) -> Option<ScriptRequest> {
+        if self.received.is_empty() && !self.ended {
+            let wait_ns = deadline_ns.saturating_sub(monotonic_ns());
+            let batch = self.batches.recv_timeout(Duration::from_nanos(wait_ns));
+            self.received.extend(batch.into_iter().flatten());
+        }
         self.received.pop_front()
     }
 
@@ -178,12 +203,7 @@ impl Script {
         for _ in first_connections {
             let (sender, batches) = sync_channel(SCRIPT_BATCHES_MAX);
             senders.push(sender);
-            sources.push(ScriptSource {
-                batches,
-                received: VecDeque::new(),
-                ended: false,
-                open,
-            });
+            sources.push(ScriptSource::new(batches, open));
         }
         let reader = ScriptReader {
             connections: config.connections,

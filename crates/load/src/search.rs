@@ -57,6 +57,21 @@ impl SearchConfig {
             confidence: 0.95,
         }
     }
+
+    /// Checks these settings and those of the trials against each other.
+    ///
+    /// # Errors
+    /// The trials cannot be made at rates of the search's choice, or there are too few or too many
+    /// objectives.
+    pub fn validate(&self, config: &Config) -> Result<(), ConfigError> {
+        // The times in its lines are fixed, and standard input can be read only once.
+        if config.script.is_some() {
+            let fault = "its lines do not follow the rate of a trial; leave out --slo, or describe \
+                         the load with --mix";
+            return Err(ConfigError::new("--script", fault.to_owned()));
+        }
+        options(config, self).map(drop)
+    }
 }
 
 /// The result of a search.
@@ -125,6 +140,7 @@ pub fn search(
     mut on_event: impl FnMut(SearchEvent<'_>),
 ) -> Result<SearchResult, Error> {
     config.validate()?;
+    search_config.validate(config)?;
     let mut search = Search::new(options(config, search_config)?)
         .map_err(|error| ConfigError::search(error.to_string()))?;
     let criteria = &search_config.criteria;
@@ -280,5 +296,21 @@ impl SearchResult {
         let end = self.sustained.end;
         matches!(end, SearchEnd::Limit | SearchEnd::AlwaysKept)
             || (self.sustained.low_rps.is_some() && self.sustained.high_rps.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_with_a_script_is_refused_before_a_trial() {
+        let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+        config.script = Some("-".into());
+        let search_config = SearchConfig::new(vec!["p99=1ms".parse().unwrap()]);
+        let error = search(&config, &search_config, |_| panic!("a trial begins")).unwrap_err();
+        let message = error.to_string();
+        assert!(message.starts_with("--script: "), "{message}");
+        assert!(message.contains("leave out --slo"), "{message}");
     }
 }

@@ -17,13 +17,14 @@ pub struct Second {
     pub warmup: bool,
     /// The number of answers per second.
     pub rate_rps: f64,
-    /// The median of the response time (closed loop: service time).
-    pub p50: Bounded,
+    /// The median of the response time (closed loop: service time). None, as of the other two
+    /// percentiles: no request was answered or given up.
+    pub p50: Option<Bounded>,
     /// The 99th percentile of the response time (closed loop: service time).
-    pub p99: Bounded,
+    pub p99: Option<Bounded>,
     /// The 99.9th percentile of the response time (closed loop: service time).
-    pub p999: Bounded,
-    /// The 99th percentile of the slip. None in closed loop.
+    pub p999: Option<Bounded>,
+    /// The 99th percentile of the slip. None in closed loop, and if no request was answered.
     pub slip_p99_ns: Option<u64>,
     /// The share of the keys read for which an item was found. None: no key was read.
     pub hit_rate: Option<f64>,
@@ -58,15 +59,18 @@ pub(crate) fn second(
         false => &latencies.service,
     };
     let latency = WithCensored::new(answered, &latencies.censored);
+    let is_measured = !answered.is_empty() || !latencies.censored.is_empty();
+    let percentile = |at| is_measured.then(|| latency.percentile(at));
+    let slip = &window.latencies.slip;
     Some(Second {
         at_ns: to_ns - timeline.start_ns,
         span_ns,
         warmup: !timeline.is_measured(number),
         rate_rps: window.counts.answered as f64 * 1e9 / span_ns as f64,
-        p50: latency.percentile(50.0),
-        p99: latency.percentile(99.0),
-        p999: latency.percentile(99.9),
-        slip_p99_ns: open.then(|| window.latencies.slip.percentile(99.0)),
+        p50: percentile(50.0),
+        p99: percentile(99.0),
+        p999: percentile(99.9),
+        slip_p99_ns: (open && !slip.is_empty()).then(|| slip.percentile(99.0)),
         hit_rate: (window.counts.gets > 0)
             .then(|| window.counts.hits as f64 / window.counts.gets as f64),
         outstanding: window.counts.outstanding,
@@ -76,4 +80,31 @@ pub(crate) fn second(
         lost_connections: window.counts.lost_connections,
         missing_connections: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use workload::Op;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::text::second_line;
+
+    fn line(window: &Window) -> String {
+        let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+        config.warmup_ns = 0;
+        let second = second(&Timeline::new(&config, 0), 0, window, true).unwrap();
+        let words = second_line(&second);
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn second_without_answers_has_no_latencies() {
+        let mut window = Window::default();
+        window.counts.outstanding = 7;
+        assert_eq!(line(&window), "1.0s 0.00 - - - - - 7");
+        // A failed request has a lower bound of its response time, but was not answered.
+        window.latencies.of(Op::Get).censored.record(100);
+        assert_eq!(line(&window), "1.0s 0.00 ≥100 ns ≥100 ns ≥100 ns - - 7");
+    }
 }

@@ -77,8 +77,8 @@ pub struct Summary {
     /// included with lower bounds. None in closed loop.
     pub response: Option<LatencyDistribution>,
     /// The service time of answered requests: arrival of the answer − actual send time. If each
-    /// request has its own connection, the time of connecting is included. In closed loop, failed
-    /// requests are included with lower bounds.
+    /// request has its own connection, the time of connecting is included. In closed loop, censored
+    /// and failed requests are included with lower bounds.
     pub service: LatencyDistribution,
     /// The slip of answered requests: actual send time − intended time. None in closed loop.
     pub slip: Option<LatencyDistribution>,
@@ -89,7 +89,8 @@ pub struct Summary {
     /// stamp of the kernel. None in closed loop.
     pub lateness: Option<LatencyDistribution>,
     /// The figures measure the generator rather than the server. In open loop, `lateness` exceeds
-    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98.
+    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98. In both, a
+    /// request failed because the generator had no local port for it ([`Failures::no_port`]).
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval, divided by threads × interval.
     pub generator_cpu: f64,

@@ -23,17 +23,16 @@ pub fn second_header() -> String {
 /// Returns the line of one second of a run. Notes on unusual events follow the columns.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
-    let slip = second
-        .slip_p99_ns
-        .map_or_else(|| "-".to_owned(), show_duration);
-    let hits = second.hit_rate.map_or_else(|| "-".to_owned(), show_share);
+    let latency = |it: Option<Bounded>| or_dash(it.map(show_bounded));
+    let slip = or_dash(second.slip_p99_ns.map(show_duration));
+    let hits = or_dash(second.hit_rate.map(show_share));
     let mut line = format!(
         "{:>6.1}s {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
         second.at_ns as f64 / 1e9,
         show_rate(second.rate_rps),
-        show_bounded(second.p50),
-        show_bounded(second.p99),
-        show_bounded(second.p999),
+        latency(second.p50),
+        latency(second.p99),
+        latency(second.p999),
         slip,
         hits,
         second.outstanding,
@@ -141,10 +140,12 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
 fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     let censored = distribution.censored.as_ref();
     let show = |value_ns, is_lower_bound| {
-        show_bounded(Bounded {
+        // Without a sample there is no latency, not one of 0.
+        let latency = (distribution.count > 0).then_some(Bounded {
             value_ns,
             is_lower_bound,
-        })
+        });
+        or_dash(latency.map(show_bounded))
     };
     let mean = show(distribution.mean.round() as u64, censored.is_some());
     let mut line = format!("{name:<10} {mean:>10}");
@@ -154,6 +155,11 @@ fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     }
     let _ = write!(line, " {:>9}", show(distribution.max, censored.is_some()));
     line
+}
+
+/// Returns a figure as text, or `-` if there is none.
+fn or_dash(figure: Option<String>) -> String {
+    figure.unwrap_or_else(|| "-".to_owned())
 }
 
 /// Returns a latency as text, preceded by `≥` if it is a lower bound.
@@ -168,7 +174,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
         (Loop::Open, Some(rate_rps)) => format!("offered {}/s", show_rate(rate_rps)),
         _ => "closed loop: latency hides the cost of a stall".to_owned(),
     };
-    let hit_share = summary.hits as f64 / summary.gets.max(1) as f64;
+    let hit_share = (summary.gets > 0).then(|| summary.hits as f64 / summary.gets as f64);
     let covered = agents::covered(&summary.agents)
         .map(|(present, all)| format!(", on {present} of {all} connections"));
     let mut lines = vec![
@@ -195,7 +201,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
         "{:<10} {} gets ({} hits), {} sets",
         "answers",
         summary.gets,
-        show_share(hit_share),
+        or_dash(hit_share.map(show_share)),
         summary.sets
     ));
     lines.extend([
@@ -314,7 +320,10 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
         "p99"
     );
     let row = |it: &OperationSummary| {
-        let per_request = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
+        let per_request = |bytes: u64| {
+            let mean = (it.count > 0).then(|| bytes as f64 / it.count as f64);
+            or_dash(mean.map(|mean| format!("{mean:.0}")))
+        };
         let distribution = it.response.as_ref().unwrap_or(&it.service);
         format!(
             "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>w$} {:>10}",
@@ -336,20 +345,19 @@ fn operation_lines(summary: &Summary) -> Vec<String> {
     [String::new(), header].into_iter().chain(rows).collect()
 }
 
-/// Returns a percentile of a distribution as text, or `-` if the distribution does not list it.
+/// Returns a percentile of a distribution as text, or `-` if the distribution is empty or does not
+/// list it.
 fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
     let mut percentiles = distribution.percentiles.iter();
     let found = percentiles.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
-    found.map_or_else(
-        || "-".to_owned(),
-        |&(percentile, value_ns)| {
-            let censored = distribution.censored.as_ref();
-            show_bounded(Bounded {
-                value_ns,
-                is_lower_bound: censored.is_some_and(|it| it.lower_bounds.contains(&percentile)),
-            })
-        },
-    )
+    let found = found.filter(|_| distribution.count > 0);
+    or_dash(found.map(|&(percentile, value_ns)| {
+        let censored = distribution.censored.as_ref();
+        show_bounded(Bounded {
+            value_ns,
+            is_lower_bound: censored.is_some_and(|it| it.lower_bounds.contains(&percentile)),
+        })
+    }))
 }
 
 /// Returns the warnings: facts that limit what the figures mean, or that make them invalid.
@@ -377,10 +385,15 @@ fn warnings(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns what a request cost the process that `--watch-pid` names, over all answered requests.
+/// Returns what a request cost the process that `--watch-pid` names, over all requests answered in
+/// the interval: also those of saturating connections and of a measuring client, because the
+/// process served them too.
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
-    let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
+    let client = summary.measuring_client.as_ref();
+    let rate_rps = summary.achieved_rps
+        + summary.saturating_rps.unwrap_or_default()
+        + client.map_or(0.0, |client| client.summary.achieved_rps);
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
     let per_request = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     let switches = watched.voluntary_switches.zip(watched.involuntary_switches);

@@ -66,6 +66,7 @@ impl SearchFlags {
         search.criteria.failures_max = self.slo_failures;
         search.trials_max = self.search_trials;
         search.resolution = resolution;
+        search.validate(config)?;
         Ok(search)
     }
 
@@ -90,7 +91,8 @@ impl SearchFlags {
             }
             SearchEvent::Second(second) if is_on_terminal => {
                 let seconds = second.at_ns as f64 / 1e9;
-                let p99 = units::show_duration(second.p99.value_ns);
+                let p99 = second.p99.map(|p99| units::show_duration(p99.value_ns));
+                let p99 = p99.unwrap_or_else(|| "-".to_owned());
                 eprint!("\r\x1b[K{trial}: {seconds:.0} s, p99 {p99}");
             }
             SearchEvent::Second(_) => {}

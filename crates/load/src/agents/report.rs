@@ -31,7 +31,8 @@ pub struct AgentReport {
 pub struct AgentLimits {
     /// Answers per second on the agent's connections.
     pub achieved_rps: f64,
-    /// The 99th percentile of the agent's lateness. None in a closed loop.
+    /// The 99th percentile of the agent's lateness. None in a closed loop, and if no
+    /// request was answered.
     pub lateness_p99_ns: Option<u64>,
     /// Processor time of the agent's threads ÷ (length of the interval × number of threads).
     pub generator_cpu: f64,
@@ -51,7 +52,9 @@ impl AgentLimits {
         let lateness = lateness.and_then(|it| measure::Histogram::from_base64(&it.hdr).ok());
         Self {
             achieved_rps: summary.achieved_rps,
-            lateness_p99_ns: lateness.map(|lateness| lateness.percentile(99.0)),
+            lateness_p99_ns: lateness
+                .filter(|lateness| !lateness.is_empty())
+                .map(|lateness| lateness.percentile(99.0)),
             generator_cpu: summary.generator_cpu,
             generator_busy: summary.generator_busy,
             generator_limited: summary.generator_limited,

@@ -1,14 +1,12 @@
 //! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
-//! The time of connecting is part of the service time. The generator closes its end of a connection
-//! first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local port. To bound the
-//! number of these sockets ([`TIME_WAIT_MAX`]), the generator resets a connection instead of
-//! closing it once the bound is reached. Resets are counted.
+//! The time of connecting is part of the service time. After the answer, the generator closes its
+//! end of a connection first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local
+//! port. To bound the number of these sockets ([`crate::limits::TIME_WAIT_MAX`]), the generator
+//! resets a connection instead of closing it once the bound is reached. Resets are counted.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use sys::clock::monotonic_ns;
@@ -17,11 +15,12 @@ use sys::socket::Stream;
 
 use super::persistent::{Unsent, receive};
 use super::replies::Replies;
+use super::time_wait::{TIME_WAIT, TimeWaitSockets};
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight};
 use crate::batch::Batch;
 use crate::config::{Config, Target};
 use crate::error::Error;
-use crate::limits::{INTERRUPTED_CONNECT_NS, TIME_WAIT_MAX, TIME_WAIT_S};
+use crate::limits::INTERRUPTED_CONNECT_NS;
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
@@ -34,8 +33,8 @@ pub(crate) struct OneShot<W: Wire> {
     stream: Option<Stream>,
     replies: Replies<W>,
     unsent: Unsent,
-    /// All connections of a thread share this count.
-    time_wait: Rc<RefCell<TimeWaitSockets>>,
+    /// The sockets in TIME_WAIT that all connections of this process have left.
+    time_wait: &'static TimeWaitSockets,
     /// The number of sockets opened.
     opened: u64,
     /// The number of sockets that were reset instead of closed.
@@ -50,21 +49,27 @@ impl<W: Wire> OneShot<W> {
         }
     }
 
-    /// Closes the socket, or resets it if too many sockets are in TIME_WAIT.
+    /// Closes the socket before the server does, or resets it if too many sockets are in TIME_WAIT.
     fn close(&mut self) {
-        self.unsent.clear();
-        self.replies.reset();
-        let Some(stream) = self.stream.take() else {
+        let Some(stream) = self.take_stream() else {
             return;
         };
         // A Unix socket has no TIME_WAIT.
         let has_time_wait = matches!(self.target, Target::Tcp(_));
         if has_time_wait
-            && !self.time_wait.borrow_mut().try_add(monotonic_ns())
+            && !self.time_wait.try_add(monotonic_ns())
             && stream.reset_on_close().is_ok()
         {
             self.resets += 1;
         }
+    }
+
+    /// Ends the use of the socket, and returns it. If the connection has already ended, dropping it
+    /// leaves no TIME_WAIT here.
+    fn take_stream(&mut self) -> Option<Stream> {
+        self.unsent.clear();
+        self.replies.reset();
+        self.stream.take()
     }
 }
 
@@ -90,15 +95,12 @@ impl<W: Wire> Carrier for OneShot<W> {
             ..share
         };
         drop(opening::open(&config.targets, poll, probes, stop)?);
-        let time_wait = Rc::new(RefCell::new(TimeWaitSockets::new(
-            TIME_WAIT_MAX / config.threads,
-        )));
         let connection = |number: u32| Self {
             target: opening::target_of(&config.targets, share.first + number).clone(),
             stream: None,
             replies: Replies::new(1),
             unsent: Unsent::default(),
-            time_wait: Rc::clone(&time_wait),
+            time_wait: &TIME_WAIT,
             opened: 0,
             resets: 0,
         };
@@ -172,7 +174,13 @@ impl<W: Wire> Carrier for OneShot<W> {
 
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failed = self.replies.in_flight.drain(..).collect();
-        self.close();
+        match error {
+            // The server or the network has ended the connection, or it was never established.
+            CarrierError::Closed | CarrierError::Io(_) => drop(self.take_stream()),
+            CarrierError::Malformed(_) | CarrierError::Unsolicited | CarrierError::ExtraValues => {
+                self.close();
+            }
+        }
         Some((failed, error.failure()))
     }
 
@@ -182,63 +190,111 @@ impl<W: Wire> Carrier for OneShot<W> {
     }
 }
 
-/// The number of sockets in TIME_WAIT: those closed in the last [`TIME_WAIT_S`] seconds.
-#[derive(Debug)]
-struct TimeWaitSockets {
-    /// The number of sockets closed in each of these seconds. Second `s` is at index
-    /// `s % TIME_WAIT_S`.
-    by_second: [u32; TIME_WAIT_S],
-    /// The second of the last call.
-    second: u64,
-    /// The sum of `by_second`.
-    sum: u32,
-    /// The maximum of `sum`.
-    max: u32,
-}
-
-impl TimeWaitSockets {
-    fn new(max: u32) -> Self {
-        Self {
-            by_second: [0; TIME_WAIT_S],
-            second: 0,
-            sum: 0,
-            max,
-        }
-    }
-
-    /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
-    fn try_add(&mut self, now_ns: u64) -> bool {
-        let second = now_ns / 1_000_000_000;
-        // The slots of the seconds since the last call still have counts of a minute before.
-        let passed = second.saturating_sub(self.second).min(TIME_WAIT_S as u64);
-        for seconds_ago in 0..passed {
-            let slot = &mut self.by_second[((second - seconds_ago) % TIME_WAIT_S as u64) as usize];
-            self.sum -= std::mem::take(slot);
-        }
-        self.second = second;
-        let has_space = self.sum < self.max;
-        if has_space {
-            self.by_second[(second % TIME_WAIT_S as u64) as usize] += 1;
-            self.sum += 1;
-        }
-        has_space
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use sys::poll::Events;
+    use workload::{Op, Request};
+
     use super::*;
+    use crate::wire::Text;
+
+    /// Starts a server that answers every get with a miss, and closes a connection at any other
+    /// request.
+    fn server() -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                        let answer: &[u8] = match line.unwrap().as_str() {
+                            "version" => b"VERSION 0\r\n",
+                            "get a" => b"END\r\n",
+                            _ => return,
+                        };
+                        stream.write_all(answer).unwrap();
+                    }
+                });
+            }
+        });
+        Config::new(address.parse().unwrap())
+    }
+
+    /// Opens one connection, as a run does.
+    fn open(config: &Config, poll: &Poll) -> OneShot<Text> {
+        let share = Share {
+            first: 0,
+            count: 1,
+            all: 1,
+            concurrent_max: 1,
+        };
+        let opened = OneShot::open(config, poll, share, &AtomicBool::new(false));
+        opened.unwrap().pop().unwrap()
+    }
+
+    /// Sends a request and waits for the end of its connection, which is an answer or an error.
+    fn request(connection: &mut OneShot<Text>, poll: &Poll, line: &[u8]) {
+        let stream = connection.connect().unwrap();
+        poll.add(&stream, 0, Interest::Read).unwrap();
+        let mut events = Events::with_capacity(1);
+        let request = Request::new(Op::Get, 0);
+        let in_flight = InFlight::unmeasured::<Text>(request, 0);
+        connection.in_flight_mut().push_back(in_flight);
+        // The socket accepts the bytes as soon as the connection is established.
+        while stream.send(line).is_err() {
+            thread::yield_now();
+        }
+        connection.stream = Some(stream);
+        let mut buffer = [0; 64];
+        loop {
+            poll.wait(&mut events, None).unwrap();
+            let received = connection.receive(&mut buffer);
+            let answered = received.and_then(|(len, _)| connection.next(&mut &buffer[..len]));
+            match answered {
+                Ok(None) => {}
+                Ok(Some(_)) => return,
+                Err(error) => {
+                    assert!(connection.recover(&error).is_some());
+                    return;
+                }
+            }
+        }
+    }
 
     #[test]
-    fn sockets_closed_within_a_minute_are_bounded() {
-        const S: u64 = 1_000_000_000;
-        let mut sockets = TimeWaitSockets::new(3);
-        let at = |sockets: &mut TimeWaitSockets, second: u64| sockets.try_add(second * S);
-        assert!(at(&mut sockets, 1000) && at(&mut sockets, 1000) && at(&mut sockets, 1030));
-        assert!(!at(&mut sockets, 1030) && !at(&mut sockets, 1059));
-        assert!(at(&mut sockets, 1060) && at(&mut sockets, 1060) && !at(&mut sockets, 1060));
-        assert!(!at(&mut sockets, 1089) && at(&mut sockets, 1090));
-        assert!(at(&mut sockets, 9999) && at(&mut sockets, 9999) && at(&mut sockets, 9999));
-        assert!(!at(&mut sockets, 9999));
+    fn sockets_of_an_earlier_run_count_in_the_next_run() {
+        let config = server();
+        let poll = Poll::new().unwrap();
+        let mut first = open(&config, &poll);
+        let before = first.time_wait.len(monotonic_ns());
+        request(&mut first, &poll, b"get a\r\n");
+        drop(first);
+        let second = open(&config, &poll);
+        assert_eq!(second.time_wait.len(monotonic_ns()), before + 1);
+    }
+    #[test]
+    fn only_a_connection_that_the_generator_closes_first_counts_as_time_wait() {
+        static SOCKETS: TimeWaitSockets = TimeWaitSockets::new(1);
+        let config = server();
+        let poll = Poll::new().unwrap();
+        let mut connection = open(&config, &poll);
+        connection.time_wait = &SOCKETS;
+        // The server closes the first two connections.
+        for (line, time_wait, resets) in [
+            (b"quit\r\n", 0, 0),
+            (b"quit\r\n", 0, 0),
+            (b"get a\r\n", 1, 0),
+            (b"get a\r\n", 1, 1),
+        ] as [(&[u8], u64, u64); 4]
+        {
+            request(&mut connection, &poll, line);
+            let len = SOCKETS.len(monotonic_ns());
+            assert_eq!((len, connection.resets), (time_wait, resets), "{line:?}");
+        }
     }
 }

@@ -64,6 +64,9 @@ impl<W: Wire> Replies<W> {
                     None => continue,
                 }
             }
+            if answer.hits > request.request.keys {
+                return Err(CarrierError::ExtraValues);
+            }
             let answered = Answered {
                 request: *request,
                 answer,

@@ -125,7 +125,8 @@ impl<W: Wire> Answers<W> {
 enum ParsedAnswer {
     /// An answer to the request.
     Answer(Answer),
-    /// Bytes that are not an answer to the request, or bytes after the answer.
+    /// Bytes that are not an answer to the request, bytes after the answer, or more values than the
+    /// request has keys.
     Malformed,
     /// An answer with the token of another request.
     OtherRequest,
@@ -157,7 +158,9 @@ fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8
         match complete {
             // Further replies to the request follow.
             None => {}
-            Some(answer) if input.is_empty() => return ParsedAnswer::Answer(answer),
+            Some(answer) if input.is_empty() && answer.hits <= request.request.keys => {
+                return ParsedAnswer::Answer(answer);
+            }
             Some(_) => return ParsedAnswer::Malformed,
         }
     }

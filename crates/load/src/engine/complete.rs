@@ -265,12 +265,21 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Counts a request as censored, if its intended time lies in the measured interval. Such a
-    /// request got no answer, so only a lower bound of its response time is known.
+    /// Counts a request as censored, if its intended time (closed loop: send time) lies in the
+    /// measured interval. Such a request got no answer, so only a lower bound of its response time
+    /// (closed loop: service time) is known.
     pub(super) fn censor(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
-        if self.open_loop && self.timeline.measures(intended_ns) {
+        if self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
             self.window.latencies.of(op).censored.record(lower_bound_ns);
+        }
+    }
+
+    /// Counts a request that was never sent as censored. In a closed loop, such a request does not
+    /// count as intended, so nothing is recorded.
+    pub(super) fn censor_unsent(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
+        if self.open_loop {
+            self.censor(op, intended_ns, given_up_ns);
         }
     }
 
@@ -313,13 +322,18 @@ impl<C: Carrier> Engine<C> {
             given_up.push((request.request, request.intended_ns));
         }
         let open_loop = self.open_loop;
+        let mut never_sent: Vec<Due> = Vec::new();
         while let Some(due) = self.waiting.pop(&mut slot.queue) {
             self.unanswered -= u64::from(open_loop && self.timeline.measures(due.intended_ns));
-            given_up.push((due.request, due.intended_ns));
+            never_sent.push(due);
         }
         for (request, intended_ns) in given_up {
             self.censor(request.op, intended_ns, lost_ns);
             self.remove_script_item(&request);
+        }
+        for due in never_sent {
+            self.censor_unsent(due.request.op, due.intended_ns, lost_ns);
+            self.remove_script_item(&due.request);
         }
         self.alive -= 1;
         self.channels.alive.fetch_sub(1, Ordering::Relaxed);

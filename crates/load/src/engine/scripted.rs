@@ -12,25 +12,28 @@ impl<C: Carrier> Engine<C> {
     /// the queues.
     #[cold]
     pub(super) fn next_scripted(&mut self, now_ns: u64) -> Option<(u64, u32, Request)> {
+        let intended_ns = self.script_due_ns(now_ns).filter(|&ns| ns <= now_ns)?;
+        let RequestSource::Script(source) = &mut self.source else {
+            return None;
+        };
+        let scripted = source.pop()?;
+        let items = self.batch.script_items()?;
+        let request = items.insert(scripted.op, scripted.item);
+        Some((intended_ns, scripted.connection, request))
+    }
+
+    /// Returns the time at which the script's next request is due. None: no further request has
+    /// been received from the reader or, in a closed loop, enough requests are queued or the
+    /// interval is over.
+    fn script_due_ns(&mut self, now_ns: u64) -> Option<u64> {
         let ahead_max = SCRIPT_AHEAD * self.slots.len() * self.options.depth;
         let RequestSource::Script(source) = &mut self.source else {
             return None;
         };
         let intended_ns = self.timeline.start_ns + source.next_ns()?;
-        let is_due = match source.open {
-            true => intended_ns <= now_ns,
-            false => {
-                let is_running = intended_ns <= now_ns && now_ns < self.timeline.end_ns;
-                is_running && self.waiting.len() < ahead_max
-            }
-        };
-        if !is_due {
-            return None;
-        }
-        let scripted = source.pop()?;
-        let items = self.batch.script_items()?;
-        let request = items.insert(scripted.op, scripted.item);
-        Some((intended_ns, scripted.connection, request))
+        let takes_more =
+            source.open || (now_ns < self.timeline.end_ns && self.waiting.len() < ahead_max);
+        takes_more.then_some(intended_ns)
     }
 
     /// Removes the keys and the value length of a script's request that is over. Does nothing for
@@ -58,12 +61,13 @@ impl<C: Carrier> Engine<C> {
             && self.in_flight == 0
     }
 
-    /// The longest time that the thread may sleep before it looks for further requests of a script.
-    pub(super) fn script_poll_ns(&self) -> u64 {
-        if self.is_script_exhausted() {
-            u64::MAX
-        } else {
-            SCRIPT_POLL_NS
+    /// Returns the time until which the thread may sleep before it looks at the script again: the
+    /// time at which the next request is due or, if that is not known, a short time from now.
+    pub(super) fn script_wake_up_ns(&mut self, now_ns: u64) -> u64 {
+        match self.script_due_ns(now_ns) {
+            Some(due_ns) => due_ns,
+            None if self.is_script_exhausted() => u64::MAX,
+            None => now_ns.saturating_add(SCRIPT_POLL_NS),
         }
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct Channels {
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
     pub(crate) recorded: Vec<Recorded>,
+    /// Number of the thread's measured connections that are not lost.
+    pub(crate) alive: usize,
     /// The error with which the most recent connection was lost.
     pub(crate) last_loss: Option<String>,
     /// When the thread's loop ended, on the monotonic clock.
@@ -89,6 +91,7 @@ impl Outcome {
         Self {
             totals: Totals::new(0, 0),
             recorded: Vec::new(),
+            alive: 0,
             last_loss: None,
             ended_ns: 0,
         }

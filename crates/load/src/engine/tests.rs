@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use super::*;
 use crate::batch::{self, Keys};
 use crate::carrier::Persistent;
 use crate::config::{Config, Rate};
+use crate::limits::SCRIPT_POLL_NS;
 use crate::metrics::Window;
 use crate::schedule_source::ScheduleSource;
+use crate::script::{ScriptItem, ScriptItems, ScriptRequest, ScriptSource};
 use crate::wire::Text;
 
 type TextEngine = Engine<Persistent<Text>>;
@@ -29,6 +31,50 @@ fn engine(config: &mut Config) -> (TextEngine, Receiver<EndedWindow>) {
 
 /// Returns an engine like [`engine`], whose server waits for `delay` before each answer.
 fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Receiver<EndedWindow>) {
+    let rate_rps = rate_rps(config);
+    (config.connections, config.update, config.warmup_ns) = (1, 0.0, 0);
+    let schedule = config.demand().schedule(rate_rps).unwrap();
+    let source = RequestSource::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
+    let keys = Keys::Records {
+        keyspace: config.keyspace().unwrap(),
+        sampler: config.demand().record_sampler(),
+    };
+    engine_of(config, source, keys, delay)
+}
+
+/// Returns an engine like [`engine`], which sends the requests of a script in an open loop. The
+/// sender passes batches of these requests to the engine, as the reader of a script does.
+fn engine_with_script(config: &mut Config) -> (TextEngine, SyncSender<Vec<ScriptRequest>>) {
+    (config.connections, config.warmup_ns) = (1, 0);
+    let (sender, batches) = mpsc::sync_channel(0);
+    let source = RequestSource::Script(ScriptSource::new(batches, true));
+    let keys = Keys::Script(ScriptItems::default());
+    let (engine, _) = engine_of(config, source, keys, Duration::ZERO);
+    (engine, sender)
+}
+
+/// Returns a batch with one get for each intended time.
+fn script_batch(intended_ns: impl IntoIterator<Item = u64>) -> Vec<ScriptRequest> {
+    let request = |intended_ns| ScriptRequest {
+        intended_ns,
+        connection: 0,
+        op: Op::Get,
+        item: ScriptItem {
+            keys: (*b"a").into(),
+            key_count: 1,
+            value_len: 0,
+            ttl_s: 0,
+        },
+    };
+    intended_ns.into_iter().map(request).collect()
+}
+
+fn engine_of(
+    config: &Config,
+    source: RequestSource,
+    keys: Keys,
+    delay: Duration,
+) -> (TextEngine, Receiver<EndedWindow>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -39,13 +85,9 @@ fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Recei
             stream.write_all(b"END\r\n").unwrap();
         }
     });
-    (config.connections, config.update, config.warmup_ns) = (1, 0.0, 0);
-    let rate_rps = rate_rps(config);
     let stream = sys::socket::Stream::connect(address).unwrap();
     let poll = Poll::new().unwrap();
     poll.add(&stream, 0, Interest::Read).unwrap();
-    let schedule = config.demand().schedule(rate_rps).unwrap();
-    let source = RequestSource::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
     let options = EngineOptions {
         depth: config.depth as usize,
         timeout_ns: config.timeout_ns,
@@ -65,10 +107,6 @@ fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Recei
         stop: Arc::default(),
     };
     let filler = batch::filler(config.value_len_max);
-    let keys = Keys::Records {
-        keyspace: config.keyspace().unwrap(),
-        sampler: config.demand().record_sampler(),
-    };
     let batch = Batch::new(keys, filler);
     let connections = vec![Persistent::new(stream, config.depth)];
     (
@@ -239,4 +277,44 @@ fn wrong_clock_offset_fails_the_check_of_littles_law() {
     assert!(right.holds, "{right:?}");
     let wrong = littles_law_of_one_request(|engine| engine.unix_offset_ns += 1_000_000_000);
     assert!(!wrong.holds && wrong.stamped < wrong.counted, "{wrong:?}");
+}
+
+/// The thread sleeps between requests (`spin` is not set).
+#[test]
+fn sleep_ends_when_the_next_line_of_a_script_is_due() {
+    let mut config = config();
+    let (mut engine, reader) = engine_with_script(&mut config);
+    let start_ns = 1_000_000_000;
+    engine.timeline = Timeline::new(&config, start_ns);
+    let poll_ns = engine.timeout_ns(start_ns);
+    assert_eq!(poll_ns, SCRIPT_POLL_NS, "no line is received yet");
+    let sender = thread::spawn(move || {
+        reader.send(script_batch([100_000, 90_000_000])).unwrap();
+        reader
+    });
+    // The batch is received when the reader and the engine meet.
+    while engine.timeout_ns(start_ns) == poll_ns {}
+    assert_eq!(engine.timeout_ns(start_ns), 100_000);
+    assert_eq!(engine.timeout_ns(start_ns + 150_000), 0, "a line is due");
+    assert!(engine.dispatch(start_ns + 150_000, 2));
+    assert!(engine.flush(start_ns + 150_000, 1));
+    // The next line is due much later. Until then, the thread need not look for others.
+    assert_eq!(engine.timeout_ns(start_ns + 200_000), 89_800_000);
+    drop(sender.join().unwrap());
+}
+
+#[test]
+fn lines_that_the_reader_has_not_passed_on_at_the_end_of_the_run_count_as_intended() {
+    let mut config = config();
+    let (engine, reader) = engine_with_script(&mut config);
+    // The measured interval and the grace period have already ended.
+    let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
+    let sender = thread::spawn(move || {
+        for number in 0..20 {
+            reader.send(script_batch([number, number])).unwrap();
+        }
+    });
+    let outcome = engine.run(timeline).unwrap();
+    sender.join().unwrap();
+    assert_eq!((outcome.totals.intended, outcome.totals.sent), (40, 0));
 }

@@ -65,8 +65,8 @@ pub struct JudgedLatency {
 
 /// Judges a trial.
 ///
-/// - [`Verdict::GeneratorLimited`]: the generator was late, so the trial says nothing about the
-///   server. Lateness is judged at its 99th percentile. If an objective is above the 99th
+/// - [`Verdict::GeneratorLimited`]: the generator was late, or had no local port for a request, so
+///   the trial says nothing about the server. Lateness is judged at its 99th percentile. If an objective is above the 99th
 ///   percentile, lateness is judged at its 99.9th percentile too.
 /// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
 ///   measured.
@@ -97,7 +97,10 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
         .map(|objective| responses.judge(objective));
     judgement.latencies = judged.collect();
     judgement.worst = worst_criterion(&judgement);
-    (judgement.verdict, judgement.invalid_reason) = if is_generator_late(summary, criteria) {
+    (judgement.verdict, judgement.invalid_reason) = if summary.failures.no_port > 0 {
+        let reason = "the generator had no local port left".to_owned();
+        (Verdict::GeneratorLimited, Some(reason))
+    } else if is_generator_late(summary, criteria) {
         let reason = "the generator was the limit".to_owned();
         (Verdict::GeneratorLimited, Some(reason))
     } else if !summary.littles_law().holds {
@@ -361,6 +364,17 @@ mod tests {
             judged(&late, "p99.9=2ms").verdict,
             Verdict::GeneratorLimited
         );
+    }
+
+    #[test]
+    fn trial_without_a_local_port_for_a_request_is_generator_limited() {
+        let mut exhausted = summary([2_000; 20]);
+        exhausted.failures.no_port = 20;
+        (exhausted.censored, exhausted.achieved_rps) = (0, 980.0);
+        let exhausted = judged(&exhausted, "p99=1ms");
+        assert_eq!(exhausted.verdict, Verdict::GeneratorLimited);
+        let reason = exhausted.invalid_reason.unwrap();
+        assert_eq!(reason, "the generator had no local port left");
     }
 
     #[test]

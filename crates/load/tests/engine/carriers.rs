@@ -153,6 +153,14 @@ fn requests_fail_as_refused_if_the_server_no_longer_listens() {
     assert_counts_are_consistent(&summary);
     assert!(summary.failures.refused > 10, "{summary:?}");
     assert_eq!(summary.answered, 0);
+    // Without an answer, the table has no figure for what only answered requests have.
+    let table = load::text::table(&summary);
+    let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
+    for name in ["service", "slip", "lateness"] {
+        let mut figures = row(name).split_whitespace().skip(1);
+        assert!(figures.all(|figure| figure == "-"), "{table}");
+    }
+    assert!(row("answers").contains("0 gets (- hits)"), "{table}");
 }
 
 #[test]

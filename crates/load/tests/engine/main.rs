@@ -13,7 +13,7 @@ mod server;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
-use load::{Config, Error, Rate, Summary};
+use load::{CarrierKind, Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
 /// The settings of a short open-loop run of 350 ms.
@@ -42,12 +42,14 @@ fn assert_counts_are_consistent(summary: &Summary) {
         "{summary:?}"
     );
     assert_eq!(summary.answered, summary.gets + summary.sets);
-    assert_eq!(summary.service.count, summary.answered);
-    if let Some(response) = &summary.response {
-        assert_eq!(response.count, summary.intended);
-        let censored = response.censored.as_ref().map_or(0, |it| it.count);
-        assert_eq!(censored, summary.censored);
+    if summary.response.is_some() {
+        assert_eq!(summary.service.count, summary.answered);
     }
+    // All requests are in the response time or, in a closed loop, in the service time.
+    let latency = summary.response.as_ref().unwrap_or(&summary.service);
+    assert_eq!(latency.count, summary.intended);
+    let censored = latency.censored.as_ref().map_or(0, |it| it.count);
+    assert_eq!(censored, summary.censored);
     assert!(summary.sent >= summary.answered && summary.sent <= summary.intended);
 }
 
@@ -145,6 +147,14 @@ fn closed_loop_has_no_response_time_and_keeps_connections_at_their_depth() {
 }
 
 #[test]
+fn closed_loop_without_warm_up_records_only_requests_of_the_interval() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&server);
+    (config.rate, config.warmup_ns) = (Rate::Max, 0);
+    assert_counts_are_consistent(&run(&config));
+}
+
+#[test]
 fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
     let server = Server::start(Fault::Silent);
     let mut config = config(&server);
@@ -160,6 +170,21 @@ fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
     let response = summary.response.as_ref().unwrap();
     let censored = response.censored.as_ref().unwrap();
     assert_eq!(censored.lower_bounds, config.percentiles);
+    assert!(load::text::table(&summary).contains("≥"));
+}
+
+#[test]
+fn requests_that_hang_in_a_closed_loop_are_lower_bounds_of_the_service_time() {
+    let server = Server::start(Fault::SilentAfter(20));
+    let mut config = config(&server);
+    (config.rate, config.grace_ns, config.warmup_ns) = (Rate::Max, 100_000_000, 0);
+    let summary = run(&config);
+    assert_counts_are_consistent(&summary);
+    // Each of the eight connections has 20 answers, and then a request that hangs to the end.
+    assert_eq!((summary.answered, summary.censored), (8 * 20, 8));
+    let lower_bounds = &summary.service.censored.as_ref().unwrap().lower_bounds;
+    assert!(lower_bounds.contains(&99.0) && !lower_bounds.contains(&50.0));
+    assert!(summary.service.max >= config.grace_ns, "{summary:?}");
     assert!(load::text::table(&summary).contains("≥"));
 }
 
@@ -197,6 +222,41 @@ fn run_fails_with_the_reason_when_all_connections_are_lost() {
         message.starts_with("keep any of 8 connections: all were lost"),
         "{message}"
     );
+}
+
+#[test]
+fn run_fails_when_only_a_saturating_connection_is_left() {
+    let server = Server::start(Fault::ClosesFirst(20));
+    let mut config = config(&server);
+    // The measured connection is opened first.
+    (config.connections, config.saturating_connections) = (1, 1);
+    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        message.starts_with("keep any of 1 connections: all were lost"),
+        "{message}"
+    );
+}
+
+#[test]
+fn answer_with_more_values_than_keys_is_malformed() {
+    let server = Server::start(Fault::RepeatsValues);
+    let mut config = config(&server);
+    // Without a prefill, the gets of records that the run itself has set find a value.
+    config.update = 0.5;
+    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        message.contains("more values than its request has keys"),
+        "{message}"
+    );
+    // A connection for each request fails with its request alone.
+    config.carrier = CarrierKind::OneShot;
+    let summary = run(&config);
+    assert!(summary.failures.closed > 0, "{summary:?}");
+    assert_eq!(
+        summary.failures.closed + summary.gets + summary.sets,
+        summary.intended
+    );
+    assert_eq!(summary.hits, 0);
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     None,
     /// The server answers only `version`.
     Silent,
+    /// The server answers no more than this many requests of each connection, which stays open.
+    SilentAfter(u64),
     /// The server closes the first connection after this many requests.
     ClosesFirst(u64),
     /// The server closes every connection after this many requests.
@@ -24,6 +26,8 @@ pub(crate) enum Fault {
     Forgetful,
     /// The server answers every set with an error.
     RefusesSets,
+    /// The server answers a get with the value twice.
+    RepeatsValues,
 }
 
 /// A running test server on a free port. Its threads end with the test's process.
@@ -104,7 +108,12 @@ impl Session {
             let Some(answer) = self.answer(&line, &mut input).filter(|_| !closes) else {
                 return;
             };
-            if self.fault != Fault::Silent && out.write_all(&answer).is_err() {
+            let is_silent = match self.fault {
+                Fault::Silent => true,
+                Fault::SilentAfter(count) => request_count > count,
+                _ => false,
+            };
+            if !is_silent && out.write_all(&answer).is_err() {
                 return;
             }
             line.clear();
@@ -124,7 +133,12 @@ impl Session {
             ["get", key] => Some(match store.get(key) {
                 Some(value) => {
                     let head = format!("VALUE {key} 0 {}\r\n", value.len());
-                    [head.as_bytes(), value, b"\r\nEND\r\n"].concat()
+                    let value = [head.as_bytes(), value, b"\r\n"].concat();
+                    let count = match self.fault {
+                        Fault::RepeatsValues => 2,
+                        _ => 1,
+                    };
+                    [&value.repeat(count)[..], b"END\r\n"].concat()
                 }
                 None => b"END\r\n".to_vec(),
             }),

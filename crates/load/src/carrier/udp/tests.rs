@@ -135,6 +135,14 @@ fn answer_with_the_token_of_another_request_is_ignored_and_counted() {
 }
 
 #[test]
+fn answer_with_more_values_than_keys_is_an_error() {
+    let mut answers = outstanding::<Text>(1);
+    let twice = datagram(0, 0, 1, b"VALUE k 0 1\r\na\r\nVALUE k 0 1\r\na\r\nEND\r\n");
+    let answer = answers.accept(&twice).unwrap().answer;
+    assert_eq!((answer.outcome, answer.hits), (Outcome::Error, 0));
+}
+
+#[test]
 fn datagrams_without_a_valid_header_are_ignored_and_counted() {
     let mut answers = outstanding::<Text>(1);
     for junk in [
