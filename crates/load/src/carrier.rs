@@ -61,7 +61,8 @@ pub(crate) trait Carrier: Sized {
     /// The same requests, for changes.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
-    /// Whether the socket was full, so that bytes were kept. They must be sent before any other.
+    /// Whether the socket did not accept all bytes, so that some were kept. They must be sent
+    /// before any other.
     fn is_blocked(&self) -> bool;
 
     /// Sends a batch, whose requests are the last of [`Carrier::in_flight`]. Keeps the bytes that

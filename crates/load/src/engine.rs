@@ -26,6 +26,8 @@ mod sending;
 mod setup;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod udp_tests;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

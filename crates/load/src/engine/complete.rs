@@ -284,7 +284,7 @@ impl<C: Carrier> Engine<C> {
         };
         let was_blocked = connection.is_blocked();
         if let Some((failed, failure)) = connection.recover(error) {
-            if was_blocked {
+            if was_blocked && !connection.is_blocked() {
                 // If the socket is still open, the poll no longer needs to report that it is
                 // writable. If the carrier closed the socket, this call has no effect.
                 let _ = connection.set_interest(&self.poll, number as u64, Interest::Read);
