@@ -44,6 +44,9 @@ pub(crate) trait Carrier: Sized {
     const BATCH_MAX: usize;
     /// Whether a request without an answer fails after [`Config::timeout_ns`].
     const TIMES_OUT: bool;
+    /// Maximum number of receives from one connection before others are served. A stream returns
+    /// all its bytes in one receive, up to the size of the buffer.
+    const RECEIVES_MAX: usize = 1;
     /// The duration above which the thread counts as interrupted during a send.
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_NS;
 

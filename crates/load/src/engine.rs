@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An iteration sends a bounded number of requests, then receives once from each connection that
-//! the wait reported. Sending and receiving therefore never delay each other for long.
+//! the wait reported (over UDP, a bounded number of datagrams). Sending and receiving therefore
+//! never delay each other for long.
 //!
 //! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
 //!

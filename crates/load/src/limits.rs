@@ -99,6 +99,9 @@ pub const APPEND_LEN_MAX: usize = 16;
 /// Longest value over UDP. A request is one datagram, which holds at most 65 507 bytes, including
 /// the command line.
 pub const UDP_VALUE_LEN_MAX: u32 = 60_000;
+/// Maximum number of datagrams that a thread receives from one UDP socket before it serves other
+/// connections. It is small because their requests wait meanwhile.
+pub const DATAGRAMS_PER_TURN_MAX: usize = 16;
 /// Maximum number of datagrams of one answer. A value of 1 MiB needs fewer.
 pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 /// Requested size in bytes of the receive buffer of each UDP socket. The kernel may provide less

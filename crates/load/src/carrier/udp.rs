@@ -22,7 +22,9 @@ use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, z
 use crate::batch::Batch;
 use crate::config::{Config, Target};
 use crate::error::Error;
-use crate::limits::{OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER};
+use crate::limits::{
+    DATAGRAMS_PER_TURN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER,
+};
 use crate::opening::{Share, target_of};
 use crate::wire::{Answer, Step, Wire};
 use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
@@ -181,6 +183,7 @@ impl<W: Wire> Carrier for Udp<W> {
     type Wire = W;
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
+    const RECEIVES_MAX: usize = DATAGRAMS_PER_TURN_MAX;
 
     /// Opens a socket for each connection, after each target has answered `version`.
     fn open(

@@ -24,18 +24,48 @@ pub(super) struct Arrival {
 }
 
 impl<C: Carrier> Engine<C> {
-    /// Receives once from a connection, counts the answers, and sends the requests for which they
-    /// made space. Returns the time just after the receive, or `before_ns` if nothing was received.
+    /// Receives from a connection, counts the answers, and sends the requests for which they made
+    /// space. Returns the time just after the last receive, or `before_ns` if nothing was received.
+    ///
+    /// A receive from a stream returns all bytes that have arrived. A receive from a UDP socket
+    /// returns one datagram, so it is repeated while a request is in flight whose answer may have
+    /// arrived too.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
-        let Some(connection) = &mut self.slots[number].connection else {
+        let mut received_ns = None;
+        for count in 1..=C::RECEIVES_MAX {
+            let Some(now_ns) = self.receive_once(number, buffer) else {
+                break;
+            };
+            received_ns = Some(now_ns);
+            if C::RECEIVES_MAX > 1 {
+                let connection = self.slots[number].connection.as_ref();
+                if connection.is_none_or(|it| it.in_flight().is_empty()) {
+                    break;
+                }
+                self.has_unread |= count == C::RECEIVES_MAX;
+            }
+        }
+        let Some(now_ns) = received_ns else {
             return before_ns;
         };
+        if !self.open_loop || !self.slots[number].queue.is_empty() {
+            self.send(number, now_ns);
+        }
+        now_ns
+    }
+
+    /// Receives once from a connection and counts the answers. Returns the time just after the
+    /// receive. None: nothing was received, or the connection had an error, which was handled.
+    fn receive_once(&mut self, number: usize, buffer: &mut [u8]) -> Option<u64> {
+        let connection = self.slots[number].connection.as_mut()?;
         let (len, stamp_ns) = match connection.receive(buffer) {
-            Ok((0, _)) => return before_ns,
+            Ok((0, _)) => return None,
             Ok(received) => received,
             Err(error) => {
+                // A UDP socket reports an error before the datagrams that have arrived.
+                self.has_unread |= C::RECEIVES_MAX > 1;
                 self.handle_error(number, &error);
-                return before_ns;
+                return None;
             }
         };
         let now_ns = monotonic_ns();
@@ -74,14 +104,11 @@ impl<C: Carrier> Engine<C> {
                 Ok(None) => break,
                 Err(error) => {
                     self.handle_error(number, error);
-                    return now_ns;
+                    return None;
                 }
             }
         }
-        if !self.open_loop || !self.slots[number].queue.is_empty() {
-            self.send(number, now_ns);
-        }
-        now_ns
+        Some(now_ns)
     }
 
     /// Counts an answer, queues the follow-up request that it may cause, and records the latency of

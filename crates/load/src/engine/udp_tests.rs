@@ -121,3 +121,27 @@ fn request_sent_after_a_refused_one_reaches_the_server() {
     let counts = engine.totals.of(|_| true);
     assert_eq!((counts.answered, counts.failed()), (1, 1));
 }
+
+/// Sends `count` requests on one connection, waits until all are answered, and receives once.
+fn receive_together(count: usize) -> Engine<Udp<Text>> {
+    let (mut engine, server) = engine(count as u32);
+    for _ in 0..count {
+        engine.send(0, monotonic_ns());
+    }
+    (0..count).for_each(|_| answer(&server, b"END\r\n"));
+    wait(&mut engine);
+    // No request is sent in place of the answered ones.
+    engine.timeline.end_ns = 0;
+    engine.receive(0, &mut [0; 2048], monotonic_ns());
+    engine
+}
+
+/// The time for which an answer may have lain unread is computed on the supposition that a turn
+/// leaves no answer behind, or says so.
+#[test]
+fn answers_that_arrived_together_are_received_in_one_turn_or_known_to_be_unread() {
+    let engine = receive_together(3);
+    assert_eq!((in_flight(&engine), engine.has_unread), (0, false));
+    let many = receive_together(Udp::<Text>::RECEIVES_MAX + 2);
+    assert_eq!((in_flight(&many), many.has_unread), (2, true));
+}
