@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
 
-use super::agent_states::AgentStates;
+use super::agent_states::{AgentStates, Complete};
 use super::clock::{ClockOffset, Probe};
 use super::link::{self, LinkError, Received, Receiver, Sender};
 use super::message::Message;
@@ -389,11 +389,14 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     }
 
     /// Passes to `on_progress` each further second that all agents which are not missing have sent.
+    /// An agent that sent a second before it was missing is not missing in that second.
     fn report_complete_seconds(&mut self) {
-        while let Some((number, window)) = self.states.take_complete() {
-            if let Some(mut second) = second(self.timeline, number, &window, self.open_loop) {
-                let missing = self.reports.iter().filter(|it| it.missing.is_some());
-                second.missing_connections = missing.map(|it| it.part.count).sum();
+        while let Some(complete) = self.states.take_complete() {
+            let Complete { number, sum, .. } = &complete;
+            if let Some(mut second) = second(self.timeline, *number, sum, self.open_loop) {
+                let agents = self.reports.iter().zip(&complete.includes);
+                let missing = agents.filter(|&(_, &is_included)| !is_included);
+                second.missing_connections = missing.map(|(it, _)| it.part.count).sum();
                 (self.on_progress)(Progress::Second(&second));
             }
         }
