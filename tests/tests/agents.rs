@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -389,6 +389,66 @@ fn an_agent_that_lags_is_named_and_its_share_is_missing() {
         assert!(stopped.unwrap().success());
     });
     misses_the_second_of_three(&run, second, "it lagged by more than 3 s");
+}
+
+/// Passes the frames of an agent on to its coordinator, changed, and all bytes of the coordinator
+/// to the agent. Returns the address for the coordinator.
+fn between(agent: SocketAddr, change: fn(String) -> String) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut coordinator, _) = listener.accept().unwrap();
+        let mut agent = TcpStream::connect(agent).unwrap();
+        let (mut from, mut to) = (coordinator.try_clone().unwrap(), agent.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            // The agent must learn that the coordinator is gone.
+            to.shutdown(Shutdown::Both)
+        });
+        let mut head = [0; frame::HEAD_LEN];
+        while agent.read_exact(&mut head).is_ok() {
+            let len = u32::from_be_bytes(head[frame::HEAD_LEN - 4..].try_into().unwrap());
+            let mut body = vec![0; len as usize];
+            agent.read_exact(&mut body).unwrap();
+            let body = change(String::from_utf8(body).unwrap());
+            // The coordinator closes the connection to an agent that it gives up.
+            let _ = coordinator.write_all(&framed(&body));
+        }
+    });
+    address
+}
+
+#[test]
+fn an_agent_whose_summary_cannot_be_used_is_missing_and_the_others_are_not() {
+    let (_server, address) = server();
+    let mut agents = agents(2);
+    let whole = agents[1].address;
+    for (change, why) in [
+        (
+            (|body| body.replace("curtail.load/", "curtail.lead/")) as fn(String) -> String,
+            "it has another schema, interval, percentiles, carrier or kind of load than the run",
+        ),
+        (
+            |body| body.replace(r#""hdr":""#, r#""hdr":"!"#),
+            "histogram is not base64",
+        ),
+    ] {
+        agents[1].address = between(whole, change);
+        let both: Vec<&Agent> = agents.iter().collect();
+        let run = run(load(&address, &both, &SMALL));
+        let (code, errors) = run.verdict();
+        assert_eq!(code, Some(1));
+        let named = format!(
+            "curtail: agent {} and its 4 connections are missing: it sent a summary that cannot be \
+             used: {why}",
+            agents[1].address
+        );
+        assert!(errors.contains(&named), "{errors}");
+        let summary = run.summary.unwrap();
+        adds_up(&summary);
+        assert_eq!(summary.offered_rps, Some(500.0));
+        assert_eq!(summary.agents[0].missing, None);
+    }
 }
 
 #[test]
