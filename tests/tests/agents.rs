@@ -16,6 +16,7 @@ use curtail_tests::peer::Address;
 use curtail_tests::process::{self, Server, curtail_path};
 use load::agents::frame;
 use load::{Config, Summary};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 /// How long anything may take that is no run.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -449,6 +450,25 @@ fn an_agent_whose_summary_cannot_be_used_is_missing_and_the_others_are_not() {
         assert_eq!(summary.offered_rps, Some(500.0));
         assert_eq!(summary.agents[0].missing, None);
     }
+}
+
+#[test]
+fn an_agent_without_memory_for_a_thread_drops_the_connection_and_goes_on() {
+    let (_server, address) = server();
+    let agent = Agent::start(&[]).unwrap();
+    let pid = Pid::from_raw(agent.pid() as i32);
+    // The agent has more memory than that already, so the stack of a thread is refused.
+    let scarce = Rlimit {
+        current: Some(1 << 20),
+        maximum: None,
+    };
+    let before = prlimit(pid, Resource::As, scarce).unwrap();
+    let mut stream = TcpStream::connect(agent.address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "it was served");
+    prlimit(pid, Resource::As, before).unwrap();
+    let run = run(load(&address, &[&agent], &SMALL));
+    assert_eq!(run.verdict(), (Some(0), String::new()));
 }
 
 #[test]

@@ -91,13 +91,7 @@ impl Agent {
 
     /// Serves coordinators until the process ends. Calls `on_event` for each event, with the
     /// address of the coordinator.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn serve(
-        &self,
-        on_event: impl Fn(SocketAddr, &AgentEvent) + Send + Sync + 'static,
-    ) -> io::Result<()> {
+    pub fn serve(&self, on_event: impl Fn(SocketAddr, &AgentEvent) + Send + Sync + 'static) -> ! {
         let on_event = Arc::new(on_event);
         loop {
             let Ok((stream, peer)) = self.listener.accept() else {
@@ -110,16 +104,22 @@ impl Agent {
             let Some(slot) = SessionSlot::take(&shared) else {
                 continue;
             };
-            let on_event = Arc::clone(&on_event);
-            thread::Builder::new()
-                .name("agent-session".to_owned())
-                .spawn(move || {
-                    let _slot = slot;
-                    let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
-                    if let Err(reason) = ended {
-                        on_event(peer, &AgentEvent::Ended(reason.to_string()));
-                    }
-                })?;
+            let session_on_event = Arc::clone(&on_event);
+            let session = move || {
+                let _slot = slot;
+                let on_event = session_on_event;
+                let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
+                if let Err(reason) = ended {
+                    on_event(peer, &AgentEvent::Ended(reason.to_string()));
+                }
+            };
+            // If this fails, the closure is dropped, which closes the connection. The host may
+            // have memory or threads again for the next coordinator.
+            let thread = thread::Builder::new().name("agent-session".to_owned());
+            if let Err(error) = thread.spawn(session) {
+                let reason = format!("the connection was closed, for want of a thread: {error}");
+                on_event(peer, &AgentEvent::Ended(reason));
+            }
         }
     }
 }
