@@ -178,12 +178,26 @@ enum SessionError {
     Link(#[from] LinkError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("a coordinator was refused: {0}")]
+    #[error("a coordinator was refused: {}", refusal_text(.0))]
     Refused(Refusal),
     #[error("the coordinator sent an unexpected message")]
     UnexpectedMessage,
     #[error("the coordinator stopped the run")]
     Stopped,
+}
+
+/// The reason of a refusal for the agent's log, where "it" is the coordinator. The text of
+/// [`Refusal`] itself is for the coordinator's user, where "it" is the agent.
+fn refusal_text(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Busy => "this agent is busy with the run of another coordinator".to_owned(),
+        // Either end has another token than the other, so this text is the same.
+        Refusal::Token => refusal.to_string(),
+        Refusal::Version { coordinator, .. } => {
+            let peer = *coordinator;
+            FrameError::Version { peer }.to_string()
+        }
+    }
 }
 
 /// The sending half of a session's connection, which the session and the thread of its run share.
@@ -345,5 +359,28 @@ impl Session<'_> {
             }
             _ => Err(SessionError::Stopped),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_in_the_log_names_the_coordinator_as_the_other_end() {
+        let text = |refusal| SessionError::Refused(refusal).to_string();
+        assert_eq!(
+            text(Refusal::Busy),
+            "a coordinator was refused: this agent is busy with the run of another coordinator"
+        );
+        let version = text(Refusal::Version {
+            agent: VERSION,
+            coordinator: 9,
+        });
+        let expected = format!(
+            "a coordinator was refused: it speaks version 9 of the agents' protocol, and this \
+             curtail version {VERSION}; "
+        );
+        assert!(version.starts_with(&expected), "{version}");
     }
 }
