@@ -471,6 +471,47 @@ fn an_agent_without_memory_for_a_thread_drops_the_connection_and_goes_on() {
     assert_eq!(run.verdict(), (Some(0), String::new()));
 }
 
+/// A server that answers all gets but those of one connection, which is in the part of the first
+/// agent.
+fn server_silent_on_one_connection() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            thread::spawn(move || {
+                let mut stream = stream.unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                while let Some(Ok(line)) = lines.next() {
+                    let answer = match line.starts_with("version") {
+                        true => "VERSION 1\r\n",
+                        false if number == 0 => continue,
+                        false => "END\r\n",
+                    };
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn an_agent_that_is_done_early_waits_for_the_others_for_a_long_grace_period() {
+    let address = server_silent_on_one_connection();
+    let agents = agents(2);
+    let both: Vec<&Agent> = agents.iter().collect();
+    let mut words = SMALL.to_vec();
+    words[12] = "0";
+    words.extend(["--grace", "12s"]);
+    let run = run(load(&address.to_string(), &both, &words));
+    let summary = run.summary.unwrap();
+    assert!(summary.censored > 0);
+    for agent in &summary.agents {
+        assert_eq!(agent.missing, None);
+        assert!(agent.clock_moved.is_some(), "{} left", agent.agent);
+    }
+}
+
 #[test]
 fn a_run_without_any_agent_left_has_no_summary() {
     let mut agents = agents(3);

@@ -152,7 +152,8 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an agent lets a coordinator wait for the end of another coordinator's run. After that,
 /// it replies that it is busy.
 pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an agent waits for the next message of a coordinator while no run is prepared.
+/// How long an agent waits for the next message of a coordinator while no run is prepared. After a
+/// run it waits longer, by the time for which the runs of other agents may still last.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator waits until an agent has opened its connections and generated its
 /// schedule. An agent that has done this waits as long for the start of the run.

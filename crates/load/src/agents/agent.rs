@@ -16,7 +16,8 @@ use super::link::{self, LinkError, Receiver, Sender};
 use super::message::{Message, Refusal};
 use super::token::{Nonces, Role, Token, nonce};
 use crate::limits::{
-    FRAME_LEN_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, RUN_SLOT_TIMEOUT, SESSIONS_MAX,
+    FRAME_LEN_MAX, GRACE_NS_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, LAG_MAX_NS, OVERDUE_GRACE_NS,
+    RUN_SLOT_TIMEOUT, SESSIONS_MAX,
 };
 use crate::part::Part;
 
@@ -250,6 +251,14 @@ fn serve_one(
     ended
 }
 
+/// How long an agent whose run has ended waits for the next message of the coordinator. The run
+/// ends at the earliest at the end of the measured interval. The coordinator probes the clocks once
+/// more when all agents have ended, or have lagged behind the end of the grace period.
+fn idle_timeout_after_run(grace_ns: u64) -> Duration {
+    let others_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
+    Duration::from_nanos(others_ns) + IDLE_TIMEOUT
+}
+
 /// Exchanges proofs of the token with a coordinator. Returns the right to perform runs, once the
 /// coordinator's proof is verified.
 fn handshake(
@@ -304,16 +313,19 @@ impl Session<'_> {
         on_event: &mut dyn FnMut(AgentEvent),
     ) -> Result<(), SessionError> {
         let mut last_message_at = Instant::now();
+        let mut idle_timeout = IDLE_TIMEOUT;
+        let mut grace_ns = 0;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
             if let Some(run) = self.run.take_if(|run| run.has_ended()) {
                 on_event(run.join());
                 last_message_at = Instant::now();
+                idle_timeout = idle_timeout_after_run(grace_ns);
             }
             let is_running = self.run.is_some();
             let received = match received {
                 Err(LinkError::TimedOut(_)) if is_running => continue,
-                Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < IDLE_TIMEOUT => continue,
+                Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < idle_timeout => continue,
                 Err(LinkError::Closed) => return self.end(on_event),
                 received => received?,
             };
@@ -331,6 +343,7 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
+                    grace_ns = config.grace_ns;
                     config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);
