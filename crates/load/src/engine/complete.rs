@@ -1,10 +1,11 @@
 //! The receiving half of the loop: records answers, failed requests and lost connections.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use sys::clock::monotonic_ns;
 
-use super::Engine;
+use super::{Deadline, Engine};
 use crate::carrier::{Answered, Carrier, CarrierError, Failure, InFlight};
 use crate::metrics::Recorded;
 use crate::waiting::Due;
@@ -260,26 +261,37 @@ impl<C: Carrier> Engine<C> {
     /// Gives up the requests whose time-out has passed. Before that, it receives from their
     /// connections: if only this thread is late, an answer may have arrived in time and must count.
     pub(super) fn expire(&mut self, now_ns: u64, buffer: &mut [u8]) {
-        while self.deadlines.front().is_some_and(|it| it.at_ns <= now_ns) {
-            let Some(deadline) = self.deadlines.pop_front() else {
+        while self.deadlines.peek().is_some_and(|it| it.0.at_ns <= now_ns) {
+            let Some(Reverse(deadline)) = self.deadlines.pop() else {
                 return;
             };
             let number = deadline.connection as usize;
-            let is_outstanding = |slots: &[super::ConnectionSlot<C>]| {
-                let connection = slots[number].connection.as_ref();
-                connection.is_some_and(|it| {
-                    let mut requests = it.in_flight().iter();
-                    requests.any(|request| request.opaque == deadline.opaque)
-                })
-            };
-            while is_outstanding(&self.slots) && self.receive(number, buffer, 0) > 0 {}
-            let Some(connection) = &mut self.slots[number].connection else {
-                continue;
-            };
-            if let Some(request) = connection.give_up(deadline.opaque) {
-                self.fail(&request, Failure::TimedOut, deadline.at_ns, monotonic_ns());
-                self.resume(number);
+            let at_ns = self.expire_on(number, now_ns, buffer);
+            self.slots[number].has_deadline = at_ns.is_some();
+            if let Some(at_ns) = at_ns {
+                let connection = deadline.connection;
+                self.deadlines.push(Reverse(Deadline { at_ns, connection }));
             }
+        }
+    }
+
+    /// Gives up the requests of one connection whose time-out has passed. Returns when the next of
+    /// its requests times out. None: none is in flight.
+    fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
+        loop {
+            let connection = self.slots[number].connection.as_ref()?;
+            let oldest = connection.in_flight().front()?;
+            let (opaque, at_ns) = (oldest.opaque, oldest.sent_ns + self.options.timeout_ns);
+            if at_ns > now_ns {
+                return Some(at_ns);
+            }
+            if self.receive(number, buffer, 0) > 0 {
+                continue;
+            }
+            let connection = self.slots[number].connection.as_mut()?;
+            let request = connection.give_up(opaque)?;
+            self.fail(&request, Failure::TimedOut, at_ns, monotonic_ns());
+            self.resume(number);
         }
     }
 

@@ -145,3 +145,48 @@ fn answers_that_arrived_together_are_received_in_one_turn_or_known_to_be_unread(
     let many = receive_together(Udp::<Text>::RECEIVES_MAX + 2);
     assert_eq!((in_flight(&many), many.has_unread), (2, true));
 }
+
+#[test]
+fn answered_requests_leave_no_entry_in_the_list_of_time_outs() {
+    let (mut engine, server) = engine(2);
+    engine.send(0, monotonic_ns());
+    for _ in 0..100 {
+        engine.send(0, monotonic_ns());
+        answer(&server, b"END\r\n");
+        wait(&mut engine);
+        // In a closed loop, each answer makes the engine send the next request.
+        engine.receive(0, &mut [0; 2048], monotonic_ns());
+    }
+    assert!(engine.totals.of(|_| true).answered >= 100);
+    assert_eq!(engine.deadlines.len(), 1);
+}
+
+/// The first of two requests is answered, and the second is not. The second fails when its own
+/// time-out has passed, and then the connection has no time-out left.
+#[test]
+fn request_behind_an_answered_one_fails_at_its_own_time_out() {
+    let (mut engine, server) = engine(2);
+    let timeout_ns = engine.options.timeout_ns;
+    engine.send(0, monotonic_ns());
+    engine.send(0, monotonic_ns());
+    let sent_ns = |engine: &Engine<Udp<Text>>, index: usize| {
+        let connection = engine.slots[0].connection.as_ref().unwrap();
+        connection.in_flight()[index].sent_ns
+    };
+    let (first_ns, second_ns) = (sent_ns(&engine, 0), sent_ns(&engine, 1));
+    assert!(first_ns < second_ns);
+    answer(&server, b"END\r\n");
+    wait(&mut engine);
+    // No request is sent in place of the answered one.
+    engine.timeline.end_ns = 0;
+    engine.expire(first_ns + timeout_ns, &mut [0; 2048]);
+    let next_ns = engine.deadlines.peek().map(|it| it.0.at_ns);
+    assert_eq!(
+        (in_flight(&engine), next_ns),
+        (1, Some(second_ns + timeout_ns))
+    );
+    engine.expire(second_ns + timeout_ns, &mut [0; 2048]);
+    assert_eq!((in_flight(&engine), engine.deadlines.len()), (0, 0));
+    let failures = engine.totals.of(|_| true).failures;
+    assert_eq!(failures[Failure::TimedOut as usize], 1);
+}
