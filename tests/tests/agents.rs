@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what the tests share is a test too")]
 
+#[path = "agents/missing.rs"]
+mod missing;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use curtail_tests::agents::{Agent, Run, load, summary_path};
+use curtail_tests::agents::{Agent, Run, load};
 use curtail_tests::peer::Address;
 use curtail_tests::process::{self, Server, curtail_path};
 use load::agents::frame;
@@ -317,92 +320,6 @@ fn a_second_coordinator_is_told_that_the_agent_is_busy_until_the_first_is_gone()
         assert!(errors.contains("it is busy"), "{errors}");
         assert!(Instant::now() < deadline, "the agent stays busy");
     }
-}
-
-/// Runs four seconds over three agents; `disturb` is called once the run has begun.
-fn disturbed(agents: &mut [Agent], disturb: impl FnOnce(&mut [Agent])) -> Run {
-    let (_server, address) = server();
-    let folder = tempfile::tempdir().unwrap();
-    let all: Vec<&Agent> = agents.iter().collect();
-    let mut words = SMALL.to_vec();
-    words[7] = "4s";
-    let mut command = load(&address, &all, &words);
-    command.arg("--json").arg(summary_path(folder.path()));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut reader = BufReader::new(child.stdout.take().unwrap());
-    let mut printed = String::new();
-    while !printed.contains("warm-up") {
-        assert!(reader.read_line(&mut printed).unwrap() > 0, "{printed}");
-    }
-    disturb(agents);
-    reader.read_to_string(&mut printed).unwrap();
-    let mut output = child.wait_with_output().unwrap();
-    output.stdout = printed.into_bytes();
-    Run::ended(output, folder.path()).unwrap()
-}
-
-fn misses_the_second_of_three(run: &Run, second: SocketAddr, why: &str) {
-    let (code, errors) = run.verdict();
-    assert_eq!(code, Some(1));
-    let named = format!("curtail: agent {second} and its 3 connections are missing: {why}");
-    assert!(errors.contains(&named), "{errors}");
-    assert!(
-        errors.contains("the run covers 5 of 8 connections"),
-        "{errors}"
-    );
-    let printed = run.printed();
-    assert!(printed.contains("  without 3 connections\n"), "{printed}");
-    assert!(printed.contains(", on 5 of 8 connections\n"), "{printed}");
-    let line = format!("agent      {second} MISSING, connections 2 to 4: {why}");
-    assert!(printed.contains(&line), "{printed}");
-    let summary = run.summary.as_ref().unwrap();
-    adds_up(summary);
-    // Of the others nothing is missing, and the missing share counts nowhere.
-    assert_eq!(summary.censored, 0);
-    assert_eq!(summary.offered_rps, Some(625.0));
-    let missing: Vec<bool> = summary
-        .agents
-        .iter()
-        .map(|it| it.missing.is_some())
-        .collect();
-    assert_eq!(missing, [false, true, false]);
-    assert_eq!(summary.agents[1].limits, None);
-}
-
-#[test]
-fn an_agent_that_is_killed_is_named_and_its_share_is_missing() {
-    let mut agents = agents(3);
-    let second = agents[1].address;
-    let run = disturbed(&mut agents, |agents| agents[1].kill().unwrap());
-    misses_the_second_of_three(&run, second, "it closed the connection");
-}
-
-#[test]
-fn an_agent_that_lags_is_named_and_its_share_is_missing() {
-    let mut agents = agents(3);
-    let (second, pid) = (agents[1].address, agents[1].pid());
-    let run = disturbed(&mut agents, |_| {
-        let stopped = Command::new("kill")
-            .args(["-STOP", &pid.to_string()])
-            .status();
-        assert!(stopped.unwrap().success());
-    });
-    misses_the_second_of_three(&run, second, "it lagged by more than 3 s");
-}
-
-#[test]
-fn a_run_without_any_agent_left_has_no_summary() {
-    let mut agents = agents(3);
-    let first = agents[0].address;
-    let run = disturbed(&mut agents, |agents| {
-        agents.iter_mut().for_each(|agent| agent.kill().unwrap());
-    });
-    let (code, errors) = run.verdict();
-    assert_eq!(code, Some(1));
-    let expected = format!("run any of 3 agents: all are missing, the first, {first}, because");
-    assert!(errors.contains(&expected), "{errors}");
-    assert!(run.summary.is_none());
 }
 
 #[test]

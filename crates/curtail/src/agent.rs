@@ -58,16 +58,13 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let address = agent.address().context("listen")?;
     println!("agent: listening at {address}");
     std::io::stdout().flush().context("standard output")?;
-    agent
-        .serve(|coordinator, event| match event {
-            AgentEvent::Prepares { part, connections } => eprintln!(
-                "agent: {coordinator}: connections {} to {} of {connections}",
-                part.first,
-                part.range().end.saturating_sub(1)
-            ),
-            AgentEvent::Done => eprintln!("agent: {coordinator}: done"),
-            AgentEvent::Ended(reason) => eprintln!("agent: {coordinator}: {reason}"),
-        })
-        .context("serve coordinators")?;
-    Ok(ExitCode::SUCCESS)
+    agent.serve(|coordinator, event| match event {
+        AgentEvent::Prepares { part, connections } => eprintln!(
+            "agent: {coordinator}: connections {} to {} of {connections}",
+            part.first,
+            part.range().end.saturating_sub(1)
+        ),
+        AgentEvent::Done => eprintln!("agent: {coordinator}: done"),
+        AgentEvent::Ended(reason) => eprintln!("agent: {coordinator}: {reason}"),
+    })
 }

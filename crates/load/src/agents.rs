@@ -16,7 +16,7 @@
 //! the start, its share of the load is missing. The other agents then continue, and the summary
 //! covers only their connections and names the missing ones. If the coordinator fails, each agent
 //! stops its part immediately. The coordinator and the agents must be the same version of the
-//! program and have the same token ([`Token`]).
+//! program and have the same token ([`Token`]). `docs/decisions/012-agents.md` gives the reasons.
 
 mod agent;
 mod agent_states;

@@ -3,7 +3,7 @@
 use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 use workload::Op;
 
-use crate::carrier::Failure;
+use crate::carrier::{CarrierCounts, Failure};
 use crate::config::{CarrierKind, Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
@@ -159,7 +159,7 @@ impl Aggregate {
                 .map(|(op, latencies)| operation(op, latencies, &totals, config))
                 .filter(|it| it.count + it.failures.total() > 0 || it.has_censored())
                 .collect(),
-            carrier: carrier(config, &totals),
+            carrier: carrier(config, &totals.carriers),
             script,
             agents: Vec::new(),
             measuring_client: None,
@@ -225,13 +225,12 @@ fn failures(counts: &OperationCounts) -> Failures {
 }
 
 /// What the carrier counted. None for persistent connections, which count nothing.
-fn carrier(config: &Config, totals: &Totals) -> Option<CarrierSummary> {
+pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<CarrierSummary> {
     let name = match config.carrier {
         CarrierKind::Stream => return None,
         CarrierKind::Udp => "udp",
         CarrierKind::OneShot => "one-shot",
     };
-    let counts = &totals.carriers;
     Some(CarrierSummary {
         name: name.to_owned(),
         timeout_ns: config.timeout_ns,

@@ -45,6 +45,9 @@ pub(crate) trait Carrier: Sized {
     const BATCH_MAX: usize;
     /// Whether a request without an answer fails after [`Config::timeout_ns`].
     const TIMES_OUT: bool;
+    /// Maximum number of receives from one connection before others are served. A stream returns
+    /// all its bytes in one receive, up to the size of the buffer.
+    const RECEIVES_MAX: usize = 1;
     /// The duration above which the thread counts as interrupted during a send.
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_NS;
 
@@ -62,7 +65,8 @@ pub(crate) trait Carrier: Sized {
     /// The same requests, for changes.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
-    /// Whether the socket was full, so that bytes were kept. They must be sent before any other.
+    /// Whether the socket did not accept all bytes, so that some were kept. They must be sent
+    /// before any other.
     fn is_blocked(&self) -> bool;
 
     /// Sends a batch, whose requests are the last of [`Carrier::in_flight`]. Keeps the bytes that

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! An iteration sends a bounded number of requests, then receives once from each connection that
-//! the wait reported. Sending and receiving therefore never delay each other for long.
+//! the wait reported (over UDP, a bounded number of datagrams). Sending and receiving therefore
+//! never delay each other for long.
 //!
 //! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
 //!
@@ -26,8 +27,11 @@ mod sending;
 mod setup;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod udp_tests;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,6 +65,8 @@ struct ConnectionSlot<C> {
     unblocked_ns: u64,
     /// Whether the connection is in the flush queue.
     in_flush_queue: bool,
+    /// Whether the connection has an entry in [`Engine::deadlines`].
+    has_deadline: bool,
 }
 
 /// The state of one generator thread.
@@ -82,10 +88,9 @@ pub(crate) struct Engine<C: Carrier> {
     waiting: Waiting,
     /// The slot numbers of the connections on which to send next.
     flush_queue: VecDeque<u32>,
-    /// The time-outs of the requests sent, in the order of the sends. The entry of an answered
-    /// request stays until its time-out passes, so the length is the number of requests sent within
-    /// the last time-out.
-    deadlines: VecDeque<Deadline>,
+    /// The connections whose requests can time out, ordered by the time of the next check. Each has
+    /// at most one entry, so the length is bounded by the number of connections.
+    deadlines: BinaryHeap<Reverse<Deadline>>,
     /// The measurements since the last window boundary.
     window: Window,
     window_number: usize,
@@ -121,12 +126,13 @@ pub(crate) struct Engine<C: Carrier> {
     cpu_at_end_ns: Option<u64>,
 }
 
-/// The time at which a request that was sent fails if it is not answered.
+/// A connection and the time at which one of its requests fails if it is not answered. If that
+/// request is answered in time, the entry stays. At its time it is replaced by that of the oldest
+/// request then in flight, which fails later, because it was sent later.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,
-    /// The opaque token of the request.
-    opaque: u64,
-    /// The slot number of its connection.
+    /// The slot number of the connection.
     connection: u32,
 }
 
@@ -145,6 +151,7 @@ impl<C: Carrier> Engine<C> {
             queue: Queue::EMPTY,
             unblocked_ns: 0,
             in_flush_queue: false,
+            has_deadline: false,
         };
         let alive = connections.len();
         let waiting_max = match source {
@@ -163,7 +170,7 @@ impl<C: Carrier> Engine<C> {
             batch,
             waiting: Waiting::new(waiting_max),
             flush_queue: VecDeque::with_capacity(alive),
-            deadlines: VecDeque::new(),
+            deadlines: BinaryHeap::with_capacity(if C::TIMES_OUT { alive } else { 0 }),
             window: Window::preallocated(&options.operations),
             window_number: 0,
             totals: Totals::new(0, 0),
@@ -344,7 +351,7 @@ impl<C: Carrier> Engine<C> {
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
             .min(self.timeline.next_event_ns(self.window_number))
-            .min(self.deadlines.front().map_or(u64::MAX, |it| it.at_ns));
+            .min(self.deadlines.peek().map_or(u64::MAX, |it| it.0.at_ns));
         let until_ns = next_ns.saturating_sub(now_ns);
         match self.options.spin {
             true if self.in_flight > 0 => 0,

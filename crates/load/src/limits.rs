@@ -99,6 +99,9 @@ pub const APPEND_LEN_MAX: usize = 16;
 /// Longest value over UDP. A request is one datagram, which holds at most 65 507 bytes, including
 /// the command line.
 pub const UDP_VALUE_LEN_MAX: u32 = 60_000;
+/// Maximum number of datagrams that a thread receives from one UDP socket before it serves other
+/// connections. It is small because their requests wait meanwhile.
+pub const DATAGRAMS_PER_TURN_MAX: usize = 16;
 /// Maximum number of datagrams of one answer. A value of 1 MiB needs fewer.
 pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 /// Requested size in bytes of the receive buffer of each UDP socket. The kernel may provide less
@@ -153,7 +156,8 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an agent lets a coordinator wait for the end of another coordinator's run. After that,
 /// it replies that it is busy.
 pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an agent waits for the next message of a coordinator while no run is prepared.
+/// How long an agent waits for the next message of a coordinator while no run is prepared. After a
+/// run it waits longer, by the time for which the runs of other agents may still last.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator waits until an agent has opened its connections and generated its
 /// schedule. An agent that has done this waits as long for the start of the run.

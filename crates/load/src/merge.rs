@@ -8,8 +8,11 @@ use measure::{Histogram, HistogramError};
 
 use workload::Op;
 
+use crate::aggregate::carrier as carrier_of;
+use crate::carrier::CarrierCounts;
+use crate::config::{Config, Rate};
 use crate::summary::{
-    CarrierSummary, Failures, LatencyDistribution, OperationSummary, SCHEMA, Summary,
+    CarrierSummary, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA, Summary,
 };
 
 /// The reason why summaries cannot be merged.
@@ -21,6 +24,9 @@ pub enum MergeError {
     /// The summaries belong to different runs.
     #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
     Different,
+    /// The summary does not belong to this run.
+    #[error("it has another schema, interval, percentiles, carrier or kind of load than the run")]
+    OtherRun,
     /// A summary is of a load from a script, which is never divided into parts.
     #[error("a load from a script cannot be divided into parts")]
     Script,
@@ -109,6 +115,38 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Checks that this is the summary of a part of a run with these settings, and that its
+    /// histograms can be read. Summaries that pass this check can be merged.
+    ///
+    /// # Errors
+    /// The summary belongs to another run, or a histogram is damaged.
+    pub(crate) fn check_part(&self, config: &Config) -> Result<(), MergeError> {
+        let is_open = config.rate != Rate::Max;
+        let demand = if is_open { Loop::Open } else { Loop::Closed };
+        let carrier = |it: &CarrierSummary| (it.name.clone(), it.timeout_ns);
+        let expected = carrier_of(config, &CarrierCounts::default());
+        let of_run = [&self.response, &self.slip, &self.lateness];
+        let of_operations = self.operations.iter().map(|it| &it.response);
+        let services = self.operations.iter().map(|it| &it.service);
+        let optional = of_run.into_iter().chain(of_operations);
+        let mut distributions = optional
+            .clone()
+            .flatten()
+            .chain(services)
+            .chain([&self.service]);
+        let is_of_run = self.schema == SCHEMA
+            && (self.demand, self.duration_ns) == (demand, config.duration_ns)
+            && self.carrier.as_ref().map(carrier) == expected.as_ref().map(carrier)
+            && optional.into_iter().all(|it| it.is_some() == is_open)
+            && distributions.all(|it| it.percentiles() == config.percentiles);
+        match is_of_run {
+            true => Self::merge(std::slice::from_ref(self)).map(|_| ()),
+            false => Err(MergeError::OtherRun),
+        }
+    }
+}
+
 impl Failures {
     fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
@@ -183,6 +221,12 @@ impl CarrierSummary {
 }
 
 impl LatencyDistribution {
+    /// The percentiles at which the distribution has values.
+    fn percentiles(&self) -> Vec<f64> {
+        let percentiles = self.percentiles.iter().map(|&(percentile, _)| percentile);
+        percentiles.collect()
+    }
+
     fn merge(parts: &[&Self]) -> Result<Self, MergeError> {
         let mut all = Histogram::new();
         let mut censored = Histogram::new();
@@ -192,13 +236,9 @@ impl LatencyDistribution {
                 censored.merge(&Histogram::from_base64(&part.hdr)?);
             }
         }
-        let percentiles = |part: &Self| -> Vec<f64> {
-            let percentiles = part.percentiles.iter().map(|&(percentile, _)| percentile);
-            percentiles.collect()
-        };
-        let wanted = parts.first().map(|part| percentiles(part));
+        let wanted = parts.first().map(|part| part.percentiles());
         let wanted = wanted.ok_or(MergeError::Empty)?;
-        if parts.iter().any(|part| percentiles(part) != wanted) {
+        if parts.iter().any(|part| part.percentiles() != wanted) {
             return Err(MergeError::Different);
         }
         // A part's `hdr` contains its censored requests too, and `with_censored` takes them
@@ -400,6 +440,31 @@ mod tests {
                 .unwrap()
                 .generator_limited
         );
+    }
+
+    #[test]
+    fn part_is_checked_against_the_settings_of_the_run() {
+        let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+        config.carrier = crate::config::CarrierKind::Udp;
+        (config.duration_ns, config.timeout_ns) = (1_000_000_000, 1_000_000);
+        config.percentiles = PERCENTILES.to_vec();
+        let valid = part(&(vec![5, 6], vec![7]));
+        assert_eq!(valid.check_part(&config), Ok(()));
+        let changes: [fn(&mut Config); 4] = [
+            |config| config.rate = Rate::Max,
+            |config| config.duration_ns += 1,
+            |config| config.timeout_ns += 1,
+            |config| config.percentiles.push(99.5),
+        ];
+        for change in changes {
+            let mut other = config.clone();
+            change(&mut other);
+            assert_eq!(valid.check_part(&other), Err(MergeError::OtherRun));
+        }
+        let mut damaged = valid;
+        damaged.operations[0].service.hdr.clear();
+        let fault = damaged.check_part(&config).unwrap_err();
+        assert!(matches!(fault, MergeError::Histogram(_)), "{fault}");
     }
 
     #[test]

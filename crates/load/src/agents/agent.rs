@@ -16,7 +16,8 @@ use super::link::{self, LinkError, Receiver, Sender};
 use super::message::{Message, Refusal};
 use super::token::{Nonces, Role, Token, nonce};
 use crate::limits::{
-    FRAME_LEN_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, RUN_SLOT_TIMEOUT, SESSIONS_MAX,
+    FRAME_LEN_MAX, GRACE_NS_MAX, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, LAG_MAX_NS, OVERDUE_GRACE_NS,
+    RUN_SLOT_TIMEOUT, SESSIONS_MAX,
 };
 use crate::part::Part;
 
@@ -91,13 +92,7 @@ impl Agent {
 
     /// Serves coordinators until the process ends. Calls `on_event` for each event, with the
     /// address of the coordinator.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub fn serve(
-        &self,
-        on_event: impl Fn(SocketAddr, &AgentEvent) + Send + Sync + 'static,
-    ) -> io::Result<()> {
+    pub fn serve(&self, on_event: impl Fn(SocketAddr, &AgentEvent) + Send + Sync + 'static) -> ! {
         let on_event = Arc::new(on_event);
         loop {
             let Ok((stream, peer)) = self.listener.accept() else {
@@ -110,16 +105,22 @@ impl Agent {
             let Some(slot) = SessionSlot::take(&shared) else {
                 continue;
             };
-            let on_event = Arc::clone(&on_event);
-            thread::Builder::new()
-                .name("agent-session".to_owned())
-                .spawn(move || {
-                    let _slot = slot;
-                    let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
-                    if let Err(reason) = ended {
-                        on_event(peer, &AgentEvent::Ended(reason.to_string()));
-                    }
-                })?;
+            let session_on_event = Arc::clone(&on_event);
+            let session = move || {
+                let _slot = slot;
+                let on_event = session_on_event;
+                let ended = serve_one(&shared, stream, &mut |event| on_event(peer, &event));
+                if let Err(reason) = ended {
+                    on_event(peer, &AgentEvent::Ended(reason.to_string()));
+                }
+            };
+            // If this fails, the closure is dropped, which closes the connection. The host may
+            // have memory or threads again for the next coordinator.
+            let thread = thread::Builder::new().name("agent-session".to_owned());
+            if let Err(error) = thread.spawn(session) {
+                let reason = format!("the connection was closed, for want of a thread: {error}");
+                on_event(peer, &AgentEvent::Ended(reason));
+            }
         }
     }
 }
@@ -178,12 +179,26 @@ enum SessionError {
     Link(#[from] LinkError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("a coordinator was refused: {0}")]
+    #[error("a coordinator was refused: {}", refusal_text(.0))]
     Refused(Refusal),
     #[error("the coordinator sent an unexpected message")]
     UnexpectedMessage,
     #[error("the coordinator stopped the run")]
     Stopped,
+}
+
+/// The reason of a refusal for the agent's log, where "it" is the coordinator. The text of
+/// [`Refusal`] itself is for the coordinator's user, where "it" is the agent.
+fn refusal_text(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Busy => "this agent is busy with the run of another coordinator".to_owned(),
+        // Either end has another token than the other, so this text is the same.
+        Refusal::Token => refusal.to_string(),
+        Refusal::Version { coordinator, .. } => {
+            let peer = *coordinator;
+            FrameError::Version { peer }.to_string()
+        }
+    }
 }
 
 /// The sending half of a session's connection, which the session and the thread of its run share.
@@ -234,6 +249,14 @@ fn serve_one(
     }
     sender.close();
     ended
+}
+
+/// How long an agent whose run has ended waits for the next message of the coordinator. The run
+/// ends at the earliest at the end of the measured interval. The coordinator probes the clocks once
+/// more when all agents have ended, or have lagged behind the end of the grace period.
+fn idle_timeout_after_run(grace_ns: u64) -> Duration {
+    let others_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
+    Duration::from_nanos(others_ns) + IDLE_TIMEOUT
 }
 
 /// Exchanges proofs of the token with a coordinator. Returns the right to perform runs, once the
@@ -290,16 +313,19 @@ impl Session<'_> {
         on_event: &mut dyn FnMut(AgentEvent),
     ) -> Result<(), SessionError> {
         let mut last_message_at = Instant::now();
+        let mut idle_timeout = IDLE_TIMEOUT;
+        let mut grace_ns = 0;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
             if let Some(run) = self.run.take_if(|run| run.has_ended()) {
                 on_event(run.join());
                 last_message_at = Instant::now();
+                idle_timeout = idle_timeout_after_run(grace_ns);
             }
             let is_running = self.run.is_some();
             let received = match received {
                 Err(LinkError::TimedOut(_)) if is_running => continue,
-                Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < IDLE_TIMEOUT => continue,
+                Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < idle_timeout => continue,
                 Err(LinkError::Closed) => return self.end(on_event),
                 received => received?,
             };
@@ -317,6 +343,7 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
+                    grace_ns = config.grace_ns;
                     config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);
@@ -345,5 +372,28 @@ impl Session<'_> {
             }
             _ => Err(SessionError::Stopped),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_in_the_log_names_the_coordinator_as_the_other_end() {
+        let text = |refusal| SessionError::Refused(refusal).to_string();
+        assert_eq!(
+            text(Refusal::Busy),
+            "a coordinator was refused: this agent is busy with the run of another coordinator"
+        );
+        let version = text(Refusal::Version {
+            agent: VERSION,
+            coordinator: 9,
+        });
+        let expected = format!(
+            "a coordinator was refused: it speaks version 9 of the agents' protocol, and this \
+             curtail version {VERSION}; "
+        );
+        assert!(version.starts_with(&expected), "{version}");
     }
 }

@@ -17,10 +17,31 @@ const EARLY_MAX_NS: u64 = 1_000_000_000;
 pub(super) struct AgentStates {
     timeline: Timeline,
     agents: Vec<State>,
-    /// For each window from `next` on, the sum of the measurements received so far.
-    pending: VecDeque<Window>,
+    /// For each window from `next` on, the measurements received so far.
+    pending: VecDeque<Pending>,
     /// The number of the window that [`AgentStates::take_complete`] returns next.
     next: usize,
+}
+
+/// A window of the run of which some agents may not have sent their measurements yet.
+#[derive(Debug)]
+struct Pending {
+    /// The sum of the measurements.
+    sum: Window,
+    /// For each agent, whether the sum includes its measurements.
+    includes: Vec<bool>,
+}
+
+/// A window of the run that is complete, apart from the shares of missing agents.
+#[derive(Debug)]
+pub(super) struct Complete {
+    /// The number of the window.
+    pub(super) number: usize,
+    /// The sum of the agents' measurements.
+    pub(super) sum: Window,
+    /// For each agent, whether the sum includes its measurements. It includes those that an agent
+    /// sent before it was missing.
+    pub(super) includes: Vec<bool>,
 }
 
 /// The state of one agent.
@@ -74,9 +95,14 @@ impl AgentStates {
         *windows += 1;
         let index = number - self.next;
         while self.pending.len() <= index {
-            self.pending.push_back(Window::default());
+            self.pending.push_back(Pending {
+                sum: Window::default(),
+                includes: vec![false; self.agents.len()],
+            });
         }
-        self.pending[index].merge(window);
+        let pending = &mut self.pending[index];
+        pending.sum.merge(window);
+        pending.includes[agent] = true;
         Ok(())
     }
 
@@ -131,9 +157,8 @@ impl AgentStates {
         }
     }
 
-    /// Removes and returns the next window, with its number, if all agents that are not missing
-    /// have sent it.
-    pub(super) fn take_complete(&mut self) -> Option<(usize, Window)> {
+    /// Removes and returns the next window if all agents that are not missing have sent it.
+    pub(super) fn take_complete(&mut self) -> Option<Complete> {
         let has_sent = |agent: &State| match agent {
             State::Running { windows } => *windows > self.next,
             State::Done(_) | State::Missing(_) => true,
@@ -141,9 +166,14 @@ impl AgentStates {
         if !self.agents.iter().all(has_sent) {
             return None;
         }
-        let window = self.pending.pop_front()?;
+        let Pending { sum, includes } = self.pending.pop_front()?;
+        let number = self.next;
         self.next += 1;
-        Some((self.next - 1, window))
+        Some(Complete {
+            number,
+            sum,
+            includes,
+        })
     }
 
     /// Returns for each agent its summary, or the reason why its share is missing.
@@ -186,8 +216,9 @@ mod tests {
         states.add_second(2, 0, &window(4), now_ns).unwrap();
         assert!(states.take_complete().is_none());
         states.add_second(1, 0, &window(2), now_ns).unwrap();
-        let (number, window) = states.take_complete().unwrap();
-        assert_eq!((number, window.counts.answered), (0, 7));
+        let second = states.take_complete().unwrap();
+        assert_eq!((second.number, second.sum.counts.answered), (0, 7));
+        assert_eq!(second.includes, [true; 3]);
         assert!(states.take_complete().is_none());
     }
 
@@ -199,10 +230,28 @@ mod tests {
         states.add_second(1, 0, &window(2), now_ns).unwrap();
         assert!(states.set_missing(2, "gone".to_owned()));
         assert!(!states.set_missing(2, "twice".to_owned()));
-        assert_eq!(states.take_complete().unwrap().1.counts.answered, 3);
+        let second = states.take_complete().unwrap();
+        assert_eq!(second.sum.counts.answered, 3);
+        assert_eq!(second.includes, [true, true, false]);
         // A window that the missing agent still sends is ignored.
         states.add_second(2, 0, &window(9), now_ns).unwrap();
         assert_eq!(states.into_results()[2].as_ref().unwrap_err(), "gone");
+    }
+
+    #[test]
+    fn second_that_an_agent_sent_before_it_was_missing_includes_its_connections() {
+        let mut states = states();
+        let now_ns = 12 * SECOND_NS;
+        states.add_second(2, 0, &window(4), now_ns).unwrap();
+        assert!(states.set_missing(2, "gone".to_owned()));
+        for agent in 0..2 {
+            states.add_second(agent, 0, &window(1), now_ns).unwrap();
+            states.add_second(agent, 1, &window(1), now_ns).unwrap();
+        }
+        let mut next = || states.take_complete().unwrap();
+        let (first, second) = (next(), next());
+        assert_eq!((first.sum.counts.answered, first.includes[2]), (6, true));
+        assert_eq!((second.sum.counts.answered, second.includes[2]), (2, false));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
 
-use super::agent_states::AgentStates;
+use super::agent_states::{AgentStates, Complete};
 use super::clock::{ClockOffset, Probe};
 use super::link::{self, LinkError, Received, Receiver, Sender};
 use super::message::Message;
@@ -309,8 +309,8 @@ fn monitor_run(
         }
         drop(messages);
         let mut monitor = RunMonitor {
+            config,
             timeline,
-            open_loop: config.rate != Rate::Max,
             states: &mut states,
             reports: &mut reports,
             closers: &closers,
@@ -326,9 +326,8 @@ fn monitor_run(
 
 /// The coordinator's view of a run that has started: which agents run, and which are missing.
 struct RunMonitor<'a, F> {
+    config: &'a Config,
     timeline: &'a Timeline,
-    /// Whether the load is an open loop.
-    open_loop: bool,
     states: &'a mut AgentStates,
     reports: &'a mut [AgentReport],
     /// For each agent, a handle that can close the connection to it.
@@ -351,7 +350,7 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
             let first = from_agents.recv_timeout(Duration::from_nanos(left_ns));
             for FromAgent { agent, received } in first.into_iter().chain(from_agents.try_iter()) {
-                if let Err(reason) = apply(self.states, agent, received, self.open_loop) {
+                if let Err(reason) = apply(self.states, agent, received, self.config) {
                     self.give_up(agent, &reason);
                 }
             }
@@ -389,11 +388,15 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     }
 
     /// Passes to `on_progress` each further second that all agents which are not missing have sent.
+    /// An agent that sent a second before it was missing is not missing in that second.
     fn report_complete_seconds(&mut self) {
-        while let Some((number, window)) = self.states.take_complete() {
-            if let Some(mut second) = second(self.timeline, number, &window, self.open_loop) {
-                let missing = self.reports.iter().filter(|it| it.missing.is_some());
-                second.missing_connections = missing.map(|it| it.part.count).sum();
+        while let Some(complete) = self.states.take_complete() {
+            let Complete { number, sum, .. } = &complete;
+            let open_loop = self.config.rate != Rate::Max;
+            if let Some(mut second) = second(self.timeline, *number, sum, open_loop) {
+                let agents = self.reports.iter().zip(&complete.includes);
+                let missing = agents.filter(|&(_, &is_included)| !is_included);
+                second.missing_connections = missing.map(|(it, _)| it.part.count).sum();
                 (self.on_progress)(Progress::Second(&second));
             }
         }
@@ -427,17 +430,23 @@ fn apply(
     states: &mut AgentStates,
     agent: usize,
     received: Result<Received, LinkError>,
-    open_loop: bool,
+    config: &Config,
 ) -> Result<(), String> {
     let message = received.map_err(|error| error.to_string())?.message;
     let applied = match message {
         Message::Second(second) => {
             let window = second
-                .window(open_loop)
+                .window(config.rate != Rate::Max)
                 .map_err(|error| error.to_string())?;
             states.add_second(agent, second.number as usize, &window, monotonic_ns())
         }
-        Message::Done(summary) => states.set_done(agent, summary),
+        Message::Done(summary) => {
+            // Checked here, because one summary that cannot be merged would otherwise end the run
+            // of all agents.
+            let checked = summary.check_part(config);
+            checked.map_err(|error| format!("it sent a summary that cannot be used: {error}"))?;
+            states.set_done(agent, summary)
+        }
         Message::Failed { reason } => return Err(reason),
         _ => return Err(AgentError::UnexpectedMessage.to_string()),
     };

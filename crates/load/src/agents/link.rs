@@ -17,9 +17,12 @@ pub enum LinkError {
     /// The other end has closed the connection.
     #[error("it closed the connection")]
     Closed,
-    /// No complete message came within this time, or a message could not be sent within it.
+    /// No complete message came within this time.
     #[error("it sent nothing for {} s", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// A message could not be sent, because the other end did not read for this time.
+    #[error("it read nothing for {} s", .0.as_secs_f64())]
+    SendTimedOut(Duration),
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
@@ -149,7 +152,7 @@ impl Sender {
         message.emit(&mut self.buffer)?;
         match self.stream.write_all(&self.buffer) {
             Ok(()) => Ok(()),
-            Err(error) if is_timeout(&error) => Err(LinkError::TimedOut(SEND_TIMEOUT)),
+            Err(error) if is_timeout(&error) => Err(LinkError::SendTimedOut(SEND_TIMEOUT)),
             Err(error) if is_closed(&error) => Err(LinkError::Closed),
             Err(error) => Err(error.into()),
         }
@@ -222,6 +225,22 @@ mod tests {
         drop(peer);
         let end = receiver.receive(LONG).unwrap_err();
         assert!(matches!(end, LinkError::Closed), "{end}");
+    }
+
+    #[test]
+    fn peer_that_does_not_read_is_reported_as_such() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (_, mut sender) = open(listener.accept().unwrap().0).unwrap();
+        sender.stream.set_write_timeout(Some(SHORT)).unwrap();
+        let reason = "x".repeat(1 << 20);
+        let fault = loop {
+            let reason = reason.clone();
+            if let Err(fault) = sender.send(&Message::Failed { reason }) {
+                break fault;
+            }
+        };
+        assert_eq!(fault.to_string(), "it read nothing for 3 s");
     }
 
     #[test]

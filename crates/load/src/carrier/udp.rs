@@ -22,7 +22,9 @@ use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, z
 use crate::batch::Batch;
 use crate::config::{Config, Target};
 use crate::error::Error;
-use crate::limits::{OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER};
+use crate::limits::{
+    DATAGRAMS_PER_TURN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER,
+};
 use crate::opening::{Share, target_of};
 use crate::wire::{Answer, Step, Wire};
 use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
@@ -32,7 +34,8 @@ use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
 pub(crate) struct Udp<W: Wire> {
     socket: Datagram,
     answers: Answers<W>,
-    /// The datagram that the full socket did not accept. Empty: there is none.
+    /// The datagram of the newest request, which the socket did not accept: it was full, or it
+    /// reported that an earlier datagram was refused. Empty: there is none.
     unsent: Vec<u8>,
     /// The number of the next request.
     next_number: u16,
@@ -166,10 +169,24 @@ fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8
     }
 }
 
+impl<W: Wire> Udp<W> {
+    /// The number of requests in flight whose datagrams were sent: all but the one of `unsent`,
+    /// unless that one was already given up.
+    fn sent_count(&self) -> usize {
+        let in_flight = &self.answers.in_flight;
+        let is_unsent = |request: &InFlight| {
+            self.unsent
+                .starts_with(&Frame::of_request(request.datagram))
+        };
+        in_flight.len() - usize::from(in_flight.back().is_some_and(is_unsent))
+    }
+}
+
 impl<W: Wire> Carrier for Udp<W> {
     type Wire = W;
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
+    const RECEIVES_MAX: usize = DATAGRAMS_PER_TURN_MAX;
 
     /// Opens a socket for each connection, after each target has answered `version`.
     fn open(
@@ -225,12 +242,18 @@ impl<W: Wire> Carrier for Udp<W> {
         }
         let header = Frame::of_request(number);
         let sent = batch.send_after(&header, |pieces| self.socket.send(pieces));
-        let sent = zero_if_blocked(sent)?;
-        if sent == 0 {
+        let sent = zero_if_blocked(sent);
+        // A socket that reports the refusal of an earlier datagram has not sent this one. It is
+        // sent when the poll reports that the socket is writable, which is at once.
+        let is_kept = match &sent {
+            Ok(len) => *len == 0,
+            Err(error) => error.failure() == Failure::Refused,
+        };
+        if is_kept {
             self.unsent.extend_from_slice(&header);
             batch.append_from(0, &mut self.unsent);
         }
-        Ok(sent)
+        sent
     }
 
     fn send_unsent(&mut self) -> Result<usize, CarrierError> {
@@ -265,16 +288,20 @@ impl<W: Wire> Carrier for Udp<W> {
     }
 
     /// The kernel reports the refusal of each datagram once, but not which datagram it was. The
-    /// oldest request fails. After any other error of the socket, all requests fail.
+    /// oldest request that was sent fails. If there is none, the refused request has failed before.
+    /// A datagram that is still to be sent is kept. Each refusal is that of a datagram sent before,
+    /// so it can be kept only as many times as there were requests in flight. After any other error
+    /// of the socket, all requests fail.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failure = error.failure();
-        self.unsent.clear();
-        let in_flight = &mut self.answers.in_flight;
         let count = match failure {
-            Failure::Refused => in_flight.len().min(1),
-            _ => in_flight.len(),
+            Failure::Refused => self.sent_count().min(1),
+            _ => {
+                self.unsent.clear();
+                self.answers.in_flight.len()
+            }
         };
-        let failed: Vec<InFlight> = in_flight.drain(..count).collect();
+        let failed: Vec<InFlight> = self.answers.in_flight.drain(..count).collect();
         for request in &failed {
             self.answers.reassembly.discard(request.datagram);
         }

@@ -1,10 +1,11 @@
 //! The receiving half of the loop: records answers, failed requests and lost connections.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use sys::clock::monotonic_ns;
 
-use super::Engine;
+use super::{Deadline, Engine};
 use crate::carrier::{Answered, Carrier, CarrierError, Failure, InFlight};
 use crate::metrics::Recorded;
 use crate::waiting::Due;
@@ -24,18 +25,48 @@ pub(super) struct Arrival {
 }
 
 impl<C: Carrier> Engine<C> {
-    /// Receives once from a connection, counts the answers, and sends the requests for which they
-    /// made space. Returns the time just after the receive, or `before_ns` if nothing was received.
+    /// Receives from a connection, counts the answers, and sends the requests for which they made
+    /// space. Returns the time just after the last receive, or `before_ns` if nothing was received.
+    ///
+    /// A receive from a stream returns all bytes that have arrived. A receive from a UDP socket
+    /// returns one datagram, so it is repeated while a request is in flight whose answer may have
+    /// arrived too.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
-        let Some(connection) = &mut self.slots[number].connection else {
+        let mut received_ns = None;
+        for count in 1..=C::RECEIVES_MAX {
+            let Some(now_ns) = self.receive_once(number, buffer) else {
+                break;
+            };
+            received_ns = Some(now_ns);
+            if C::RECEIVES_MAX > 1 {
+                let connection = self.slots[number].connection.as_ref();
+                if connection.is_none_or(|it| it.in_flight().is_empty()) {
+                    break;
+                }
+                self.has_unread |= count == C::RECEIVES_MAX;
+            }
+        }
+        let Some(now_ns) = received_ns else {
             return before_ns;
         };
+        if !self.open_loop || !self.slots[number].queue.is_empty() {
+            self.send(number, now_ns);
+        }
+        now_ns
+    }
+
+    /// Receives once from a connection and counts the answers. Returns the time just after the
+    /// receive. None: nothing was received, or the connection had an error, which was handled.
+    fn receive_once(&mut self, number: usize, buffer: &mut [u8]) -> Option<u64> {
+        let connection = self.slots[number].connection.as_mut()?;
         let (len, stamp_ns) = match connection.receive(buffer) {
-            Ok((0, _)) => return before_ns,
+            Ok((0, _)) => return None,
             Ok(received) => received,
             Err(error) => {
+                // A UDP socket reports an error before the datagrams that have arrived.
+                self.has_unread |= C::RECEIVES_MAX > 1;
                 self.handle_error(number, &error);
-                return before_ns;
+                return None;
             }
         };
         let now_ns = monotonic_ns();
@@ -74,14 +105,11 @@ impl<C: Carrier> Engine<C> {
                 Ok(None) => break,
                 Err(error) => {
                     self.handle_error(number, error);
-                    return now_ns;
+                    return None;
                 }
             }
         }
-        if !self.open_loop || !self.slots[number].queue.is_empty() {
-            self.send(number, now_ns);
-        }
-        now_ns
+        Some(now_ns)
     }
 
     /// Counts an answer, queues the follow-up request that it may cause, and records the latency of
@@ -233,26 +261,37 @@ impl<C: Carrier> Engine<C> {
     /// Gives up the requests whose time-out has passed. Before that, it receives from their
     /// connections: if only this thread is late, an answer may have arrived in time and must count.
     pub(super) fn expire(&mut self, now_ns: u64, buffer: &mut [u8]) {
-        while self.deadlines.front().is_some_and(|it| it.at_ns <= now_ns) {
-            let Some(deadline) = self.deadlines.pop_front() else {
+        while self.deadlines.peek().is_some_and(|it| it.0.at_ns <= now_ns) {
+            let Some(Reverse(deadline)) = self.deadlines.pop() else {
                 return;
             };
             let number = deadline.connection as usize;
-            let is_outstanding = |slots: &[super::ConnectionSlot<C>]| {
-                let connection = slots[number].connection.as_ref();
-                connection.is_some_and(|it| {
-                    let mut requests = it.in_flight().iter();
-                    requests.any(|request| request.opaque == deadline.opaque)
-                })
-            };
-            while is_outstanding(&self.slots) && self.receive(number, buffer, 0) > 0 {}
-            let Some(connection) = &mut self.slots[number].connection else {
-                continue;
-            };
-            if let Some(request) = connection.give_up(deadline.opaque) {
-                self.fail(&request, Failure::TimedOut, deadline.at_ns, monotonic_ns());
-                self.resume(number);
+            let at_ns = self.expire_on(number, now_ns, buffer);
+            self.slots[number].has_deadline = at_ns.is_some();
+            if let Some(at_ns) = at_ns {
+                let connection = deadline.connection;
+                self.deadlines.push(Reverse(Deadline { at_ns, connection }));
             }
+        }
+    }
+
+    /// Gives up the requests of one connection whose time-out has passed. Returns when the next of
+    /// its requests times out. None: none is in flight.
+    fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
+        loop {
+            let connection = self.slots[number].connection.as_ref()?;
+            let oldest = connection.in_flight().front()?;
+            let (opaque, at_ns) = (oldest.opaque, oldest.sent_ns + self.options.timeout_ns);
+            if at_ns > now_ns {
+                return Some(at_ns);
+            }
+            if self.receive(number, buffer, 0) > 0 {
+                continue;
+            }
+            let connection = self.slots[number].connection.as_mut()?;
+            let request = connection.give_up(opaque)?;
+            self.fail(&request, Failure::TimedOut, at_ns, monotonic_ns());
+            self.resume(number);
         }
     }
 
@@ -293,7 +332,7 @@ impl<C: Carrier> Engine<C> {
         };
         let was_blocked = connection.is_blocked();
         if let Some((failed, failure)) = connection.recover(error) {
-            if was_blocked {
+            if was_blocked && !connection.is_blocked() {
                 // If the socket is still open, the poll no longer needs to report that it is
                 // writable. If the carrier closed the socket, this call has no effect.
                 let _ = connection.set_interest(&self.poll, number as u64, Interest::Read);

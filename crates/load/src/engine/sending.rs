@@ -1,6 +1,8 @@
 //! The sending half of the loop: moves due requests to the queues of their connections
 //! ([`Engine::dispatch`]), and sends each connection's requests with one call ([`Engine::flush`]).
 
+use std::cmp::Reverse;
+
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
 
@@ -207,13 +209,13 @@ impl<C: Carrier> Engine<C> {
             }
             self.totals.outstanding.sent(self.timeline.clamped(sent_ns));
             self.in_flight += 1;
-            if C::TIMES_OUT {
-                self.deadlines.push_back(Deadline {
-                    at_ns: sent_ns + self.options.timeout_ns,
-                    opaque: request.opaque,
-                    connection: number as u32,
-                });
-            }
+        }
+        if C::TIMES_OUT && !slot.has_deadline {
+            slot.has_deadline = true;
+            self.deadlines.push(Reverse(Deadline {
+                at_ns: sent_ns + self.options.timeout_ns,
+                connection: number as u32,
+            }));
         }
         sent_ns
     }
