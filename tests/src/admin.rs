@@ -26,7 +26,7 @@ impl AdminServer {
     /// The server cannot be started, or does not listen.
     pub fn start(arguments: &[&str]) -> Result<Self> {
         let address = Cell::new(None);
-        let server = Server::tcp(|| {
+        let mut server = Server::tcp(|| {
             // If another process takes the port before the server listens on it, the server ends,
             // and `Server::tcp` calls this closure again.
             address.set(free_address());
@@ -37,10 +37,10 @@ impl AdminServer {
             command.args(arguments);
             command
         })?;
-        Ok(Self {
-            server,
-            address: address.get().context("no free port for --admin")?,
-        })
+        let address = address.get().context("no free port for --admin")?;
+        // The server listens on the cache's address a moment earlier than on the admin address.
+        server.wait_until_connected(&Address::Tcp(address))?;
+        Ok(Self { server, address })
     }
 
     /// Connects to the admin address.

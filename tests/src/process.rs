@@ -83,19 +83,29 @@ impl Server {
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
         let mut server = Self { child, address };
+        let address = server.address.clone();
+        server
+            .wait_until_connected(&address)
+            .with_context(|| format!("start {command:?}"))?;
+        Ok(server)
+    }
+
+    /// Waits until one of the addresses of the server accepts a connection.
+    ///
+    /// # Errors
+    /// The server ends, or does not listen there in time.
+    pub fn wait_until_connected(&mut self, address: &Address) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
-        loop {
-            if server.address.connect(TIMEOUT).is_ok() {
-                return Ok(server);
-            }
-            if let Some(status) = server.child.try_wait()? {
-                bail!("{command:?} ended with {status} before it listened");
+        while address.connect(TIMEOUT).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended with {status} before it listened");
             }
             if Instant::now() > deadline {
-                bail!("{command:?} does not listen after {TIMEOUT:?}");
+                bail!("the server does not listen after {TIMEOUT:?}");
             }
             thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 
     /// The process id of the server.

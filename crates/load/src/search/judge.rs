@@ -66,8 +66,8 @@ pub struct JudgedLatency {
 /// Judges a trial.
 ///
 /// - [`Verdict::GeneratorLimited`]: the generator was late, or had no local port for a request, so
-///   the trial says nothing about the server. Lateness is judged at its 99th percentile. If an objective is above the 99th
-///   percentile, lateness is judged at its 99.9th percentile too.
+///   the trial says nothing about the server. Lateness is judged at its 99th percentile. If an
+///   objective is above the 99th percentile, lateness is judged at its 99.9th percentile too.
 /// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
 ///   measured.
 /// - [`Verdict::Broken`]: an objective, the achieved rate or the share of failures is out of its
