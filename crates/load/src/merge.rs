@@ -21,8 +21,9 @@ pub enum MergeError {
     /// There is no summary to merge.
     #[error("there is no part to merge")]
     Empty,
-    /// The summaries belong to different runs.
-    #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
+    /// The summaries belong to different runs, or one of them has another schema or an operation
+    /// that this version does not know.
+    #[error("the parts have different schemas, intervals, percentiles, carriers or loops")]
     Different,
     /// The summary does not belong to this run.
     #[error("it has another schema, interval, percentiles, carrier or kind of load than the run")]
@@ -40,8 +41,8 @@ pub enum MergeError {
 
 impl Summary {
     /// Merges the summaries of the parts of a run into the summary of the run. The result has no
-    /// observations of the server or the machine, no agents and no measuring client: these fields
-    /// are empty.
+    /// observations of the server or the machine (`resident`, `watched`, `bursts`, `stalls`), no
+    /// agents and no measuring client.
     ///
     /// # Errors
     /// The summaries are not of parts of one run, or a histogram is damaged.
@@ -232,8 +233,8 @@ impl LatencyDistribution {
         let mut censored = Histogram::new();
         for part in parts {
             all.merge(&Histogram::from_base64(&part.hdr)?);
-            if let Some(part) = &part.censored {
-                censored.merge(&Histogram::from_base64(&part.hdr)?);
+            if let Some(of_part) = &part.censored {
+                censored.merge(&Histogram::from_base64(&of_part.hdr)?);
             }
         }
         let wanted = parts.first().map(|part| part.percentiles());
@@ -242,11 +243,11 @@ impl LatencyDistribution {
             return Err(MergeError::Different);
         }
         // A part's `hdr` contains its censored requests too, and `with_censored` takes them
-        // separately.
-        match all.subtract(&censored) {
-            true => Ok(Self::with_censored(&all, &censored, &wanted)),
-            false => Err(MergeError::Censored),
+        // separately. The subtraction changes `all`, and fails if they are not contained.
+        if !all.subtract(&censored) {
+            return Err(MergeError::Censored);
         }
+        Ok(Self::with_censored(&all, &censored, &wanted))
     }
 }
 
@@ -402,11 +403,11 @@ mod tests {
             let second = (!with_second.is_empty()).then(|| operation(Op::Cas, &of_second));
             // Some counts are constant in every part. Their sums follow from the number of parts.
             let part_count = of_parts.len() as u64;
-            let sum = part(&all);
+            let whole = part(&all);
             let expected = Summary {
                 follow_ups: 7 * part_count,
                 operations: [operation(Op::Get, &all)].into_iter().chain(second).collect(),
-                carrier: sum.carrier.clone().map(|carrier| CarrierSummary {
+                carrier: whole.carrier.clone().map(|carrier| CarrierSummary {
                     resets: part_count,
                     malformed: 2 * part_count,
                     ..carrier

@@ -45,8 +45,8 @@ pub(crate) struct ScriptItem {
     pub(crate) ttl_s: u32,
 }
 
-/// The items of all script requests of a thread that are queued or outstanding. The record number
-/// of such a request is the index of its item.
+/// The keys and lengths of a thread's script requests, until each request has ended. A [`Request`]
+/// has no space for a key, so its record number is the index of its item here.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptItems {
     items: Vec<Option<ScriptItem>>,
@@ -57,7 +57,7 @@ pub(crate) struct ScriptItems {
 impl ScriptItems {
     /// Stores an item and returns a request that refers to it.
     pub(crate) fn insert(&mut self, op: Op, item: ScriptItem) -> Request {
-        let (ttl_s, keys) = (item.ttl_s, item.key_count);
+        let (ttl_s, key_count) = (item.ttl_s, item.key_count);
         let index = match self.free.pop() {
             Some(index) => {
                 self.items[index as usize] = Some(item);
@@ -69,7 +69,8 @@ impl ScriptItems {
             }
         };
         match op {
-            Op::MultiGet => Request::multiget(index.into(), keys, 0),
+            // The last argument, which selects the keys of a schedule, is not used for scripts.
+            Op::MultiGet => Request::multiget(index.into(), key_count, 0),
             _ => Request::new(op, index.into()).with_ttl(ttl_s),
         }
     }
@@ -83,7 +84,8 @@ impl ScriptItems {
         }
     }
 
-    /// Removes the item of a request that was answered, failed or given up.
+    /// Removes the item of a request that has ended: it was answered, or failed, or is no longer
+    /// waited for.
     pub(crate) fn remove(&mut self, request: &Request) {
         let item = self.items.get_mut(request.record as usize);
         if item.and_then(Option::take).is_some() {
@@ -97,8 +99,8 @@ pub(crate) struct ScriptSource {
     batches: Receiver<Vec<ScriptRequest>>,
     /// The requests of the last batch that are not taken yet.
     received: VecDeque<ScriptRequest>,
-    /// The reader has ended, and no further batch will come.
-    ended: bool,
+    /// The reader has ended for any reason, and no further batch will come.
+    reader_ended: bool,
     /// The loop is open, so requests have intended times.
     pub(crate) open: bool,
 }
@@ -109,20 +111,20 @@ impl ScriptSource {
         Self {
             batches,
             received: VecDeque::new(),
-            ended: false,
+            reader_ended: false,
             open,
         }
     }
 
     /// Receives the next batch without waiting, if all requests of the last one are taken.
     fn receive(&mut self) {
-        if !self.received.is_empty() || self.ended {
+        if !self.received.is_empty() || self.reader_ended {
             return;
         }
         match self.batches.try_recv() {
             Ok(batch) => self.received.extend(batch),
             Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => self.ended = true,
+            Err(TryRecvError::Disconnected) => self.reader_ended = true,
         }
     }
 
@@ -144,7 +146,7 @@ impl ScriptSource {
     /// at the first request that lies after the end of the load. None: the reader has ended or,
     /// because its own input is slow, has sent nothing in time.
     pub(crate) fn pop_until(&mut self, deadline_ns: u64) -> Option<ScriptRequest> {
-        if self.received.is_empty() && !self.ended {
+        if self.received.is_empty() && !self.reader_ended {
             let wait_ns = deadline_ns.saturating_sub(monotonic_ns());
             let batch = self.batches.recv_timeout(Duration::from_nanos(wait_ns));
             self.received.extend(batch.into_iter().flatten());
@@ -154,7 +156,7 @@ impl ScriptSource {
 
     /// Whether the reader has ended and all its requests were taken.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.ended && self.received.is_empty()
+        self.reader_ended && self.received.is_empty()
     }
 }
 
@@ -295,7 +297,7 @@ impl ScriptReader {
     fn run(mut self, mut input: BufReader<impl Read>) {
         let mut line = Vec::new();
         let mut number = 0;
-        let ended = loop {
+        let read_to_end = loop {
             number += 1;
             match read_line(&mut input, &mut line) {
                 Ok(Line::End) => break true,
@@ -313,21 +315,22 @@ impl ScriptReader {
                     break false;
                 }
             }
-            // The next read may block, for example on a pipe. Lines already read must not wait for
-            // it until their batch is full.
+            // The next read may block, for example on a pipe. So send the lines already read,
+            // although their batch is not full.
             if input.buffer().is_empty() && !self.send_all() {
                 break false;
             }
         };
         let _ = self.send_all();
-        self.report.with(|report| report.ended = ended);
+        self.report.with(|report| report.ended = read_to_end);
     }
 
     /// Adds the request of a line to its thread's batch, and sends the batch if it is full. Returns
-    /// false if the reader can stop: the request lies after the end of the load, or the thread has
-    /// ended. The error says what is wrong with the line.
+    /// true if the reader shall read on, and false if it can stop, because the request lies after
+    /// the end of the load or the thread has ended. The error says what is wrong with the line.
     fn add(&mut self, line: &[u8]) -> Result<bool, String> {
         let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
+        // An empty line or a comment.
         let Some(parsed) = parsed else {
             return Ok(true);
         };
@@ -346,7 +349,8 @@ impl ScriptReader {
         // Scales the hash, which is below 2³², to a connection number below `connections`.
         let product = u64::from(hash(first_key)) * u64::from(self.connections);
         let connection = (product >> 32) as u32;
-        // The last thread whose first connection is not after this connection.
+        // The threads have ascending ranges of connections. The thread of this connection is the
+        // last one whose range begins at or before it.
         let threads = &self.first_connections;
         let thread = threads.partition_point(|&first| first <= connection) - 1;
         let pending = &mut self.pending[thread];
@@ -371,9 +375,12 @@ impl ScriptReader {
 
     /// Sends the incomplete batches. Returns false if a thread has ended.
     fn send_all(&mut self) -> bool {
-        let batches = self.pending.iter_mut().zip(&self.senders);
-        let mut non_empty = batches.filter(|(pending, _)| !pending.is_empty());
-        non_empty.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
+        for (pending, sender) in self.pending.iter_mut().zip(&self.senders) {
+            if !pending.is_empty() && sender.send(std::mem::take(pending)).is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
@@ -404,24 +411,25 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     if input.by_ref().take(len_max).read_until(b'\n', line)? == 0 {
         return Ok(Line::End);
     }
+    // The last line of the input may have no line end.
     if line.ends_with(b"\n") || line.len() <= SCRIPT_LINE_LEN_MAX {
         return Ok(Line::Complete);
     }
     loop {
         let buffer = input.fill_buf()?;
-        let (used, is_end) = match buffer.iter().position(|&byte| byte == b'\n') {
+        let (used, is_line_end) = match buffer.iter().position(|&byte| byte == b'\n') {
             Some(at) => (at + 1, true),
             None => (buffer.len(), buffer.is_empty()),
         };
         input.consume(used);
-        if is_end {
+        if is_line_end {
             return Ok(Line::TooLong);
         }
     }
 }
 
-/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), then a multiplication. The high bits of
-/// the hash choose the connection, and the multiplication mixes the low bits into them.
+/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), whose low bits are then mixed into the
+/// high bits by a shift and a multiplication, because the high bits choose the connection.
 fn hash(key: &[u8]) -> u32 {
     let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
     let hash = key.iter().fold(2_166_136_261, fnv);

@@ -5,13 +5,14 @@ use measure::{Bounded, WithCensored};
 use crate::metrics::Window;
 use crate::timeline::Timeline;
 
-/// The measurements of one second of a run.
+/// The measurements of one second of a run, or of the rest of a second at the start of a warm-up or
+/// at the end of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     /// The end of the second, from the start of the load.
     pub at_ns: u64,
-    /// The length of the second. It is shorter than one second at the start of a warm-up or at the
-    /// end of an interval whose length is not a whole number of seconds.
+    /// The length. It is less than one second where the length of the warm-up or of the interval is
+    /// not a whole number of seconds.
     pub span_ns: u64,
     /// The second belongs to the warm-up, which the summary does not include.
     pub warmup: bool,
@@ -26,12 +27,12 @@ pub struct Second {
     pub p999: Option<Bounded>,
     /// The 99th percentile of the slip. None in closed loop, and if no request was answered.
     pub slip_p99_ns: Option<u64>,
-    /// The share of the keys read for which an item was found. None: no key was read.
+    /// The share of requested keys that had an item. None: no key was requested.
     pub hit_rate: Option<f64>,
     /// The number of requests outstanding at the end of the second.
     pub outstanding: u64,
     /// The number of requests due but not sent at the end of the second, because their connections
-    /// are at their depth or their sockets are full.
+    /// have as many requests outstanding as `--depth` permits, or their sockets are full.
     pub waiting: u64,
     /// The number of answers that are errors.
     pub errors: u64,
@@ -39,7 +40,8 @@ pub struct Second {
     pub failed: u64,
     /// The number of connections lost.
     pub lost_connections: u64,
-    /// The number of connections of missing agents. No other field includes these connections.
+    /// The number of connections of agents that are missing in this second (set by the coordinator,
+    /// 0 without agents). The other fields do not include the requests of these connections.
     pub missing_connections: u32,
 }
 
@@ -54,12 +56,12 @@ pub(crate) fn second(
     let (from_ns, to_ns) = timeline.span(number)?;
     let span_ns = to_ns - from_ns;
     let latencies = window.latencies.all();
-    let answered = match open {
+    let of_answered = match open {
         true => &latencies.response,
         false => &latencies.service,
     };
-    let latency = WithCensored::new(answered, &latencies.censored);
-    let is_measured = !answered.is_empty() || !latencies.censored.is_empty();
+    let latency = WithCensored::new(of_answered, &latencies.censored);
+    let is_measured = !of_answered.is_empty() || !latencies.censored.is_empty();
     let percentile = |at| is_measured.then(|| latency.percentile(at));
     let slip = &window.latencies.slip;
     Some(Second {

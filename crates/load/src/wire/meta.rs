@@ -137,9 +137,9 @@ struct Flags {
     len: usize,
 }
 
-/// The capacity of [`Flags`]. The longest text has 33 bytes: `C` with 20 digits, a space, and `T`
-/// with 10 digits.
-const FLAGS_LEN_MAX: usize = 40;
+/// The capacity of [`Flags`]. The longest text has 30 bytes: `C` with 20 digits, a space, and `T`
+/// with 7 digits, because a TTL is at most 30 days.
+const FLAGS_LEN_MAX: usize = 32;
 
 impl Flags {
     const EMPTY: Self = Self {

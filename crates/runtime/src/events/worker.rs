@@ -21,6 +21,7 @@ const INBOX_TOKEN: u64 = u64::MAX;
 /// A worker: its inbox and its connections.
 pub(super) struct Worker<S: service::Worker> {
     pub(super) inbox: Arc<Inbox>,
+    /// The worker's context, its epoll instance and its connections.
     pub(super) connections: ReadinessLoop<S, SocketTransport, Poll>,
 }
 
@@ -66,6 +67,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
         self.connections.context.set_up_thread();
         loop {
+            // While the worker waits it is offline, so that no other worker waits for it to become
+            // quiescent.
             let context = &mut self.connections.context;
             context.service.offline();
             if context.must_pause() {
