@@ -418,7 +418,7 @@ mod tests {
                 lost_connections: 3 * part_count,
                 bytes_sent: 10 * part_count,
                 bytes_received: 20 * part_count,
-                ..sum
+                ..whole
             };
             prop_assert_eq!(merged, expected);
         }
