@@ -274,7 +274,7 @@ fn another_version_is_refused_with_both_named() {
     other.join().unwrap();
     assert_eq!(code, Some(1));
     let expected = format!(
-        "it speaks version 7 of the agents' protocol, and this curtail version {}",
+        "it speaks version 7 of the agents' protocol, and this program version {}",
         frame::VERSION
     );
     assert!(errors.contains(&expected), "{errors}");

@@ -26,7 +26,7 @@ pub enum FrameError {
     NotAFrame,
     /// The frame has another version.
     #[error(
-        "it speaks version {peer} of the agents' protocol, and this end version {VERSION}; run \
+        "it speaks version {peer} of the agents' protocol, and this program version {VERSION}; run \
          the same curtail on both hosts"
     )]
     Version {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(fault(&long[..HEAD_LEN]), expected);
         assert_eq!(
             FrameError::Version { peer: 2 }.to_string(),
-            "it speaks version 2 of the agents' protocol, and this curtail version 1; run the same \
+            "it speaks version 2 of the agents' protocol, and this program version 1; run the same \
              curtail on both hosts"
         );
     }

@@ -80,7 +80,7 @@ pub enum Refusal {
     Token,
     /// The coordinator speaks another version of the agents' protocol.
     #[error(
-        "it speaks version {agent} of the agents' protocol, and this curtail version {coordinator}; \
+        "it speaks version {agent} of the agents' protocol, and this program version {coordinator}; \
          run the same curtail on both hosts"
     )]
     Version {
