@@ -4,8 +4,8 @@
 //! closure returns. It never leaves while it unwinds from a panic, because the standard library
 //! counts panics per thread, and the fibre may resume on another thread.
 //!
-//! Every access to a thread-local is in a function that is not inlined. The compiler does not know
-//! that the thread may change during a switch, so it could otherwise keep the address of a
+//! The address of a thread-local is taken only in functions that are not inlined. The compiler does
+//! not know that the thread may change during a switch, so it could otherwise keep the address of a
 //! thread-local across the switch.
 
 use std::cell::Cell;
@@ -27,8 +27,8 @@ use crate::stack::Stack;
 pub(crate) enum LeaveReason {
     /// The fibre lets other ready fibres run.
     Yielded,
-    /// The fibre lets other fibres run, after the processor has polled the kernel. Polling makes
-    /// those fibres ready whose socket or timer the kernel has finished waiting for.
+    /// The fibre lets other fibres run. If none is ready, the processor first polls the kernel,
+    /// which may make fibres ready.
     YieldedToAll,
     /// The fibre waits for a wake-up.
     Parked,

@@ -109,8 +109,8 @@ impl Wire for Meta {
     }
 }
 
-/// Returns the outcome that a reply states. None: the operation cannot have this reply, unless the
-/// reply is `MN`, which counts as an error.
+/// Returns the outcome that a reply states. None: the operation cannot have this reply. `MN`
+/// counts as an error of every operation.
 #[inline]
 fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     let answer = match result {
