@@ -392,7 +392,7 @@ mod tests {
         });
         let expected = format!(
             "a coordinator was refused: it speaks version 9 of the agents' protocol, and this \
-             curtail version {VERSION}; "
+             program version {VERSION}; "
         );
         assert!(version.starts_with(&expected), "{version}");
     }
