@@ -1,6 +1,7 @@
 //! The generators and their command lines.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,8 +31,7 @@ pub(crate) struct Generator {
 
 /// What the command lines depend on.
 struct Load {
-    host: String,
-    port: u16,
+    server: SocketAddr,
     depth: u32,
     seconds: u32,
 }
@@ -43,8 +43,7 @@ impl Generator {
             bail!("the server listens on no TCP port");
         };
         let load = Load {
-            host: address.ip().to_string(),
-            port: address.port(),
+            server: *address,
             depth,
             seconds,
         };
@@ -122,15 +121,10 @@ fn find(program: &str, variable: &str) -> Option<PathBuf> {
 }
 
 fn curtail(load: &Load) -> String {
-    let Load {
-        host,
-        port,
-        depth,
-        seconds,
-    } = load;
     format!(
-        "load {host}:{port} --rate max --connections {CONNECTIONS} --depth {depth} --update 0 \
-         --keys fixed:30 --warmup 0s --duration {seconds}s --quiet --json -"
+        "load {} --rate max --connections {CONNECTIONS} --depth {} --update 0 --keys fixed:30 \
+         --warmup 0s --duration {}s --quiet --json -",
+        load.server, load.depth, load.seconds
     )
 }
 
@@ -139,14 +133,9 @@ fn curtail_sleeping(load: &Load) -> String {
 }
 
 fn mutilate(load: &Load) -> String {
-    let Load {
-        host,
-        port,
-        depth,
-        seconds,
-    } = load;
     format!(
-        "-s {host}:{port} --noload -K fixed:30 -u 0 -c {CONNECTIONS} -d {depth} -t {seconds} -T 1"
+        "-s {} --noload -K fixed:30 -u 0 -c {CONNECTIONS} -d {} -t {} -T 1",
+        load.server, load.depth, load.seconds
     )
 }
 
@@ -155,30 +144,23 @@ fn mutilate_sleeping(load: &Load) -> String {
 }
 
 fn memtier(load: &Load) -> String {
-    let Load {
-        host,
-        port,
-        depth,
-        seconds,
-    } = load;
     // The prefix and seven digits make 30 bytes.
     format!(
-        "-s {host} -p {port} -P memcache_text --ratio=0:1 --key-prefix=key-of-thirty-bytes-12- \
-         --key-minimum=1000000 --key-maximum=9999999 -t 1 -c {CONNECTIONS} --pipeline={depth} \
-         --test-time={seconds} --hide-histogram"
+        "-s {} -p {} -P memcache_text --ratio=0:1 --key-prefix=key-of-thirty-bytes-12- \
+         --key-minimum=1000000 --key-maximum=9999999 -t 1 -c {CONNECTIONS} --pipeline={} \
+         --test-time={} --hide-histogram",
+        load.server.ip(),
+        load.server.port(),
+        load.depth,
+        load.seconds
     )
 }
 
 fn memcslap(load: &Load) -> String {
-    let Load {
-        host,
-        port,
-        seconds,
-        ..
-    } = load;
-    let requests = MEMCSLAP_RPS * seconds;
+    let requests = MEMCSLAP_RPS * load.seconds;
     format!(
-        "--servers={host}:{port} --concurrency={CONNECTIONS} --execute-number={requests} \
-         --test=get --tcp-nodelay"
+        "--servers={} --concurrency={CONNECTIONS} --execute-number={requests} --test=get \
+         --tcp-nodelay",
+        load.server
     )
 }
