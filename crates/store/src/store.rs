@@ -335,6 +335,30 @@ fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
+/// Creates a store of 13 segments of 512 bytes, for tests and models. A segment has space for nine
+/// items with keys of one byte and values of 40 bytes.
+#[cfg(test)]
+pub(crate) fn small_store() -> Arc<Store> {
+    let config = Config {
+        memory_bytes: 14 * 512 + 2048,
+        item_max: 400,
+        ..Config::DEFAULT
+    };
+    let geometry = Geometry {
+        segment_bits: 9,
+        segments: 16,
+        classes: 1,
+        class_buckets: 16,
+        index_bytes: 16 * 64,
+        ghost_bytes: 16,
+        miniature_slots: 16,
+    };
+    match Store::build(config, geometry) {
+        Ok(store) => store,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[cfg(test)]
 #[cfg(shuttle)]
 mod models;

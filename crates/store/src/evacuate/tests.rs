@@ -1,33 +1,13 @@
 use super::*;
+use crate::Worker;
 use crate::heap::segment::Phase;
 use crate::item::{Expiry, Item};
 use crate::pin::Pin;
 use crate::read::Read;
-use crate::store::{Geometry, Store};
-use crate::sync::Arc;
+use crate::store::small_store;
 use crate::write::{Mode, Published, Write};
-use crate::{Config, Worker};
 
 const NOW_S: u32 = 1;
-
-/// Creates a store of 13 small segments.
-fn small_store() -> Arc<Store> {
-    let config = Config {
-        memory_bytes: 14 * 512 + 2048,
-        item_max: 400,
-        ..Config::DEFAULT
-    };
-    let geometry = Geometry {
-        segment_bits: 9,
-        segments: 16,
-        classes: 1,
-        class_buckets: 16,
-        index_bytes: 16 * 64,
-        ghost_bytes: 16,
-        miniature_slots: 16,
-    };
-    Store::build(config, geometry).unwrap()
-}
 
 fn set(worker: &mut Worker, number: u8) -> Result<Published, Rejected> {
     let write = Write::plain(Mode::Set, Expiry::NEVER);

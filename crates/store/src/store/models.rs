@@ -24,28 +24,6 @@ const ROUNDS: usize = 300;
 /// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
-/// A store of 13 segments. Each has space for nine of the items that [`set`] stores.
-fn store() -> Arc<Store> {
-    let config = Config {
-        memory_bytes: 14 * 512 + 2048,
-        item_max: 400,
-        ..Config::DEFAULT
-    };
-    let geometry = Geometry {
-        segment_bits: 9,
-        segments: 16,
-        classes: 1,
-        class_buckets: 16,
-        index_bytes: 16 * 64,
-        ghost_bytes: 16,
-        miniature_slots: 16,
-    };
-    match Store::build(config, geometry) {
-        Ok(store) => store,
-        Err(error) => panic!("{error}"),
-    }
-}
-
 /// Stores an item with key `[number]`, whose value consists of 40 bytes equal to `number`. Returns
 /// its CAS.
 fn set(worker: &mut Worker, number: u8) -> u64 {
@@ -86,7 +64,7 @@ fn read_item(worker: &mut Worker, number: u8, yields: bool) -> bool {
 fn no_reader_sees_reused_memory() {
     shuttle::check_pct(
         || {
-            let store = store();
+            let store = small_store();
             {
                 let mut worker = store.worker();
                 for number in 0..60 {
@@ -130,7 +108,7 @@ fn no_reader_sees_reused_memory() {
 fn a_pinned_value_stays_during_evacuation() {
     shuttle::check_pct(
         || {
-            let store = store();
+            let store = small_store();
             let mut worker = store.worker();
             set(&mut worker, 7);
             let pin = worker.read(&[7], worker.hash(&[7]), NOW_S, Read::default(), |item| {
@@ -185,7 +163,7 @@ fn a_due_flush_hides_old_items_from_all_workers_and_no_new_ones() {
     };
     shuttle::check_pct(
         move || {
-            let store = store();
+            let store = small_store();
             let mut worker = store.worker();
             set(&mut worker, 0);
             worker.flush(FLUSH_S, NOW_S);
@@ -208,7 +186,7 @@ fn a_due_flush_hides_old_items_from_all_workers_and_no_new_ones() {
 fn item_count_is_correct_after_two_concurrent_writers() {
     shuttle::check_pct(
         || {
-            let store = store();
+            let store = small_store();
             let writers: Vec<_> = (0..2_u8)
                 .map(|writer| {
                     let mut worker = store.worker();
@@ -243,7 +221,7 @@ fn no_reader_sees_a_reused_hole() {
     let sum = std::sync::Arc::clone(&holes_filled);
     shuttle::check_pct(
         move || {
-            let store = store();
+            let store = small_store();
             let keys = 3_u8;
             {
                 let mut worker = store.worker();
@@ -306,7 +284,7 @@ fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
     let sum = Arc::clone(&found_count);
     shuttle::check_pct(
         move || {
-            let store = store();
+            let store = small_store();
             let touch_until = |second: u32| {
                 move |worker: &mut Worker| {
                     let touched = worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S);
