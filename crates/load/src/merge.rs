@@ -68,9 +68,7 @@ impl Summary {
         // mean of the parts' means.
         let mean = |of: fn(&Self) -> f64| sum(of) / parts.len() as f64;
         let distributions = |of: fn(&Self) -> Option<&LatencyDistribution>| {
-            let some: Vec<_> = parts.iter().filter_map(of).collect();
-            let merged = || LatencyDistribution::merge(&some);
-            (!some.is_empty()).then(merged).transpose()
+            LatencyDistribution::merge(parts.iter().filter_map(of))
         };
         Ok(Self {
             schema: SCHEMA.to_owned(),
@@ -177,9 +175,8 @@ impl OperationSummary {
 
     fn merge(op: Op, parts: &[&Self]) -> Result<Self, MergeError> {
         let count = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
-        let responses: Vec<_> = parts.iter().filter_map(|it| it.response.as_ref()).collect();
-        let services: Vec<_> = parts.iter().map(|part| &part.service).collect();
-        let response = || LatencyDistribution::merge(&responses);
+        let responses = parts.iter().filter_map(|part| part.response.as_ref());
+        let services = parts.iter().map(|part| &part.service);
         Ok(Self {
             operation: op.name().to_owned(),
             count: count(|part| part.count),
@@ -191,8 +188,8 @@ impl OperationSummary {
             failures: Failures::sum(parts.iter().map(|part| &part.failures)),
             bytes_sent: count(|part| part.bytes_sent),
             bytes_received: count(|part| part.bytes_received),
-            response: (!responses.is_empty()).then(response).transpose()?,
-            service: LatencyDistribution::merge(&services)?,
+            response: LatencyDistribution::merge(responses)?,
+            service: LatencyDistribution::merge(services)?.ok_or(MergeError::Empty)?,
         })
     }
 }
@@ -228,18 +225,22 @@ impl LatencyDistribution {
         percentiles.collect()
     }
 
-    fn merge(parts: &[&Self]) -> Result<Self, MergeError> {
+    /// Merges distributions of the same percentiles. None: there is nothing to merge.
+    fn merge<'a>(
+        mut parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Result<Option<Self>, MergeError> {
         let mut all = Histogram::new();
         let mut censored = Histogram::new();
-        for part in parts {
+        for part in parts.clone() {
             all.merge(&Histogram::from_base64(&part.hdr)?);
             if let Some(of_part) = &part.censored {
                 censored.merge(&Histogram::from_base64(&of_part.hdr)?);
             }
         }
-        let wanted = parts.first().map(|part| part.percentiles());
-        let wanted = wanted.ok_or(MergeError::Empty)?;
-        if parts.iter().any(|part| part.percentiles() != wanted) {
+        let Some(wanted) = parts.next().map(Self::percentiles) else {
+            return Ok(None);
+        };
+        if parts.any(|part| part.percentiles() != wanted) {
             return Err(MergeError::Different);
         }
         // A part's `hdr` contains its censored requests too, and `with_censored` takes them
@@ -247,7 +248,7 @@ impl LatencyDistribution {
         if !all.subtract(&censored) {
             return Err(MergeError::Censored);
         }
-        Ok(Self::with_censored(&all, &censored, &wanted))
+        Ok(Some(Self::with_censored(&all, &censored, &wanted)))
     }
 }
 
