@@ -280,12 +280,19 @@ pub fn runtime() -> &'static str {
 /// none.
 #[must_use]
 pub fn memcached() -> Option<PathBuf> {
-    if let Some(path) = env::var_os("MEMCACHED") {
+    installed("memcached", "MEMCACHED")
+}
+
+/// The path of an installed program: that in the environment variable, or the first on the PATH.
+/// `None` if there is none.
+#[must_use]
+pub fn installed(program: &str, variable: &str) -> Option<PathBuf> {
+    if let Some(path) = env::var_os(variable) {
         return Some(PathBuf::from(path));
     }
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
-        .map(|folder| folder.join("memcached"))
+        .map(|folder| folder.join(program))
         .find(|path| path.is_file())
 }
 

@@ -287,11 +287,13 @@ impl Flags {
             true => self.threads as usize,
             false => 0,
         };
+        let own_cpu = self.cpus.get(threads).copied();
+        let own_cpu = own_cpu.filter(|cpu| !self.cpus[..threads].contains(cpu));
         Some(MeasuringClient {
             connections,
             rate_rps: self.measure_rate,
             depth: self.measure_depth,
-            cpus: self.cpus.get(threads).copied().into_iter().collect(),
+            cpus: own_cpu.into_iter().collect(),
         })
     }
 
@@ -478,6 +480,7 @@ mod tests {
     #[test]
     fn a_measuring_client_does_not_share_a_processor_with_the_load() {
         assert_eq!(client_cpu("--cpus 1"), None);
+        assert_eq!(client_cpu("--cpus 1,1"), None);
         assert_eq!(client_cpu("--cpus 1,2"), Some(2));
         assert_eq!(client_cpu("--cpus 1,2 -T 2"), None);
         assert_eq!(client_cpu("--cpus 1,2 -T 4"), None);

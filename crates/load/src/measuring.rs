@@ -149,6 +149,7 @@ impl MeasuringThreads {
         let thread = thread::Builder::new()
             .name("load-measure".to_owned())
             .spawn(measure)
+            .inspect_err(|_| stop.store(true, Ordering::Relaxed))
             .map_err(Error::system("start a thread"))?;
         Ok(MeasuringRun {
             thread: Some(thread),

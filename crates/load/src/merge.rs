@@ -219,6 +219,25 @@ impl CarrierSummary {
 }
 
 impl LatencyDistribution {
+    /// Returns the histogram of all values, those of censored requests included.
+    pub(crate) fn histogram(&self) -> Result<Histogram, HistogramError> {
+        Histogram::from_base64(&self.hdr)
+    }
+
+    /// Returns the values of the answered requests, and the lower bounds of the censored ones.
+    pub(crate) fn answered_and_censored(&self) -> Result<(Histogram, Histogram), MergeError> {
+        let mut answered = self.histogram()?;
+        let censored = match &self.censored {
+            Some(censored) => Histogram::from_base64(&censored.hdr)?,
+            None => Histogram::new(),
+        };
+        // The histogram of all values contains the censored requests, unless it is damaged.
+        match answered.subtract(&censored) {
+            true => Ok((answered, censored)),
+            false => Err(MergeError::Censored),
+        }
+    }
+
     /// The percentiles at which the distribution has values.
     fn percentiles(&self) -> Vec<f64> {
         let percentiles = self.percentiles.iter().map(|&(percentile, _)| percentile);
@@ -229,13 +248,12 @@ impl LatencyDistribution {
     fn merge<'a>(
         mut parts: impl Iterator<Item = &'a Self> + Clone,
     ) -> Result<Option<Self>, MergeError> {
-        let mut all = Histogram::new();
+        let mut answered = Histogram::new();
         let mut censored = Histogram::new();
         for part in parts.clone() {
-            all.merge(&Histogram::from_base64(&part.hdr)?);
-            if let Some(of_part) = &part.censored {
-                censored.merge(&Histogram::from_base64(&of_part.hdr)?);
-            }
+            let (answered_of_part, censored_of_part) = part.answered_and_censored()?;
+            answered.merge(&answered_of_part);
+            censored.merge(&censored_of_part);
         }
         let Some(wanted) = parts.next().map(Self::percentiles) else {
             return Ok(None);
@@ -243,12 +261,7 @@ impl LatencyDistribution {
         if parts.any(|part| part.percentiles() != wanted) {
             return Err(MergeError::Different);
         }
-        // A part's `hdr` contains its censored requests too, and `with_censored` takes them
-        // separately. The subtraction changes `all`, and fails if they are not contained.
-        if !all.subtract(&censored) {
-            return Err(MergeError::Censored);
-        }
-        Ok(Some(Self::with_censored(&all, &censored, &wanted)))
+        Ok(Some(Self::with_censored(&answered, &censored, &wanted)))
     }
 }
 

@@ -2,7 +2,7 @@
 //! their windows every second, and merges their results.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
@@ -91,13 +91,18 @@ fn run_local(
     )?;
     Observers::check(config)?;
     let recorded_max = recorded_max.min(RECORDED_MAX);
-    let threads = GeneratorThreads::start(config, part, recorded_max, &Arc::default())?;
+    let stop = Arc::default();
+    let threads = GeneratorThreads::start(config, part, recorded_max, &stop)?;
     let client = client.map(|client| MeasuringThreads::open(config, client));
     let client = client.transpose()?;
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     threads.begin(&timeline);
-    let client = client.map(|client| client.begin(&timeline)).transpose()?;
-    let observers = Observers::start(config, &timeline)?;
+    // An error from here on must not leave the load running, because a search then begins its next
+    // trial.
+    let stop_load = |_: &Error| stop.store(true, Ordering::Relaxed);
+    let client = client.map(|client| client.begin(&timeline)).transpose();
+    let client = client.inspect_err(stop_load)?;
+    let observers = Observers::start(config, &timeline).inspect_err(stop_load)?;
     let open = config.rate != Rate::Max;
     let on_window = &mut |number, window: &Window| {
         let span = timeline.span(number);

@@ -8,7 +8,7 @@ mod judge;
 mod objective;
 mod text;
 
-use measure::{Search, SearchEnd, SearchOptions, Sustained, Verdict};
+use measure::{Search, SearchOptions, Sustained, Verdict};
 use serde::{Deserialize, Serialize};
 use sys::clock::monotonic_ns;
 
@@ -288,14 +288,6 @@ impl SearchResult {
     #[must_use]
     pub fn has_answer(&self) -> bool {
         self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()
-    }
-
-    /// Whether the server may sustain a higher rate than the search could show.
-    #[must_use]
-    pub fn is_lower_bound(&self) -> bool {
-        let end = self.sustained.end;
-        matches!(end, SearchEnd::Limit | SearchEnd::AlwaysKept)
-            || (self.sustained.low_rps.is_some() && self.sustained.high_rps.is_none())
     }
 }
 

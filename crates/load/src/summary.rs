@@ -239,6 +239,17 @@ pub struct CarrierSummary {
 }
 
 impl Summary {
+    /// Returns the number of requests that the server answered in the interval: also those of
+    /// saturating connections and of a measuring client. The server's cost is for all of them.
+    #[must_use]
+    pub fn answers_of_server(&self) -> f64 {
+        let client = self.measuring_client.as_ref();
+        let rate_rps = self.achieved_rps
+            + self.saturating_rps.unwrap_or_default()
+            + client.map_or(0.0, |client| client.summary.achieved_rps);
+        rate_rps * self.duration_ns as f64 / 1e9
+    }
+
     /// Checks by Little's law whether the requests' time stamps and the count of outstanding
     /// requests agree.
     #[must_use]

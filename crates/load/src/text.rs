@@ -163,7 +163,7 @@ fn or_dash(figure: Option<String>) -> String {
 }
 
 /// Returns a latency as text, preceded by `≥` if it is a lower bound.
-fn show_bounded(latency: Bounded) -> String {
+pub(crate) fn show_bounded(latency: Bounded) -> String {
     let sign = if latency.is_lower_bound { "≥" } else { "" };
     format!("{sign}{}", show_duration(latency.value_ns))
 }
@@ -385,16 +385,11 @@ fn warnings(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns what a request cost the process that `--watch-pid` names, over all requests answered in
-/// the interval: also those of saturating connections and of a measuring client, because the
-/// process served them too.
+/// Returns what a request cost the process that `--watch-pid` names, over all requests that it
+/// answered in the interval.
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
-    let client = summary.measuring_client.as_ref();
-    let rate_rps = summary.achieved_rps
-        + summary.saturating_rps.unwrap_or_default()
-        + client.map_or(0.0, |client| client.summary.achieved_rps);
-    let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
+    let answers = summary.answers_of_server().max(1.0);
     let per_request = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     let switches = watched.voluntary_switches.zip(watched.involuntary_switches);
     let switches = switches.map(|(voluntary, involuntary)| {

@@ -1,6 +1,5 @@
 //! The generators and their command lines.
 
-use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,7 +93,7 @@ pub(crate) fn all(before: Option<&Path>) -> (Vec<Generator>, Vec<&'static str>) 
         ("memcslap", "memcslap", "MEMCSLAP", memcslap, true, false),
     ];
     for (name, program, variable, arguments, sleeps, pipelines) in others {
-        match find(program, variable) {
+        match process::installed(program, variable) {
             None => missing.push(name),
             Some(program) => installed.push(Generator {
                 name: name.to_owned(),
@@ -107,17 +106,6 @@ pub(crate) fn all(before: Option<&Path>) -> (Vec<Generator>, Vec<&'static str>) 
         }
     }
     (installed, missing)
-}
-
-/// The program that an environment variable names, else that of a folder of `PATH`.
-fn find(program: &str, variable: &str) -> Option<PathBuf> {
-    if let Some(path) = env::var_os(variable) {
-        return Some(PathBuf::from(path));
-    }
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
 }
 
 fn curtail(load: &Load) -> String {

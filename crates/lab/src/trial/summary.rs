@@ -72,9 +72,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
 
 fn cost(summary: &Summary) -> Option<Cost> {
     let watched = summary.watched?;
-    // Answers on the saturating connections cost the server too.
-    let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
-    let answers = rate_rps * summary.duration_ns as f64 / 1e9;
+    let answers = summary.answers_of_server();
     if answers < 1.0 {
         return None;
     }

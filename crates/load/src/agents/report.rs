@@ -49,7 +49,7 @@ impl AgentLimits {
     /// Takes the figures from the summary of an agent's part.
     pub(crate) fn of(summary: &Summary) -> Self {
         let lateness = summary.lateness.as_ref();
-        let lateness = lateness.and_then(|it| measure::Histogram::from_base64(&it.hdr).ok());
+        let lateness = lateness.and_then(|it| it.histogram().ok());
         Self {
             achieved_rps: summary.achieved_rps,
             lateness_p99_ns: lateness

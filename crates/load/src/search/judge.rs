@@ -4,7 +4,7 @@ use measure::{Histogram, Verdict, WithCensored, generator_limited_at_p999};
 use serde::{Deserialize, Serialize};
 
 use super::objective::{Figure, Objective};
-use crate::summary::{LatencyDistribution, Summary};
+use crate::summary::Summary;
 
 /// The tolerance of the achieved rate: the share of the intended requests that may be unanswered at
 /// the end of the interval, while the achieved rate still counts as equal to the offered rate.
@@ -140,16 +140,12 @@ fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
         Figure::Mean => false,
         Figure::Percentile(at) => at > 99.0,
     };
-    let lateness = summary.lateness.as_ref().and_then(histogram);
+    let lateness = summary.lateness.as_ref();
+    let lateness = lateness.and_then(|it| it.histogram().ok());
     let is_late_at_p999 =
         || lateness.is_none_or(|it| generator_limited_at_p999(it.percentile(99.9)));
     let is_p999_needed = criteria.objectives.iter().any(is_above_p99);
     summary.generator_limited || (is_p999_needed && is_late_at_p999())
-}
-
-/// Returns the histogram of a distribution. None: the text that encodes it is damaged.
-fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
-    Histogram::from_base64(&distribution.hdr).ok()
 }
 
 /// Returns the name of the broken criterion that is exceeded by the greatest factor.
@@ -184,14 +180,7 @@ impl Responses {
     /// histogram is damaged.
     fn of(summary: &Summary) -> Option<Self> {
         let response = summary.response.as_ref()?;
-        let mut answered = histogram(response)?;
-        let censored = match &response.censored {
-            Some(censored) => Histogram::from_base64(&censored.hdr).ok()?,
-            None => Histogram::new(),
-        };
-        // The summary's histogram contains the censored requests too. The subtraction leaves the
-        // answered ones, and succeeds unless the summary is damaged.
-        let _ = answered.subtract(&censored);
+        let (answered, censored) = response.answered_and_censored().ok()?;
         Some(Self { answered, censored })
     }
 
@@ -225,7 +214,7 @@ impl Responses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{Failures, Loop, SCHEMA};
+    use crate::summary::{Failures, LatencyDistribution, Loop, SCHEMA};
 
     fn histogram_of(values: impl IntoIterator<Item = u64>) -> Histogram {
         let mut histogram = Histogram::new();

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use measure::{SearchEnd, Verdict};
+use measure::{Bounded, SearchEnd, Verdict};
 
 use super::{JudgedLatency, Judgement, SearchResult, TrialResult};
+use crate::text::show_bounded;
 use crate::units::{show_duration, show_rate};
 
 /// Returns the line of one trial of at most `trials_max`. `left_ns` is the longest time that the
@@ -62,14 +63,16 @@ fn latency_text(latency: &JudgedLatency) -> String {
         is_lower_bound,
         is_kept,
     } = latency;
-    let sign = if *is_lower_bound { "≥" } else { "" };
     let relation = match (is_kept, value_ns > limit_ns) {
         (true, _) => "≤",
         (false, true) => ">",
         (false, false) => "not known ≤",
     };
-    let (value, limit) = (show_duration(*value_ns), show_duration(*limit_ns));
-    format!("{figure} {sign}{value} {relation} {limit}")
+    let value = show_bounded(Bounded {
+        value_ns: *value_ns,
+        is_lower_bound: *is_lower_bound,
+    });
+    format!("{figure} {value} {relation} {}", show_duration(*limit_ns))
 }
 
 /// Returns the result of a search: a line each for the answer, the objective, the interval, what
