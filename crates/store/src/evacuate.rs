@@ -236,7 +236,7 @@ impl Worker {
                     // longer than a worker, and this worker itself may own the pin. The deferral
                     // ends, because the owner of a pin drops it when its peer has the value, or
                     // closes a peer that makes no progress.
-                    return Err(match self.store.log.has_held_segment() {
+                    return Err(match self.store.log.would_be_free_without_pins() {
                         true => Rejected::Deferred,
                         false => Rejected::NoMemory,
                     });
@@ -490,8 +490,9 @@ impl Worker {
     }
 
     /// Allocates memory for a copy. If no segment is free but a retired one is about to become
-    /// free, waits for it briefly, because without a copy the item is evicted. Returns `None` if
-    /// no segment becomes free in time.
+    /// free, waits for it briefly, because without a copy the item is evicted, or in a store that
+    /// does not evict, the evacuation is abandoned. Returns `None` if no segment becomes free in
+    /// time.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.allocate(len, target) {

@@ -62,7 +62,7 @@ pub(crate) struct Metadata {
 /// Why a write has to be tried again later. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// Memory is about to become free: see [`Rejected::Deferred`].
+    /// Memory is about to become free, or another worker is in the way: see [`Rejected::Deferred`].
     ByMemory,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     ByRewrite,

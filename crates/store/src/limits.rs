@@ -117,7 +117,7 @@ pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Maximum number of evacuation steps that a write makes before it allocates.
 pub(crate) const STEPS_MAX: usize = 32;
 /// Number of times that a worker yields while no segment is free for a copy. After that, it evicts
-/// the item.
+/// the item, or abandons the evacuation if the store does not evict.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
 /// Number of times that a worker yields while no segment is free for a new block. After that, it
 /// defers the request, because the worker's other connections are waiting meanwhile.
@@ -167,6 +167,6 @@ pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// Maximum number of attempts of a touch to move an item to a block that can hold an expiry. After
 /// that, the touch is deferred.
 pub(crate) const TOUCH_MOVES_MAX: usize = 16;
-/// Maximum number of times that a write builds a block for its item. It builds another one if a
-/// flush has made the block unfit to be linked.
+/// Maximum number of further blocks that a write builds for its item. It builds another one if the
+/// block is unfit to be linked, for example because of a flush.
 pub(crate) const BUILDS_MAX: usize = 8;

@@ -65,8 +65,8 @@ pub(crate) struct Log {
     /// lowered, more segments than the new limit may have content. Writers evacuate the excess step
     /// by step, so that no writer has to wait until all of it is evacuated.
     over_limit: AtomicU32,
-    /// Number of segments that are free, or will become free without further evacuation, as long as
-    /// no more than `segment_limit` segments may be resident.
+    /// Number of segments that are free, or will become free without evacuation or a dropped pin,
+    /// as long as no more than `segment_limit` segments may be resident.
     available: AtomicU32,
     /// As `available`, but as long as `segment_limit + over_limit` segments may be resident.
     allocatable: AtomicU32,
@@ -76,8 +76,8 @@ pub(crate) struct Log {
     /// The index of the open segment that the next call of `seal_expired` examines, modulo their
     /// number.
     next_open_segment: AtomicU32,
-    /// The opening number of the segment opened last in each part. It tells uses of one segment
-    /// apart (`reuse.rs`). The numbers of a part increase by 2, and their lowest bit is the part.
+    /// The opening number of the segment opened last in each part. It identifies a use of a segment
+    /// (`holes.rs`) and gives its age (`reuse.rs`). It increases by 2; its lowest bit is the part.
     openings: [AtomicU32; 2],
     /// Whether the segment that was most recently selected for evacuation was selected to evict its
     /// items, and not because it has few live bytes.
@@ -170,7 +170,7 @@ impl Log {
         fraction + RESERVE_MIN + fraction.min(self.stripes as u32 - 1)
     }
 
-    /// Returns the number of segments that are free or will become free without further evacuation.
+    /// Returns [`Log::available`].
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
@@ -499,10 +499,10 @@ impl Log {
         self.is_free_or_pending(true)
     }
 
-    /// Returns true if an evacuated segment would be free if no peer held it. It becomes free when
-    /// the peer's pin is dropped.
-    pub(crate) fn has_held_segment(&self) -> bool {
-        !self.lists().held.is_empty()
+    /// Returns true if a segment is free for a new block once no peer holds evacuated segments.
+    pub(crate) fn would_be_free_without_pins(&self) -> bool {
+        let lists = self.lists();
+        (lists.free.len() + lists.held.len()) as u32 + self.resident_headroom(&lists) > COPY_RESERVE
     }
 
     fn is_free_or_pending(&self, is_copy: bool) -> bool {

@@ -31,8 +31,9 @@ pub enum Rejected {
     #[error("too much memory held for slow peers")]
     HoldLimit,
     /// Memory will become free once another worker that may still use it becomes quiescent, or once
-    /// a pin of it is dropped. The operation has waited for that as long as it may. Try again soon.
-    #[error("a worker may still use memory that is to be reused")]
+    /// a pin of it is dropped; or another worker is rewriting an item of the same class. The
+    /// operation has waited for that as long as it may. Try again soon.
+    #[error("another worker or a pin is in the way for the moment")]
     Deferred,
 }
 

@@ -1,10 +1,12 @@
 use super::*;
 use crate::Worker;
-use crate::heap::segment::Phase;
+use crate::heap::segment::{Part, Phase};
 use crate::item::{Expiry, Item};
+use crate::log::AllocTarget;
 use crate::pin::Pin;
 use crate::read::Read;
-use crate::store::small_store;
+use crate::store::{Store, small_store};
+use crate::sync::Arc;
 use crate::write::{Mode, Published, Write};
 
 const NOW_S: u32 = 1;
@@ -32,11 +34,10 @@ fn pin(worker: &mut Worker, number: u8) -> Option<Pin> {
     pin.ok().flatten()
 }
 
-/// A reader pins an item of a segment that is being evacuated, so the segment is not free after its
-/// evacuation. No other segment can be evacuated either, because slow peers hold all of them. A
-/// write is not refused then: it is deferred, and succeeds once the pin has been dropped.
-#[test]
-fn a_write_waits_for_the_pin_of_an_evacuated_segment() {
+/// Returns a store, its worker, and a pin of an item in a segment that is being evacuated. The pin
+/// keeps that segment from being free after its evacuation. No other segment can be evacuated,
+/// because slow peers hold all of them.
+fn store_with_a_pinned_segment() -> (Arc<Store>, Worker, Pin) {
     let store = small_store();
     let mut worker = store.worker();
     for number in 0..=250 {
@@ -61,10 +62,42 @@ fn a_write_waits_for_the_pin_of_an_evacuated_segment() {
             segment.hold();
         }
     }
+    (store, worker, pin)
+}
+
+/// The write is deferred, and succeeds once the pin has been dropped.
+#[test]
+fn a_write_waits_for_the_pin_of_an_evacuated_segment() {
+    let (_store, mut worker, pin) = store_with_a_pinned_segment();
     let refused = (0..=250).find_map(|number| set(&mut worker, number).err());
     assert_eq!(refused, Some(Rejected::Deferred));
     drop(pin);
     assert!(matches!(set(&mut worker, 0), Ok(Published::Stored { .. })));
+}
+
+/// Copies have used up segments that are reserved for them. The pinned segment is then needed for
+/// copies too, so the write does not succeed after the pin was dropped either.
+#[test]
+fn a_write_that_a_dropped_pin_would_not_help_is_refused() {
+    let (store, mut worker, pin) = store_with_a_pinned_segment();
+    let refused = (0..=250).find_map(|number| set(&mut worker, number).err());
+    assert_eq!(refused, Some(Rejected::Deferred));
+    let target = AllocTarget {
+        stripe: 0,
+        part: Part::Main,
+        expiry: Expiry::NEVER,
+        now_s: NOW_S,
+        is_copy: true,
+    };
+    while store.log.would_be_free_without_pins() {
+        let copy = store.log.allocate(64, &target).unwrap();
+        let segment = store.log.heap.segment(copy.number);
+        segment.hold();
+        segment.release_writer();
+    }
+    assert_eq!(set(&mut worker, 0).err(), Some(Rejected::NoMemory));
+    drop(pin);
+    assert_eq!(set(&mut worker, 0).err(), Some(Rejected::NoMemory));
 }
 
 #[test]

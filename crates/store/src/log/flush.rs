@@ -3,7 +3,8 @@
 //! The number of flushes is the store's *flush generation*. A segment records the generation in
 //! which it was opened, and its items are flushed as soon as the store's generation is another one.
 //!
-//! A delayed flush is performed by the first worker that accesses an item in or after its second.
+//! A delayed flush is performed by the first worker that accesses an item, does maintenance or
+//! requests another flush in or after its second.
 //! Both numbers are in one atomic word, so that performing the flush is one step for all workers.
 //! With two words, a worker could clear the due time and be preempted before it counts the flush.
 //! Other workers would meanwhile see neither: they would return flushed items, and store items that
@@ -42,23 +43,24 @@ impl Flushes {
         if last_s(current) >= now_s {
             return count(current);
         }
-        self.perform(current, now_s)
+        self.perform(now_s)
     }
 
-    /// As [`Flushes::perform_due`], after a flush was found to be due in the word `current`.
+    /// As [`Flushes::perform_due`], after a flush was found to be due.
     #[cold]
-    fn perform(&self, mut current: u64, now_s: u32) -> u32 {
-        while last_s(current) < now_s {
-            let performed = word(NO_FLUSH, count(current).wrapping_add(1));
-            match self
-                .0
-                .compare_exchange(current, performed, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => return count(performed),
-                Err(newest) => current = newest,
-            }
+    fn perform(&self, now_s: u32) -> u32 {
+        let perform = |current| {
+            let is_due = last_s(current) < now_s;
+            is_due.then(|| word(NO_FLUSH, count(current).wrapping_add(1)))
+        };
+        match self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, perform)
+        {
+            Ok(before) => count(before).wrapping_add(1),
+            // Another worker has performed it.
+            Err(current) => count(current),
         }
-        count(current)
     }
 
     /// Flushes in second `at_s`, or immediately if it is not in the future. Replaces a delayed
