@@ -13,12 +13,21 @@ use super::{SMALL, TIMEOUT, adds_up, agents, framed, run, server};
 
 /// Runs four seconds over three agents; `disturb` is called once the run has begun.
 fn disturbed(agents: &mut [Agent], disturb: impl FnOnce(&mut [Agent])) -> Run {
-    let (_server, address) = server();
+    let server = server();
+    disturbed_run_of(&server.1, agents, disturb)
+}
+
+/// As [`disturbed`], against a server at `address`.
+fn disturbed_run_of(
+    address: &str,
+    agents: &mut [Agent],
+    disturb: impl FnOnce(&mut [Agent]),
+) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let all: Vec<&Agent> = agents.iter().collect();
     let mut words = SMALL.to_vec();
     words[7] = "4s";
-    let mut command = load(&address, &all, &words);
+    let mut command = load(address, &all, &words);
     command.arg("--json").arg(summary_path(folder.path()));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -68,6 +77,23 @@ fn an_agent_that_is_killed_is_named_and_its_share_is_missing() {
     let second = agents[1].address;
     let run = disturbed(&mut agents, |agents| agents[1].kill().unwrap());
     misses_the_second_of_three(&run, second, "it closed the connection");
+}
+
+/// Agents whose connections are all lost end before the seconds of the run have passed. The reason
+/// that is shown is that of the agents, not that their seconds come too early.
+#[test]
+fn a_server_that_is_killed_is_named_as_the_reason() {
+    let mut agents = agents(3);
+    let (server, address) = server();
+    let run = disturbed_run_of(&address, &mut agents, |_| drop(server));
+    let (code, errors) = run.verdict();
+    assert_eq!(code, Some(1));
+    for agent in &agents {
+        let why = format!("agent {} and its", agent.address);
+        let line = errors.lines().find(|line| line.contains(&why));
+        let line = line.unwrap_or_else(|| panic!("{errors}"));
+        assert!(line.contains("connections: all were lost"), "{errors}");
+    }
 }
 
 #[test]

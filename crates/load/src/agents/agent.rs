@@ -313,19 +313,19 @@ impl Session<'_> {
         on_event: &mut dyn FnMut(AgentEvent),
     ) -> Result<(), SessionError> {
         let mut last_message_at = Instant::now();
+        // Not used during a run.
         let mut idle_timeout = IDLE_TIMEOUT;
-        let mut grace_ns = 0;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
             if let Some(run) = self.run.take_if(|run| run.has_ended()) {
                 on_event(run.join());
                 last_message_at = Instant::now();
-                idle_timeout = idle_timeout_after_run(grace_ns);
             }
             let is_running = self.run.is_some();
             let received = match received {
                 Err(LinkError::TimedOut(_)) if is_running => continue,
                 Err(LinkError::TimedOut(_)) if last_message_at.elapsed() < idle_timeout => continue,
+                Err(LinkError::TimedOut(_)) => return Err(LinkError::TimedOut(idle_timeout).into()),
                 Err(LinkError::Closed) => return self.end(on_event),
                 received => received?,
             };
@@ -343,7 +343,7 @@ impl Session<'_> {
                     let connections = config.connections;
                     on_event(AgentEvent::Prepares { part, connections });
                     let mut config = *config;
-                    grace_ns = config.grace_ns;
+                    idle_timeout = idle_timeout_after_run(config.grace_ns);
                     config.cpus.clone_from(&self.shared.cpus);
                     let sender = Arc::clone(&self.sender);
                     self.run = Some(Runner::new(config, part, sender)?);

@@ -371,7 +371,6 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
                 Some(_) => {}
             }
         }
-        self.report_complete_seconds();
     }
 
     /// Closes the connection to an agent that has failed or lagged. Unless the agent was done, its

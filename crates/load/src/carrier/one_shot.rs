@@ -168,7 +168,12 @@ impl<W: Wire> Carrier for OneShot<W> {
         if request.opaque != opaque {
             return None;
         }
-        self.close();
+        if self.unsent.is_empty() {
+            self.close();
+        } else {
+            // The connection was probably not established, and then leaves no TIME_WAIT.
+            drop(self.take_stream());
+        }
         self.replies.in_flight.pop_front()
     }
 

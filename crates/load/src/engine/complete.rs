@@ -289,7 +289,10 @@ impl<C: Carrier> Engine<C> {
                 continue;
             }
             let connection = self.slots[number].connection.as_mut()?;
-            let request = connection.give_up(opaque)?;
+            // An error that `receive` found may have failed this request already.
+            let Some(request) = connection.give_up(opaque) else {
+                continue;
+            };
             self.fail(&request, Failure::TimedOut, at_ns, monotonic_ns());
             self.resume(number);
         }

@@ -128,13 +128,13 @@ fn run(
     let threads = GeneratorThreads::start(config, part, 0, stop)?;
     send(sender, stop, &Message::Ready);
     let start_ns = wait_for_start(start, stop)?;
-    if monotonic_ns() + START_AHEAD_NS > start_ns {
-        return Err(Error::LateStart {
-            late_ns: (monotonic_ns() + START_AHEAD_NS) - start_ns,
-        });
+    let begin_ns = start_ns.saturating_sub(START_AHEAD_NS);
+    let late_ns = monotonic_ns().saturating_sub(begin_ns);
+    if late_ns > 0 {
+        return Err(Error::LateStart { late_ns });
     }
-    while monotonic_ns() + START_AHEAD_NS < start_ns {
-        let left_ns = start_ns - START_AHEAD_NS - monotonic_ns().min(start_ns - START_AHEAD_NS);
+    while monotonic_ns() < begin_ns {
+        let left_ns = begin_ns.saturating_sub(monotonic_ns());
         thread::sleep(Duration::from_nanos(left_ns.min(POLL_INTERVAL_NS)));
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
@@ -142,10 +142,12 @@ fn run(
     }
     let timeline = Timeline::new(config, start_ns);
     threads.begin(&timeline);
-    let last = timeline.boundaries();
     let open_loop = config.rate != Rate::Max;
     let on_window = &mut |number, window: &crate::metrics::Window| {
-        if number < last {
+        // If all connections are lost, the threads send their remaining windows immediately. A
+        // second that has not ended is not sent, because the coordinator would not accept it.
+        let boundary = timeline.boundary(number);
+        if boundary.is_some_and(|end_ns| end_ns <= monotonic_ns()) {
             let second = EndedSecond::of(number, window, open_loop);
             send(sender, stop, &Message::Second(Box::new(second)));
         }
