@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use curtail_tests::agents::{Agent, Run, add_words, summary_path};
 use curtail_tests::namespace::{MIDDLE_IP, Namespace, Star};
 use curtail_tests::process::curtail_path;
+use sys::child::{Bounds, bind};
 
 /// How long the server may take to listen.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -120,6 +121,11 @@ fn start_server(host: &Namespace) -> (Guard, String) {
     let mut command = host.command(curtail_path());
     command.args(["serve", "-m", "64", "-l", &MIDDLE_IP.to_string()]);
     command.stdin(Stdio::null()).stderr(Stdio::null());
+    let bounds = Bounds {
+        dies_with_parent: true,
+        ..Bounds::default()
+    };
+    bind(&mut command, &bounds).unwrap();
     let guard = Guard(command.spawn().unwrap());
     // A closed loop of a moment succeeds once the server listens.
     let deadline = Instant::now() + TIMEOUT;

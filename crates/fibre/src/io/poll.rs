@@ -2,8 +2,8 @@
 //!
 //! A socket is registered once, with the epoll of the processor on which it is created. A fibre
 //! first makes a non-blocking call, and waits only if the socket is not ready for the call. There
-//! is one exception: after a read that returned less than requested, the next read waits first,
-//! because its call would find nothing.
+//! are two exceptions, in which the call would probably find nothing: the first read of a socket,
+//! and the read after a read that returned less than requested. They wait first.
 
 use std::cell::UnsafeCell;
 use std::io;

@@ -281,7 +281,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     fn discard_input(&mut self) {
         self.held = HeldInput::default();
         // Memory that a task keeps while it waits is counted, except a buffer of this length.
-        self.buffer = vec![0; IDLE_BUFFER_LEN];
+        self.fit_buffer(0);
         if !self.count_buffered() {
             return;
         }
