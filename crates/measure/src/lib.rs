@@ -8,31 +8,51 @@
 //! |---|---|
 //! | how are the latencies distributed? | [`Histogram`] |
 //! | the same, where some requests were never answered? | [`WithCensored`] |
-//! | how certain is this percentile, this median of trials? | [`quantile_interval`],
-//! [`median_of_trials`] |
+//! | how certain is this percentile, this median? | [`quantile_interval`], [`median_of_trials`] |
+//! | the same, of any statistic, by blocks? | [`bootstrap_interval`], [`block_bootstrap_quantile`] |
+//! | how many independent samples is an autocorrelated series worth? | [`effective_samples`] |
+//! | where does the warm-up of a series end? | [`warm_up`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
+//! | which of many comparisons are significant? | [`holm`] |
+//! | which settings are best in two measures at once? | [`pareto_front`] |
+//! | do requests become ready in batches? | [`Burstiness`], [`BurstHistogram`] |
+//! | do processes become runnable together? | [`RunnableFraction`] |
+//! | do small requests wait for large ones? | [`service_inversion`], [`SizeDeciles`] |
 //! | what is the server's capacity, and at which load does its tail latency rise? | [`Capacity`], [`Knee`] |
 //! | which rate keeps a latency objective? | [`Search`] |
 //! | is the target met? | [`verdict`] |
 //! | are the measurements consistent? | [`LittlesLaw`], [`generator_limited`] |
 #![forbid(unsafe_code)]
 
+mod bootstrap;
+mod burstiness;
 mod capacity;
 mod censored;
+mod effective_samples;
 mod histogram;
+mod holm;
 mod interval;
 mod knee;
 mod lateness;
 pub mod limits;
 mod littles_law;
+mod pareto;
 mod rank;
 mod ratio;
+mod runnable;
 mod search;
+mod service_inversion;
+mod size_deciles;
 mod target;
+mod warm_up;
 
+pub use bootstrap::{BootstrapOptions, block_bootstrap_quantile, bootstrap_interval};
+pub use burstiness::{BurstBounds, BurstHistogram, Burstiness};
 pub use capacity::{Capacity, CapacityTrial};
 pub use censored::{Bounded, WithCensored};
+pub use effective_samples::effective_samples;
 pub use histogram::{Histogram, HistogramError};
+pub use holm::holm;
 pub use interval::{
     Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
 };
@@ -42,9 +62,14 @@ pub use lateness::{
     generator_limited_at_p999,
 };
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
+pub use pareto::{Better, pareto_front};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
+pub use runnable::{RunnableFraction, RunnableSample};
 pub use search::{
     Search, SearchEnd, SearchError, SearchLimit, SearchOptions, SearchTrial, Sustained, Verdict,
 };
+pub use service_inversion::{SizedLatency, service_inversion};
+pub use size_deciles::SizeDeciles;
 pub use target::verdict;
+pub use warm_up::warm_up;

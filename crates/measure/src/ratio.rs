@@ -1,9 +1,10 @@
 //! Ratios between groups of trials.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::rand_core::SeedableRng;
 
-use crate::interval::{Estimate, Interval, median_of_sorted, median_of_trials, sorted};
+use crate::bootstrap::{index_below, middle_of};
+use crate::interval::{Estimate, median_of_sorted, median_of_trials, sorted};
 use crate::limits::{BOOTSTRAP_RESAMPLES, BOOTSTRAP_SAMPLES_MIN};
 
 /// The ratio of two groups' medians, with a percentile bootstrap interval (Efron & Tibshirani, *An
@@ -11,7 +12,8 @@ use crate::limits::{BOOTSTRAP_RESAMPLES, BOOTSTRAP_SAMPLES_MIN};
 ///
 /// The same seed gives the same interval. None where a group has fewer than
 /// [`BOOTSTRAP_SAMPLES_MIN`] values, for which [`crate::RankTest`] is exact, or a value that is not
-/// a positive finite number, or where the confidence is not between 0 and 1.
+/// a positive finite number, where a ratio overflows, or where the confidence is not between 0 and
+/// 1.
 #[must_use]
 pub fn ratio_of_medians(
     numerator: &[f64],
@@ -26,23 +28,15 @@ pub fn ratio_of_medians(
     }
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut drawn = Vec::new();
-    let mut ratios: Vec<f64> = (0..BOOTSTRAP_RESAMPLES)
+    let ratios = (0..BOOTSTRAP_RESAMPLES)
         .map(|_| {
             resampled(&numerator, &mut drawn, &mut random)
                 / resampled(&denominator, &mut drawn, &mut random)
         })
         .collect();
-    ratios.sort_by(f64::total_cmp);
-    let beyond = (1.0 - confidence) / 2.0 * ratios.len() as f64;
-    let low = ratios[beyond as usize];
-    let high = ratios[ratios.len() - 1 - beyond as usize];
     Some(Estimate {
         value: median_of_sorted(&numerator) / median_of_sorted(&denominator),
-        interval: Interval {
-            low,
-            high,
-            confidence,
-        },
+        interval: middle_of(ratios, confidence)?,
         samples,
     })
 }
@@ -71,9 +65,8 @@ fn positive(values: &[f64]) -> Option<Vec<f64>> {
 /// The median of a resample with replacement; `drawn` is a buffer for the drawn ranks.
 fn resampled(sorted: &[f64], drawn: &mut Vec<usize>, random: &mut Xoshiro256PlusPlus) -> f64 {
     let count = sorted.len();
-    let mut rank = || ((u128::from(random.next_u64()) * count as u128) >> 64) as usize;
     drawn.clear();
-    drawn.extend((0..count).map(|_| rank()));
+    drawn.extend((0..count).map(|_| index_below(count, random)));
     let half = count / 2;
     let (below, &mut upper, _) = drawn.select_nth_unstable(half);
     if count % 2 == 1 {

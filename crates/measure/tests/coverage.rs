@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use measure::{
-    Histogram, RankTest, histogram_quantile_interval, median_of_trials, paired_ratio,
+    BootstrapOptions, Histogram, RankTest, block_bootstrap_quantile, bootstrap_interval,
+    effective_samples, histogram_quantile_interval, median_of_trials, paired_ratio,
     quantile_interval, ratio_of_medians,
 };
 use proptest::prelude::*;
@@ -23,6 +24,17 @@ impl Exponential {
 
     fn many(&mut self, count: usize) -> Vec<f64> {
         (0..count).map(|_| self.draw()).collect()
+    }
+
+    /// A series about a median of 0, in which each value is 0.8 of the one before + an error.
+    fn series(&mut self, count: usize) -> Vec<f64> {
+        let mut last = 0.0;
+        (0..count)
+            .map(|_| {
+                last = 0.8 * last + self.draw() - self.draw();
+                last
+            })
+            .collect()
     }
 
     /// Values like the achieved rates of trials: `around`, with a skewed error of a few per cent.
@@ -114,6 +126,61 @@ fn paired_ratios_are_covered_as_promised() {
         paired_ratio(&pairs, 0.95).unwrap().interval.contains(1.03)
     });
     assert!((0.945..=0.98).contains(&covered), "{covered}");
+}
+
+#[test]
+fn means_are_covered_nearly_as_promised() {
+    let mut random = Exponential::seeded(8);
+    let options = BootstrapOptions {
+        resamples: 400,
+        ..BootstrapOptions::new(0.95, 9)
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let covered = share(400, || {
+        let estimate = bootstrap_interval(&random.many(40), mean, options).unwrap();
+        estimate.interval.contains(1.0)
+    });
+    assert!((0.87..=0.98).contains(&covered), "{covered}");
+}
+
+#[test]
+fn medians_of_a_correlated_series_are_covered_by_blocks_alone() {
+    let mut random = Exponential::seeded(9);
+    let options = BootstrapOptions {
+        resamples: 200,
+        ..BootstrapOptions::new(0.95, 10)
+    };
+    let (rounds, mut by_blocks, mut by_ranks) = (150, 0, 0);
+    for _ in 0..rounds {
+        let series = random.series(1500);
+        let blocks = block_bootstrap_quantile(&series, 0.5, 60, options).unwrap();
+        by_blocks += u32::from(blocks.interval.contains(0.0));
+        let ranks = quantile_interval(&series, 0.5, 0.95).unwrap();
+        by_ranks += u32::from(ranks.contains(0.0));
+    }
+    let [by_blocks, by_ranks] =
+        [by_blocks, by_ranks].map(|hits| f64::from(hits) / f64::from(rounds));
+    assert!((0.86..=0.99).contains(&by_blocks), "{by_blocks}");
+    assert!(by_ranks < 0.8, "{by_ranks}");
+}
+
+#[test]
+fn effective_samples_give_the_deviation_of_means() {
+    let mut random = Exponential::seeded(10);
+    let (mut sizes, mut squares) = (0.0, 0.0);
+    let (rounds, count) = (200, 2000);
+    for _ in 0..rounds {
+        let series = random.series(count);
+        sizes += effective_samples(&series).unwrap() / f64::from(rounds);
+        let mean = series.iter().sum::<f64>() / count as f64;
+        squares += mean * mean / f64::from(rounds);
+    }
+    // The error has a variance of 2, the series one of 2 ÷ (1 − 0.8²).
+    let by_deviation = 2.0 / (1.0 - 0.64) / squares;
+    assert!(
+        (sizes / by_deviation - 1.0).abs() < 0.3,
+        "{sizes} {by_deviation}"
+    );
 }
 
 #[test]
