@@ -3,8 +3,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{
@@ -105,6 +105,62 @@ pub fn ended(child: &Child) -> io::Result<OwnedFd> {
     Ok(pidfd_open(checked(child.id())?, PidfdFlags::empty())?)
 }
 
+/// The resources that a child process has used, including those of the children that it has waited
+/// for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user_ns: u64,
+    /// Processor time in the kernel.
+    pub system_ns: u64,
+    /// The greatest resident memory of one of these processes.
+    pub resident_bytes: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+}
+
+/// Waits for the end of a child, and returns its status and the resources it has used (wait4(2)).
+/// The child must not have been waited for before; afterwards, it must not be waited for or killed.
+///
+/// # Errors
+/// The child has been waited for before.
+pub fn reap(child: &Child) -> io::Result<(ExitStatus, Usage)> {
+    let pid = checked(child.id())?.as_raw_nonzero().get();
+    let mut status = 0;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to writable memory of the right type, which lives for the call.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if reaped == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: the structure consists of integers, for which zero is a value, and the call has
+    // filled it.
+    let usage = unsafe { usage.assume_init() };
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
+    let time = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        seconds * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or_default() * 1_000
+    };
+    Ok((
+        ExitStatus::from_raw(status),
+        Usage {
+            user_ns: time(usage.ru_utime),
+            system_ns: time(usage.ru_stime),
+            resident_bytes: count(usage.ru_maxrss) * 1024,
+            voluntary_switches: count(usage.ru_nvcsw),
+            involuntary_switches: count(usage.ru_nivcsw),
+        },
+    ))
+}
+
 /// Converts a process number to a [`Pid`]. Fails for 0 and for numbers above `i32::MAX`.
 fn checked(pid: u32) -> io::Result<Pid> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -143,6 +199,18 @@ mod tests {
     use super::*;
     use std::io::Read;
     use std::process::Stdio;
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "`reap` waits for it")]
+    fn a_reaped_child_has_used_processor_time() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
+        let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let (status, usage) = reap(&child).unwrap();
+        assert_eq!(status.code(), Some(3));
+        assert!(usage.user_ns + usage.system_ns > 1_000_000, "{usage:?}");
+        assert!(usage.resident_bytes > 100_000, "{usage:?}");
+        assert!(reap(&child).is_err());
+    }
 
     #[test]
     fn child_runs_on_its_processor_and_ends_on_sigterm() {

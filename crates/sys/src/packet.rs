@@ -1,0 +1,308 @@
+//! Packet sockets (packet(7)), which receive and send whole Ethernet frames at one network device,
+//! and the settings of a device that frames without a network card depend on.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SendFlags, SocketType, send, socket_with, sockopt};
+
+use crate::socket::{FLAGS, recv_stamped, stamp_receives};
+
+/// The longest frame that a device of this machine delivers, with some reserve.
+pub const FRAME_MAX: usize = 64 * 1024 + 512;
+
+// Options of packet sockets and commands for devices that the `libc` crate lacks; from
+// linux/if_packet.h and linux/ethtool.h.
+const PACKET_STATISTICS: libc::c_int = 6;
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const ETHTOOL_STXCSUM: u32 = 0x17;
+const ETHTOOL_STSO: u32 = 0x1f;
+const ETHTOOL_SGSO: u32 = 0x24;
+
+/// A packet socket that is bound to one device. It is non-blocking. It receives every frame that
+/// arrives at the device, and none that this machine sends there.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+}
+
+impl PacketSocket {
+    /// Opens a socket for the device with the name `device`, in the network namespace of the
+    /// calling thread. The kernel records when frames arrive, and keeps up to `buffer_bytes` bytes
+    /// of them; it counts a frame with its bookkeeping, about 800 bytes more.
+    ///
+    /// # Errors
+    /// `PermissionDenied`: the process lacks `CAP_NET_RAW` or `CAP_NET_ADMIN`, which root has.
+    /// `NotFound`: there is no such device.
+    pub fn open(device: &str, buffer_bytes: usize) -> io::Result<Self> {
+        // Without a protocol, the socket receives nothing until it is bound to its device.
+        let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, FLAGS, None)?;
+        stamp_receives(&fd)?;
+        sockopt::set_socket_recv_buffer_size_force(&fd, buffer_bytes)?;
+        set_option(&fd, PACKET_IGNORE_OUTGOING, 1)?;
+        let index = name_to_index(&fd, device)?;
+        bind_to(&fd, index)?;
+        Ok(Self { fd })
+    }
+
+    /// Receives one frame. Returns its length, and the unix time in nanoseconds at which it
+    /// arrived, or `None` if the kernel has not recorded the time. A frame that is longer than
+    /// `buffer` is truncated; none is longer than [`FRAME_MAX`].
+    ///
+    /// # Errors
+    /// `WouldBlock`: no frame is available. `NetworkDown`: the device was set down or removed.
+    pub fn recv_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        recv_stamped(&self.fd, buffer)
+    }
+
+    /// Sends one frame. Returns false if the device did not take it: its queue is full, it is down,
+    /// or the frame is longer than it allows.
+    ///
+    /// # Errors
+    /// The kernel reports another error, such as that the device was removed.
+    pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
+        match send(&self.fd, frame, SendFlags::empty()) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::MSGSIZE | Errno::NETDOWN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the number of frames that the kernel has discarded since the last call because the
+    /// socket's receive buffer was full.
+    ///
+    /// # Errors
+    /// The kernel reports an error. This does not happen in a correct program.
+    pub fn take_discarded(&self) -> io::Result<u32> {
+        // `struct tpacket_stats`: frames received, and frames discarded.
+        let mut counts = [0_u32; 2];
+        let mut len = size_of_val(&counts) as libc::socklen_t;
+        // SAFETY: `counts` is writable for `len` bytes, and both outlive the call.
+        let returned = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                PACKET_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        checked(returned)?;
+        Ok(counts[1])
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Makes the kernel pass complete frames to the device with the name `device`, in the network
+/// namespace of the calling thread: of at most the device's MTU, and with their checksums.
+///
+/// By default a virtual device gets segments of up to 64 KiB without a checksum (TSO, GSO and
+/// checksum offload), as a network card would that completes them itself. A packet socket at the
+/// other end of the device pair would receive them so, and the receiver of a forwarded copy would
+/// discard it as damaged.
+///
+/// # Errors
+/// There is no such device, or the process lacks `CAP_NET_ADMIN`.
+pub fn disable_offloads(device: &str) -> io::Result<()> {
+    let fd = socket_with(AddressFamily::INET, SocketType::DGRAM, FLAGS, None)?;
+    for command in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_STXCSUM] {
+        set_offload(&fd, device, command, 0)?;
+    }
+    Ok(())
+}
+
+/// `struct ethtool_value`: a command and its argument.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    value: u32,
+}
+
+fn set_offload(fd: &OwnedFd, device: &str, command: u32, value: u32) -> io::Result<()> {
+    let mut value = EthtoolValue { command, value };
+    // SAFETY: all zeroes is a valid request: an empty name, and no data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero and ends the name.
+    let room = request.ifr_name.len() - 1;
+    if device.is_empty() || device.len() > room {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request has a name that ends in a zero byte, and points to a writable value of
+    // the type that the three commands of `disable_offloads` expect. Both outlive the call.
+    checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
+}
+
+fn set_option(fd: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the kernel reads `value`, which outlives the call, with its size.
+    checked(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    })
+}
+
+/// Binds a packet socket to the device with the number `index`, for frames of every protocol.
+fn bind_to(fd: &OwnedFd, index: u32) -> io::Result<()> {
+    let index = i32::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: all zeroes is a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index;
+    // SAFETY: the kernel reads `address`, which outlives the call, with its size.
+    checked(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    })
+}
+
+/// Converts the result of a system call.
+fn checked(returned: libc::c_int) -> io::Result<()> {
+    match returned {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::NetworkNamespace;
+    use crate::poll::{Events, Interest, Poll};
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::process::Command;
+
+    /// Ethernet, IP and UDP headers before the payload.
+    const HEADERS: usize = 14 + 20 + 8;
+
+    fn ip(words: &str) -> bool {
+        let status = Command::new("ip").args(words.split(' ')).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// A namespace with the two ends of a device pair, `one` with an address and `two` without.
+    /// `None` if this process may not create it.
+    fn device_pair() -> Option<NetworkNamespace> {
+        let namespace = NetworkNamespace::new()
+            .inspect_err(|error| eprintln!("skipped: network namespaces: {error}"))
+            .ok()?;
+        namespace.disable_ipv6().unwrap();
+        let configure = || {
+            ip("link add one type veth peer name two")
+                && ip("link set one up")
+                && ip("link set two up")
+                && ip("address add 192.0.2.1/24 dev one")
+                && ip("neighbour add 192.0.2.2 lladdr 02:00:00:00:00:02 dev one nud permanent")
+        };
+        let configured = namespace.run(configure).unwrap();
+        if !configured {
+            eprintln!("skipped: ip (iproute2) cannot create a device pair");
+        }
+        configured.then_some(namespace)
+    }
+
+    fn receive(socket: &PacketSocket, buffer: &mut [u8]) -> (usize, Option<u64>) {
+        let poll = Poll::new().unwrap();
+        poll.add(socket, 0, Interest::Read).unwrap();
+        let mut events = Events::with_capacity(1);
+        poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+        socket.recv_stamped(buffer).unwrap()
+    }
+
+    /// The sum of RFC 1071 over the UDP datagram and its pseudo-header. It is 0xffff if the
+    /// datagram's checksum is right.
+    fn udp_sum(frame: &[u8]) -> u32 {
+        let datagram = &frame[34..];
+        let pseudo = [&frame[26..34], &[0, 17], &frame[38..40]].concat();
+        let bytes: Vec<u8> = pseudo.iter().chain(datagram).copied().collect();
+        let words = bytes.chunks(2);
+        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
+        let sum: u32 = words.map(word).sum();
+        (sum & 0xffff) + (sum >> 16)
+    }
+
+    #[test]
+    fn frames_arrive_complete_and_with_the_time_of_their_arrival() {
+        let Some(namespace) = device_pair() else {
+            return;
+        };
+        namespace
+            .run(|| {
+                disable_offloads("one").unwrap();
+                let socket = PacketSocket::open("two", 1 << 20).unwrap();
+                let sender = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+                let before_ns = crate::clock::unix_ns();
+                sender.send_to(b"a datagram", "192.0.2.2:7").unwrap();
+                let mut buffer = vec![0; FRAME_MAX];
+                let (len, arrived_ns) = receive(&socket, &mut buffer);
+                assert_eq!(&buffer[HEADERS..len], b"a datagram");
+                assert_eq!(udp_sum(&buffer[..len]), 0xffff);
+                let now_ns = crate::clock::unix_ns();
+                assert!((before_ns..=now_ns).contains(&arrived_ns.unwrap()));
+                let none = socket.recv_stamped(&mut buffer).unwrap_err();
+                assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn own_frames_are_not_received_and_discarded_ones_are_counted() {
+        let Some(namespace) = device_pair() else {
+            return;
+        };
+        namespace
+            .run(|| {
+                let one = PacketSocket::open("one", 1 << 20).unwrap();
+                let two = PacketSocket::open("two", 4096).unwrap();
+                let other = PacketSocket::open("one", 1 << 20).unwrap();
+                let frame = [0xff; 1000];
+                for _ in 0..100 {
+                    assert!(one.send(&frame).unwrap());
+                }
+                assert!(!one.send(&[0xff; 3000]).unwrap(), "longer than the MTU");
+                let mut buffer = [0; 2000];
+                assert_eq!(receive(&two, &mut buffer).0, 1000);
+                let mut received = 1;
+                while two.recv_stamped(&mut buffer).is_ok() {
+                    received += 1;
+                }
+                assert_eq!(two.take_discarded().unwrap(), 100 - received);
+                assert_eq!(two.take_discarded().unwrap(), 0);
+                assert!(other.recv_stamped(&mut buffer).is_err());
+                assert_eq!(other.take_discarded().unwrap(), 0);
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn unknown_devices_are_errors() {
+        let Some(namespace) = device_pair() else {
+            return;
+        };
+        namespace
+            .run(|| {
+                assert!(PacketSocket::open("three", 4096).is_err());
+                assert!(disable_offloads("three").is_err());
+                assert!(disable_offloads("a-name-of-more-than-fifteen-bytes").is_err());
+            })
+            .unwrap();
+    }
+}
