@@ -19,7 +19,6 @@ pub mod calibration;
 pub mod client;
 pub mod echo;
 pub mod in_process;
-pub mod namespace;
 pub mod pair;
 pub mod pattern;
 pub mod peer;

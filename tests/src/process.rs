@@ -130,20 +130,13 @@ impl Server {
         wait(&mut self.child)
     }
 
-    /// The processor time that the server has used so far, in clock ticks of 10 ms.
+    /// The processor time that the server has used so far, in nanoseconds.
     ///
     /// # Errors
     /// The process has ended.
-    pub fn processor_ticks(&self) -> Result<u64> {
-        let path = format!("/proc/{}/stat", self.pid());
-        let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        // The name of the program, in brackets, may contain any characters. User and system time
-        // are the twelfth and thirteenth field behind it (proc_pid_stat(5)).
-        let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
-        let times = rest.split_whitespace().skip(11).take(2);
-        times
-            .map(|ticks| ticks.parse::<u64>().context("no number in stat"))
-            .sum()
+    pub fn processor_ns(&self) -> Result<u64> {
+        let cost = of_process(self.pid())?;
+        Ok(cost.user_ns + cost.system_ns)
     }
 
     /// The costs of the idle server during `time`: processor time, context switches and the like.
@@ -161,14 +154,7 @@ impl Server {
     /// # Errors
     /// The process has ended.
     pub fn resident_bytes(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.pid());
-        let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        let kib = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.trim().strip_suffix(" kB"))
-            .with_context(|| format!("{path} has no VmRSS"))?;
-        Ok(kib.parse::<u64>()? * 1024)
+        Ok(of_process(self.pid())?.resident_bytes)
     }
 }
 

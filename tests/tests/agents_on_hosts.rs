@@ -1,16 +1,15 @@
-//! Agents on hosts of their own: network namespaces, where root and `ip` are there.
+//! Agents on hosts of their own: network namespaces, if this process may create them.
 
 #![expect(clippy::unwrap_used, reason = "what the tests share is a test too")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::Ipv4Addr;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use curtail_tests::agents::{Agent, Run, add_words, summary_path};
-use curtail_tests::namespace::{MIDDLE_IP, Namespace, Star};
 use curtail_tests::process::curtail_path;
+use lab::hosts::{Error, Host, Hosts, Layout};
 use sys::child::{Bounds, bind};
 
 /// How long the server may take to listen.
@@ -41,27 +40,34 @@ const SMALL: [&str; 18] = [
 /// Five hosts with an agent each, and one with the server and the coordinator.
 #[test]
 fn five_agents_on_five_hosts() {
-    let star = match Star::open(5) {
-        Ok(star) => star,
-        Err(error) => {
-            eprintln!("skipped: network namespaces: {error:#}");
+    let layout = Layout {
+        clients: 5,
+        link: None,
+    };
+    let star = match Hosts::open(&layout, &[], &[]) {
+        Ok(Hosts::Star(star)) => star,
+        Ok(Hosts::One) => panic!("a layout gives namespaces"),
+        Err(error @ (Error::NotPermitted(_) | Error::NoIp)) => {
+            eprintln!("skipped: {error}");
             return;
         }
+        Err(error) => panic!("{error}"),
     };
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     fs::write(&token, "a token of five hosts").unwrap();
-    let server = start_server(&star.middle);
-    let start = |(host, ip): &(Namespace, Ipv4Addr)| {
+    let server = start_server(star.server());
+    let start = |host: &Host| {
+        let ip = host.ip_address();
         let mut command = host.command(curtail_path());
         command
             .args(["agent", &format!("{ip}:7700"), "--token-file"])
             .arg(&token);
         Agent::of(command).unwrap()
     };
-    let mut agents: Vec<Agent> = star.others.iter().map(start).collect();
+    let mut agents: Vec<Agent> = star.clients().iter().map(start).collect();
     let command = |agents: &[Agent], words: &[&str]| {
-        let mut command = star.middle.command(curtail_path());
+        let mut command = star.server().command(curtail_path());
         let all: Vec<&Agent> = agents.iter().collect();
         add_words(&mut command, &server.1, &all, words);
         command.arg("--token-file").arg(&token);
@@ -97,10 +103,7 @@ fn five_agents_on_five_hosts() {
     while !printed.contains("warm-up") {
         assert!(reader.read_line(&mut printed).unwrap() > 0, "{printed}");
     }
-    star.others[3]
-        .0
-        .ip(&["link", "set", "middle", "down"])
-        .unwrap();
+    star.clients()[3].ip("link set server down").unwrap();
     reader.read_to_string(&mut printed).unwrap();
     let output = child.wait_with_output().unwrap();
     let run = Run::ended(output, folder.path()).unwrap();
@@ -115,11 +118,12 @@ fn five_agents_on_five_hosts() {
     agents.clear();
 }
 
-/// A server in a namespace; ends with the first of the two.
-fn start_server(host: &Namespace) -> (Guard, String) {
-    let address = format!("{MIDDLE_IP}:11211");
+/// A server on a host, which ends with this test.
+fn start_server(host: &Host) -> (Guard, String) {
+    let ip = host.ip_address();
+    let address = format!("{ip}:11211");
     let mut command = host.command(curtail_path());
-    command.args(["serve", "-m", "64", "-l", &MIDDLE_IP.to_string()]);
+    command.args(["serve", "-m", "64", "-l", &ip.to_string()]);
     command.stdin(Stdio::null()).stderr(Stdio::null());
     let bounds = Bounds {
         dies_with_parent: true,

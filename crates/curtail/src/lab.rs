@@ -84,7 +84,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Verb::Run(flags) => run_experiment(flags),
         Verb::Plan(flags) => {
             let (experiment, options) = flags.open()?;
-            print!("{}", ::lab::plan_text(&experiment.plan(&options)?));
+            let plan = experiment.plan(&options)?;
+            print!("{}", ::lab::plan_text(&plan, &options)?);
             Ok(ExitCode::SUCCESS)
         }
         Verb::List => {
@@ -118,7 +119,7 @@ impl RunFlags {
 fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
     let (experiment, options) = flags.open()?;
     let plan = experiment.plan(&options)?;
-    eprint!("{}", ::lab::plan_text(&plan));
+    eprint!("{}", ::lab::plan_text(&plan, &options)?);
     let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
     // An interrupted run is drawn when it is complete.
     if outcome.ending == Ending::Complete {
@@ -132,14 +133,14 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
         if toml {
             bail!("--toml prints an experiment's file, but {what} is a run folder");
         }
-        print!("{}", report::text_summary(&Run::open(what)?));
+        print!("{}", report::text_summary(&Run::open(what)?)?);
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = Experiment::load(what)?;
     if toml {
         print!("{}", experiment.toml());
     } else {
-        println!("{}", experiment.question());
+        println!("{}", experiment.question()?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -148,10 +149,8 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
 fn draw(folder: &Path) -> anyhow::Result<()> {
     let context = || format!("the trials are kept in {}", folder.display());
     report::render(folder).with_context(context)?;
-    print!(
-        "{}",
-        report::text_summary(&Run::open(folder).with_context(context)?)
-    );
+    let run = Run::open(folder).with_context(context)?;
+    print!("{}", report::text_summary(&run).with_context(context)?);
     println!("\nreport: {}", folder.join("report.html").display());
     Ok(())
 }

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::load::agents::{self, AgentAddress, Coordinator, Progress};
-use ::load::{
-    CarrierKind, Config, MeasuringClient, Protocol, Rate, Second, Summary, Target, text, units,
-};
+use ::load::{CarrierKind, Config, MeasuringClient, Protocol, Rate, Second, Summary, Target, text};
 use anyhow::{Context, bail};
 use clap::Args;
 use search::SearchFlags;

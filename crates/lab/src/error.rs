@@ -36,10 +36,8 @@ pub enum Error {
         problem: String,
     },
     /// Every server is skipped.
-    #[error("no server of `{experiment}` can take part: {reasons}")]
+    #[error("no server can take part: {reasons}")]
     NoServers {
-        /// The experiment.
-        experiment: String,
         /// Each server with its reason.
         reasons: String,
     },
@@ -58,7 +56,7 @@ pub enum Error {
     },
     /// Another lab is running in the folder.
     #[error(
-        "{} is in use by another lab{}: wait for it, stop it, or start a new run with --fresh",
+        "{} is in use by another lab{}: wait for it, stop it, or name another folder",
         folder.display(),
         process.as_deref().map_or_else(String::new, |pid| format!(" (process {pid})"))
     )]
@@ -86,6 +84,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The hosts cannot be created or used.
+    #[error(transparent)]
+    Hosts(#[from] crate::hosts::Error),
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {

@@ -1,33 +1,35 @@
 //! An experiment file: one question, in TOML.
 //!
-//! An unknown key is an error with file, line and the most similar known key. Every value is
-//! checked before any process is started.
+//! The laboratory reads the keys of [`General`]; all other tables belong to the kind of trial. An
+//! unknown key is an error with file, line and the most similar known key. Every value is checked,
+//! with and without the changes of `[quick]`, before any process is started.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
-use report::Vary;
-use report::folder::{self, FigureKind};
+use report::figure::{self, Figure};
+use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use crate::error::{Error, nearest};
-use crate::limits;
-
-mod check;
-mod location;
+use crate::design::{Design, FactorSpec, Ladder};
+use crate::error::{Error, did_you_mean, nearest};
+use crate::kind::{Entry, Kind, Violation};
+use crate::{kinds, limits, location, overlay};
 
 /// An experiment, read and checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Experiment {
     /// The file's stem.
     pub name: String,
     /// The file's name in messages.
-    pub(crate) path: String,
+    path: String,
     /// The file's text.
-    pub(crate) text: String,
-    pub(crate) content: Content,
+    text: String,
+    /// The kinds that it may be of.
+    kinds: Vec<Entry>,
 }
 
 /// An experiment inside this program.
@@ -39,172 +41,272 @@ pub struct Shipped {
     pub text: &'static str,
 }
 
+/// Lists the files of `experiments/` by name.
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(Shipped {
+            name: $name,
+            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
+        }),*]
+    };
+}
+
 /// The experiments inside this program.
 #[must_use]
 pub fn shipped() -> &'static [Shipped] {
-    &[
-        Shipped {
-            name: "connections",
-            text: include_str!("../../../experiments/connections.toml"),
-        },
-        Shipped {
-            name: "fairness",
-            text: include_str!("../../../experiments/fairness.toml"),
-        },
-        Shipped {
-            name: "rate-ladder",
-            text: include_str!("../../../experiments/rate-ladder.toml"),
-        },
-        Shipped {
-            name: "runtimes",
-            text: include_str!("../../../experiments/runtimes.toml"),
-        },
-        Shipped {
-            name: "smoke",
-            text: include_str!("../../../experiments/smoke.toml"),
-        },
-        Shipped {
-            name: "updates",
-            text: include_str!("../../../experiments/updates.toml"),
-        },
+    shipped![
+        "connections",
+        "fairness",
+        "published-runtimes",
+        "rate-ladder",
+        "runtimes",
+        "smoke",
+        "updates",
     ]
 }
 
-/// The file, key by key.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// The keys that every kind of experiment has.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Content {
-    pub(crate) question: String,
-    pub(crate) seed: u64,
-    pub(crate) repeats: u32,
-    #[serde(deserialize_with = "location::duration")]
-    pub(crate) trial: Duration,
-    #[serde(deserialize_with = "location::duration")]
-    pub(crate) warmup: Duration,
-    pub(crate) figures: Vec<FigureKind>,
-    pub(crate) load: Load,
+struct General {
+    question: String,
+    seed: u64,
+    repeats: RepeatsSpec,
     #[serde(default)]
-    pub(crate) pins: Pins,
-    pub(crate) sweep: Sweep,
-    pub(crate) vary: Option<Vary>,
-    pub(crate) server: Vec<Server>,
-    pub(crate) quick: Option<Quick>,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Load {
-    pub(crate) connections: u32,
-    pub(crate) depth: u32,
-    pub(crate) threads: u32,
-    pub(crate) keys: String,
-    pub(crate) values: String,
-    pub(crate) arrivals: String,
-    pub(crate) popularity: String,
-    pub(crate) update: f64,
-    pub(crate) records: u64,
-    #[serde(default, alias = "greedy")]
-    pub(crate) saturating: u32,
-    #[serde(default = "saturating_depth", alias = "greedy-depth")]
-    pub(crate) saturating_depth: u32,
-}
-
-/// The default of `curtail load`.
-fn saturating_depth() -> u32 {
-    512
-}
-
-/// Processors; an empty list: not pinned.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
-pub(crate) struct Pins {
-    pub(crate) server: Vec<usize>,
-    pub(crate) load: Vec<usize>,
-    /// Raise the scheduling priority of server and generator.
-    pub(crate) go_first: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Sweep {
+    retries: u32,
     #[serde(default)]
-    pub(crate) capacity_trials: u32,
-    pub(crate) levels: Option<Vec<f64>>,
-    #[serde(default, deserialize_with = "location::rates")]
-    pub(crate) rates: Option<Vec<f64>>,
+    figures: Vec<String>,
+    #[serde(default)]
+    figure: Vec<Figure>,
+    #[serde(default)]
+    factor: Vec<FactorSpec>,
+    #[serde(default)]
+    cell: Vec<Factors>,
+    #[serde(default)]
+    ladder: Option<Ladder>,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// The names of the keys of [`General`], and of those that are read before it.
+const GENERAL: [&str; 11] = [
+    "question", "seed", "repeats", "retries", "figures", "figure", "factor", "cell", "ladder",
+    "kind", "quick",
+];
+
+/// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
+#[derive(Debug, Clone, PartialEq)]
+struct RepeatsSpec(Repeats);
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Server {
-    pub(crate) name: String,
-    pub(crate) kind: ServerKind,
-    pub(crate) program: Option<String>,
-    pub(crate) arguments: Vec<String>,
+struct Sequential {
+    least: u32,
+    most: u32,
+    metric: String,
+    width: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ServerKind {
-    /// This build's `serve`.
-    Curtail,
-    /// Any other server that speaks the protocol.
-    Command,
-}
+impl<'de> Deserialize<'de> for RepeatsSpec {
+    fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = RepeatsSpec;
 
-/// The changes of `--quick`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Quick {
-    pub(crate) connections: Option<u32>,
-    pub(crate) records: Option<u64>,
-    pub(crate) repeats: Option<u32>,
-    #[serde(default, deserialize_with = "location::optional_duration")]
-    pub(crate) trial: Option<Duration>,
-    #[serde(default, deserialize_with = "location::optional_duration")]
-    pub(crate) warmup: Option<Duration>,
-    pub(crate) capacity_trials: Option<u32>,
-    pub(crate) levels: Option<Vec<f64>>,
-    #[serde(default, deserialize_with = "location::rates")]
-    pub(crate) rates: Option<Vec<f64>>,
-    pub(crate) vary: Option<Vary>,
-}
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number, or a table with least, most, metric and width")
+            }
 
-impl Content {
-    /// The content with the values of `[quick]` applied and the table removed.
-    pub(crate) fn quickened(mut self, quick: &Quick) -> Self {
-        self.quick = None;
-        let load = &mut self.load;
-        load.connections = quick.connections.unwrap_or(load.connections);
-        load.records = quick.records.unwrap_or(load.records);
-        self.repeats = quick.repeats.unwrap_or(self.repeats);
-        self.trial = quick.trial.unwrap_or(self.trial);
-        self.warmup = quick.warmup.unwrap_or(self.warmup);
-        let sweep = &mut self.sweep;
-        sweep.capacity_trials = quick.capacity_trials.unwrap_or(sweep.capacity_trials);
-        sweep.levels = quick.levels.clone().or(sweep.levels.take());
-        sweep.rates = quick.rates.clone().or(sweep.rates.take());
-        self.vary = quick.vary.clone().or(self.vary);
-        self
+            fn visit_i64<E: serde::de::Error>(self, count: i64) -> Result<RepeatsSpec, E> {
+                let count = u32::try_from(count)
+                    .map_err(|_| E::custom(format!("{count} is not a number of repeats")))?;
+                Ok(RepeatsSpec(Repeats::fixed(count)))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<RepeatsSpec, A::Error> {
+                let source = serde::de::value::MapAccessDeserializer::new(map);
+                let it = Sequential::deserialize(source)?;
+                Ok(RepeatsSpec(Repeats {
+                    least: it.least,
+                    most: it.most,
+                    until: Some(Narrow {
+                        metric: it.metric,
+                        width: it.width,
+                    }),
+                }))
+            }
+        }
+        source.deserialize_any(Visitor)
     }
 }
 
-impl Load {
-    /// The load as a plan states it.
-    pub(crate) fn planned(&self) -> folder::Load {
-        folder::Load {
-            connections: self.connections,
-            depth: self.depth,
-            threads: self.threads,
-            keys: self.keys.clone(),
-            values: self.values.clone(),
-            arrivals: self.arrivals.clone(),
-            popularity: self.popularity.clone(),
-            update: self.update,
-            records: self.records,
-            saturating: self.saturating,
-            saturating_depth: self.saturating_depth,
+/// An experiment with its kind and cells: the long form, or the short one.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) question: String,
+    pub(crate) seed: u64,
+    pub(crate) kind_name: &'static str,
+    pub(crate) kind: Box<dyn Kind>,
+    pub(crate) repeats: Repeats,
+    pub(crate) retries: u32,
+    pub(crate) named_figures: Vec<String>,
+    pub(crate) declared_figures: Vec<Figure>,
+    factors: Vec<FactorSpec>,
+    cells: Vec<Factors>,
+    ladder: Option<Ladder>,
+}
+
+impl Content {
+    /// The factors and cells.
+    pub(crate) fn design(&self) -> Result<Design, Violation> {
+        Design::of(
+            &*self.kind,
+            &self.factors,
+            &self.cells,
+            self.ladder.as_ref(),
+        )
+    }
+
+    /// The figures to draw: those by name, then those declared.
+    pub(crate) fn figures(&self, design: &Design) -> Result<Vec<Figure>, Violation> {
+        let known = self.kind.figures(&design.factors);
+        let mut figures = Vec::new();
+        for name in &self.named_figures {
+            let Some(figure) = known.iter().find(|it| it.name == *name) else {
+                let names = || known.iter().map(|it| it.name.as_str());
+                let remedy = match nearest(name, names()) {
+                    Some(near) => did_you_mean(Some(near)),
+                    None if known.is_empty() => "; declare it in a [[figure]] table".to_owned(),
+                    None => format!("; known are {}", names().collect::<Vec<_>>().join(", ")),
+                };
+                let problem = format!("has `{name}`, which is no figure of this kind{remedy}");
+                return Err(Violation::new("", 0, "figures", problem));
+            };
+            figures.push(figure.clone());
         }
+        figures.extend(self.declared_figures.iter().cloned());
+        Ok(figures)
+    }
+
+    /// The first problem of the values.
+    fn check(&self) -> Result<(), Violation> {
+        let at_top = |key, problem: String| Err(Violation::new("", 0, key, problem));
+        if self.question.trim().is_empty() {
+            let problem = "is empty: state the question of the experiment";
+            return at_top("question", problem.to_owned());
+        }
+        if i64::try_from(self.seed).is_err() {
+            return at_top("seed", "is beyond 2^63 - 1".to_owned());
+        }
+        let (most, repeats) = (limits::REPEATS, &self.repeats);
+        if !(1..=most).contains(&repeats.least) || !(repeats.least..=most).contains(&repeats.most) {
+            let problem = match &repeats.until {
+                None => format!("is {}, not 1 to {most}", repeats.least),
+                Some(_) => format!(
+                    "has least {} and most {}; they must ascend and be 1 to {most}",
+                    repeats.least, repeats.most
+                ),
+            };
+            return at_top("repeats", problem);
+        }
+        let metrics = self.kind.metrics();
+        if let Some(until) = &repeats.until {
+            if !metrics.iter().any(|it| it.name == until.metric) {
+                let near = nearest(&until.metric, metrics.iter().map(|it| it.name.as_str()));
+                let near = did_you_mean(near);
+                return at_top("repeats", format!("has no metric `{}`{near}", until.metric));
+            }
+            if !(until.width > 0.0 && until.width < 10.0) {
+                return at_top(
+                    "repeats",
+                    "has a width that is not above 0 and below 10".to_owned(),
+                );
+            }
+        }
+        if self.retries > limits::RETRIES {
+            let problem = format!("is {}, at most {}", self.retries, limits::RETRIES);
+            return at_top("retries", problem);
+        }
+        let design = self.design()?;
+        self.check_cells(&design.cells)?;
+        design.check_distinct()?;
+        let stages = self.kind.stages(design.cells.clone(), repeats.clone());
+        let trials = |it: &Stage| it.cells.len() as u64 * u64::from(it.repeats.most);
+        let trials: u64 = stages.iter().map(trials).sum();
+        let most = report::limits::TRIALS as u64;
+        if trials > most {
+            return at_top(
+                "repeats",
+                format!("makes {trials} trials in all, more than {most}"),
+            );
+        }
+        let figures = self.figures(&design)?;
+        let mut names = std::collections::HashSet::new();
+        for figure in &figures {
+            if !names.insert(&figure.name) {
+                return at_top("figures", format!("draws `{}` twice", figure.name));
+            }
+        }
+        let plan = self.draft(design, stages, figures)?;
+        report::check_readable(&plan).map_err(|problem| {
+            let problem = format!("tables make a run that could not be read: {problem}");
+            Violation::new("", 0, "factor", problem)
+        })?;
+        for (nth, figure) in self.declared_figures.iter().enumerate() {
+            figure::check(figure, &plan)
+                .map_err(|problem| Violation::new("[[figure]]", nth, "name", problem))?;
+        }
+        Ok(())
+    }
+
+    /// Checks the cells. The name of a ladder's step is a label: it may be in a command, as
+    /// `{NAME}`, but other factors must have an effect, and it need not.
+    fn check_cells(&self, cells: &[Factors]) -> Result<(), Violation> {
+        let checked = self.kind.check(cells);
+        let (Err(_), Some(ladder)) = (&checked, &self.ladder) else {
+            return checked;
+        };
+        let mut unlabelled = cells.to_vec();
+        for cell in &mut unlabelled {
+            cell.remove(&ladder.name);
+        }
+        self.kind.check(&unlabelled)
+    }
+
+    /// The plan without what depends on the machine.
+    fn draft(
+        &self,
+        design: Design,
+        stages: Vec<Stage>,
+        figures: Vec<Figure>,
+    ) -> Result<Plan, Violation> {
+        let settings = self.kind.settings();
+        let problem = |error: Error| Violation::new("", 0, "kind", error.to_string());
+        Ok(Plan {
+            schema: SCHEMA.to_owned(),
+            experiment: String::new(),
+            question: self.question.clone(),
+            kind: self.kind_name.to_owned(),
+            quick: false,
+            seed: self.seed,
+            retries: self.retries,
+            notes: Vec::new(),
+            settings: settings.map_err(problem)?,
+            metrics: self.kind.metrics(),
+            suspects: self.kind.suspects(),
+            stages,
+            factors: design.factors,
+            figures,
+        })
+    }
+
+    /// The plan of the kind as it is now.
+    pub(crate) fn plan(&self) -> Result<Plan, Violation> {
+        let design = self.design()?;
+        let figures = self.figures(&design)?;
+        let stages = self.kind.stages(design.cells.clone(), self.repeats.clone());
+        self.draft(design, stages, figures)
     }
 }
 
@@ -248,28 +350,156 @@ impl Experiment {
     /// # Errors
     /// It is invalid; the message names the place.
     pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
+        Self::parse_of(kinds::SHIPPED, name, path, text)
+    }
+
+    /// Parses an experiment of one of these kinds.
+    ///
+    /// # Errors
+    /// As [`Experiment::parse`].
+    pub fn parse_of(kinds: &[Entry], name: &str, path: &str, text: &str) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
             return Err(Error::Experiment {
                 place: path.to_owned(),
                 problem: format!("longer than {} bytes", limits::EXPERIMENT_LEN),
             });
         }
-        let content =
-            toml::from_str(text).map_err(|error| location::explain(&error, path, text))?;
         let experiment = Self {
             name: name.to_owned(),
             path: path.to_owned(),
             text: text.to_owned(),
-            content,
+            kinds: kinds.to_vec(),
         };
-        check::check(&experiment)?;
+        let check = |quick| {
+            let content = experiment.content(quick)?;
+            let checked = content.check();
+            checked.map_err(|violation| experiment.explain(&violation, quick))
+        };
+        check(false)?;
+        if experiment.has_quick() {
+            check(true)?;
+        }
         Ok(experiment)
     }
 
-    /// The question of the experiment.
+    /// The experiment's content: the long form, or the one with the changes of `[quick]`.
+    pub(crate) fn content(&self, quick: bool) -> Result<Content, Error> {
+        let explain =
+            |error: toml::de::Error| location::explain(&error, &self.path, &self.text, &[]);
+        let parsed = DeTable::parse(&self.text).map_err(explain)?;
+        let span = parsed.span();
+        let mut table = parsed.into_inner();
+        match table.remove("quick").map(Spanned::into_inner) {
+            Some(DeValue::Table(changes)) if quick => overlay::apply(&mut table, changes),
+            Some(DeValue::Table(_)) | None => {}
+            Some(_) => {
+                let problem = "is not a table: write the changes under [quick]";
+                return Err(self.explain(&Violation::new("", 0, "quick", problem), false));
+            }
+        }
+        let entry = self.entry(table.remove("kind").as_ref())?;
+        let mut general = DeTable::new();
+        for key in GENERAL {
+            if let Some((key, value)) = table.remove_entry(key) {
+                general.insert(key, value);
+            }
+        }
+        // The tables of the kind first: a misspelt key of the laboratory is an unknown key there,
+        // and here only a missing one.
+        let own = toml::Deserializer::from(Spanned::new(span.clone(), table));
+        let kind = (entry.read)(own)
+            .map_err(|error| location::explain(&error, &self.path, &self.text, &GENERAL))?;
+        let general = toml::Deserializer::from(Spanned::new(span, general));
+        let general = General::deserialize(general).map_err(explain)?;
+        Ok(Content {
+            question: general.question,
+            seed: general.seed,
+            kind_name: entry.name,
+            kind,
+            repeats: general.repeats.0,
+            retries: general.retries,
+            named_figures: general.figures,
+            declared_figures: general.figure,
+            factors: general.factor,
+            cells: general.cell,
+            ladder: general.ladder,
+        })
+    }
+
+    /// The kind of that name; `cache` if the file names none.
+    fn entry(&self, kind: Option<&Spanned<DeValue<'_>>>) -> Result<Entry, Error> {
+        let name = kind.map_or(Some("cache"), |it| it.get_ref().as_str());
+        let entry = self.kinds.iter().find(|it| Some(it.name) == name);
+        entry.copied().ok_or_else(|| {
+            let names: Vec<&str> = self.kinds.iter().map(|it| it.name).collect();
+            let near = nearest(name.unwrap_or_default(), names.iter().copied());
+            let remedy = match near {
+                Some(near) => did_you_mean(Some(near)),
+                None => format!("; known are {}", names.join(", ")),
+            };
+            let problem = format!("is no kind of trial{remedy}");
+            self.explain(&Violation::new("", 0, "kind", problem), false)
+        })
+    }
+
+    /// Whether the file has a short form.
     #[must_use]
-    pub fn question(&self) -> &str {
-        &self.content.question
+    pub fn has_quick(&self) -> bool {
+        DeTable::parse(&self.text).is_ok_and(|it| it.get_ref().contains_key("quick"))
+    }
+
+    /// A violation as an error that names its place.
+    pub(crate) fn explain(&self, violation: &Violation, quick: bool) -> Error {
+        let Violation {
+            table,
+            nth,
+            key,
+            problem,
+        } = violation;
+        let mut problem = problem.clone();
+        let mut line = None;
+        let mut named = table.clone();
+        if quick {
+            // The wrong value may be in [quick] itself, or be wrong only with its changes.
+            let inner = table.trim_matches(['[', ']']);
+            let path = match inner {
+                "" => "[quick]".to_owned(),
+                _ => table.replace(inner, &format!("quick.{inner}")),
+            };
+            let nth = overlay::index_of_change(&self.text, inner, *nth);
+            line = nth.and_then(|nth| location::line_of(&self.text, &path, nth, key));
+            match line {
+                Some(_) => named = path,
+                None => problem.push_str(", with the changes of [quick]"),
+            }
+        }
+        let line = line.or_else(|| location::line_of(&self.text, table, *nth, key));
+        let path = &self.path;
+        let place = match line {
+            Some(line) => format!("{path}:{line}"),
+            None => path.clone(),
+        };
+        let table = match named.as_str() {
+            "" => String::new(),
+            table => format!(" in {table}"),
+        };
+        Error::Experiment {
+            place,
+            problem: format!("`{key}`{table} {problem}"),
+        }
+    }
+
+    /// The file's name in messages.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The question of the experiment.
+    ///
+    /// # Errors
+    /// The file is invalid, which was checked when it was read.
+    pub fn question(&self) -> Result<String, Error> {
+        Ok(self.content(false)?.question)
     }
 
     /// The file's text.

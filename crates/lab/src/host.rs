@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use report::folder::Host;
+use report::record::Host;
 use sys::machine::{self, Shown};
 
 use crate::error::Error;

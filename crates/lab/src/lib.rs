@@ -6,22 +6,30 @@
 //!                                                 this machine     logs, host.json, plan.toml
 //! ```
 //!
-//! A run performs its trials one after another: start a server, prefill it, load it from a separate
-//! process, stop it, record the result. Invariants: a record is on disk before the next trial
-//! begins; a failed trial is recorded too; no process that a run started outlives it, however the
-//! run ends. [`report::folder`] defines the run folder's format; the `report` crate draws it.
+//! An experiment is of one *kind* of trial ([`kind`]), which says what a trial does: load a cache,
+//! run a program, evaluate a model. A run makes its trials one after another. Invariants: a record
+//! is on disk before the next trial begins; a failed trial is recorded too; no process that a run
+//! started outlives it, however the run ends, unless it has left its process group (as a daemon
+//! does). [`report::record`] defines the run folder's format;
+//! the `report` crate draws it.
 #![forbid(unsafe_code)]
 
+mod design;
 mod error;
 mod experiment;
 pub mod host;
+pub mod hosts;
+pub mod kind;
+mod kinds;
 pub mod limits;
+mod location;
+mod overlay;
 pub mod plan;
+mod port;
+mod process;
 mod progress;
 mod run;
 mod run_folder;
-mod trial;
-pub mod units;
 
 pub use error::Error;
 pub use experiment::{Experiment, Shipped, shipped};
@@ -38,7 +46,7 @@ pub fn list() -> Result<Vec<(&'static str, String)>, Error> {
         .iter()
         .map(|known| {
             let experiment = Experiment::load(known.name)?;
-            Ok((known.name, experiment.question().to_owned()))
+            Ok((known.name, experiment.question()?))
         })
         .collect()
 }

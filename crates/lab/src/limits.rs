@@ -8,10 +8,22 @@ pub const EXPERIMENT_LEN: u64 = 64 << 10;
 pub const SERVERS: usize = 8;
 /// Arguments of one server's command.
 pub const ARGUMENTS: usize = 128;
-/// Offered rates of one sweep.
-pub const CELLS: usize = 64;
-/// Settings of one experiment.
-pub const SETTINGS: usize = 16;
+/// Values of one factor.
+pub const LEVELS: usize = 256;
+/// Trials of which `lab plan` shows the order.
+pub const ORDER_SHOWN: usize = 8;
+/// Requests that a model simulates.
+pub const MODEL_REQUESTS: usize = 100_000_000;
+/// Servers of a model.
+pub const MODEL_SERVERS: usize = 1_024;
+/// Longest time that a program may take.
+pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
+/// Processes beside a program.
+pub const BESIDE: usize = 16;
+/// Numbers of one series of a trial.
+pub const SERIES_LEN: usize = 10_000;
+/// Attempts of one trial after the first.
+pub const RETRIES: u32 = 10;
 /// Repeats of a cell, and capacity trials of a server.
 pub const REPEATS: u32 = 1_000;
 /// Shortest measured interval: a shorter trial has too few requests for a tail.
@@ -28,8 +40,6 @@ pub const OTHER_FILES: u64 = 512;
 pub const CONSECUTIVE_FAILURES: u32 = 5;
 /// Bytes of the generator's summary.
 pub const SUMMARY_LEN: u64 = 32 << 20;
-/// Bytes of `trials.jsonl`.
-pub const TRIALS_LEN: u64 = 1 << 30;
 /// Last lines of a child's log that a failure quotes.
 pub const QUOTED_LINES: usize = 4;
 /// Last bytes of a child's log that are searched for them.
@@ -40,6 +50,29 @@ pub const VERSION_LEN: usize = 256;
 pub const FOLDERS: usize = 10_000;
 /// Ports tried for a server before giving up.
 pub const PORT_TRIES: u16 = 256;
+
+/// Client hosts. The addresses of more would be outside the range that is reserved for them.
+pub const CLIENT_HOSTS: u8 = 60;
+/// Longest delay of a link, and longest jitter.
+pub const LINK_DELAY: Duration = Duration::from_secs(10);
+/// Highest loss of a link: above it, TCP makes hardly any progress.
+pub const LINK_LOSS: f64 = 0.5;
+/// Bytes of frames under way in one direction of a link, with their bookkeeping. Frames beyond it
+/// are dropped and counted. Suffices for 2 Gbit/s at a delay of 100 ms.
+pub const RELAY_QUEUE_BYTES: usize = 32 << 20;
+/// Bytes that the kernel keeps for each of a relay's sockets until the relay's thread runs.
+pub const RELAY_RECEIVE_BUFFER: usize = 16 << 20;
+/// Frames that a relay receives from one socket before it sends those that are due.
+pub const RELAY_BATCH: usize = 64;
+/// Lateness of a relay, 99th percentile, above which a trial is suspect: as for the generator.
+pub const RELAY_LATENESS_NS: u64 = measure::LATENESS_LIMIT_NS;
+/// Time between two looks at whether a generator has begun to measure.
+pub const RELAY_POLL: Duration = Duration::from_millis(5);
+/// Stall of the server's processor above which the highest percentiles of a trial do not count: the
+/// bound of the floor benchmark.
+pub const STALL_NS: u64 = 300_000;
+/// Time in which an agent must listen.
+pub const AGENT_START: Duration = Duration::from_secs(10);
 
 /// Timeouts of the lab's waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use load::units::{show_duration, show_rate};
-use report::folder::{Outcome, Phase, Plan, Trial};
+use report::record::{Plan, Record};
+use units::duration_text;
 
 use crate::plan::order::PlannedTrial;
 use crate::plan::text::cell_text;
 use crate::run::{Ending, RunOutcome};
-use crate::units::duration_text;
 
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +43,6 @@ pub enum Event<'a> {
         plan: &'a Plan,
         /// The trial.
         planned: &'a PlannedTrial,
-        /// Its offered rate.
-        offered_rps: Option<f64>,
         /// Progress before it.
         progress: Progress,
     },
@@ -56,17 +53,16 @@ pub enum Event<'a> {
         /// The trial.
         planned: &'a PlannedTrial,
         /// Its record.
-        trial: &'a Trial,
+        record: &'a Record,
+        /// Its result in a few words. Empty: it failed.
+        result: String,
         /// Progress after it.
         progress: Progress,
     },
-    /// The remaining trials of a server (under one setting, if there are several) are recorded as
-    /// failed without being tried.
+    /// The remaining trials of a group are recorded as failed without being tried.
     Abandoned {
-        /// Its name.
-        server: &'a str,
-        /// The setting.
-        condition: Option<String>,
+        /// The factors that the trials have in common, as text.
+        group: &'a str,
         /// Why.
         reason: &'a str,
     },
@@ -158,17 +154,18 @@ impl Reporter for BarReporter {
                 progress,
                 ..
             } => self.bar.set_message(format!(
-                "{} {} · {} left",
-                plan.servers[planned.server].name,
+                "{} · {} left",
                 cell_text(plan, planned),
                 duration_text(progress.left),
             )),
             Event::TrialEnded {
-                trial, progress, ..
+                record, progress, ..
             } => {
-                if matches!(trial.outcome, Outcome::Failed(_)) || !trial.notes.is_empty() {
+                if record.measured().is_none() || !record.notes.is_empty() {
                     self.bar.println(lines(event));
                 }
+                // The number of trials may depend on the results.
+                self.bar.set_length(progress.total as u64);
                 self.bar.set_position(progress.done as u64);
             }
             Event::Abandoned { .. } => self.bar.println(lines(event)),
@@ -189,39 +186,33 @@ fn lines(event: &Event<'_>) -> String {
             total,
             kept,
         } => began(plan, folder, *total, *kept),
-        Event::TrialBegan { plan, planned, .. } => {
-            format!(
-                "{} {}",
-                plan.servers[planned.server].name,
-                cell_text(plan, planned)
-            )
-        }
+        Event::TrialBegan { plan, planned, .. } => cell_text(plan, planned),
         Event::TrialEnded {
             plan,
             planned,
-            trial,
+            record,
+            result,
             progress,
-        } => format!(
-            "{:>width$}/{}  {:<12} {:<10} {}",
-            progress.done,
-            progress.total,
-            trial.server,
-            cell_text(plan, planned),
-            result(trial),
-            width = progress.total.to_string().len(),
-        ),
-        Event::Abandoned {
-            server,
-            condition,
-            reason,
         } => {
-            let with = condition
-                .as_ref()
-                .map(|it| format!(" with {}", it.replace('\u{a0}', " ")));
-            format!(
-                "{server}: remaining trials abandoned{}: {reason}",
-                with.unwrap_or_default()
-            )
+            let mut text = format!(
+                "{:>width$}/{}  {:<28} ",
+                progress.done,
+                progress.total,
+                cell_text(plan, planned),
+                width = progress.total.to_string().len(),
+            );
+            match record.failure() {
+                Some(reason) => text.push_str(&format!("failed: {reason}")),
+                None => text.push_str(&result.replace('\u{a0}', " ")),
+            }
+            for note in &record.notes {
+                text.push_str("; ");
+                text.push_str(note);
+            }
+            text
+        }
+        Event::Abandoned { group, reason } => {
+            format!("{group}: remaining trials abandoned: {reason}")
         }
         Event::Ended { outcome } => ended(outcome),
     }
@@ -239,51 +230,8 @@ fn began(plan: &Plan, folder: &Path, total: usize, kept: usize) -> String {
         plan.experiment,
         folder.display()
     );
-    for server in &plan.servers {
-        if let Some(reason) = &server.skipped {
-            text.push_str(&format!("\nskipped: {}: {reason}", server.name));
-        }
-    }
     for note in &plan.notes {
         text.push_str("\nnote: ");
-        text.push_str(note);
-    }
-    text
-}
-
-fn result(trial: &Trial) -> String {
-    let mut text = match &trial.outcome {
-        Outcome::Failed(reason) => format!("failed: {reason}"),
-        Outcome::Measured(measured) => {
-            let offered = match trial.offered_rps {
-                Some(rate_rps) => format!("offered {}/s, ", show_rate(rate_rps)),
-                None => String::new(),
-            };
-            let p99_ns = measured.response.unwrap_or(measured.service).p99;
-            let bound = if measured.response_bounds().p99 {
-                "≥"
-            } else {
-                ""
-            };
-            let closed = if trial.phase == Phase::Capacity {
-                " (closed loop)"
-            } else {
-                ""
-            };
-            let limited = if measured.generator_limited {
-                ", generator-limited"
-            } else {
-                ""
-            };
-            format!(
-                "{offered}achieved {}/s, p99 {bound}{}{closed}{limited}",
-                show_rate(measured.achieved_rps),
-                show_duration(p99_ns),
-            )
-        }
-    };
-    for note in &trial.notes {
-        text.push_str("; ");
         text.push_str(note);
     }
     text

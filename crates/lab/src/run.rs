@@ -1,27 +1,28 @@
-//! A run: all trials of a plan, one after another, each recorded as soon as it ends.
+//! Runs the trials of a plan in order, and records each.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use report::folder::{Outcome, Phase, Plan, Trial};
+use measure::median_of_trials;
+use report::record::{Factors, Outcome, Plan, Record, Stage};
 
 use crate::error::Error;
-use crate::host;
-use crate::limits;
+use crate::kind::{Context, Kind, Resolved, Trial, TrialError};
 use crate::plan::order::{self, PlannedTrial};
-use crate::plan::{self, Options, estimate};
+use crate::plan::text::factors_text;
+use crate::plan::{Options, estimate, kind_of};
+use crate::process::StopSignals;
 use crate::progress::{Event, Progress, Reporter};
 use crate::run_folder::{self, RunFolder};
-use crate::trial::process::StopSignals;
-use crate::trial::{self, Ports, TrialContext, TrialError};
+use crate::{host, limits};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Every trial is recorded.
     Complete,
-    /// The user stopped it; the same command resumes it.
+    /// The user stopped the run; the same command resumes it.
     Interrupted,
 }
 
@@ -32,18 +33,18 @@ pub struct RunOutcome {
     pub folder: PathBuf,
     /// How the run ended.
     pub ending: Ending,
-    /// Trials of the plan.
+    /// Trials that the plan may have.
     pub total: usize,
-    /// Trials already recorded when the run began.
+    /// Trials recorded by earlier runs in the folder.
     pub kept: usize,
-    /// Trials recorded as measured, in total.
+    /// Recorded trials with a measurement.
     pub measured: usize,
-    /// Trials recorded as failed, in total.
+    /// Recorded trials without one.
     pub failed: usize,
 }
 
 impl RunOutcome {
-    /// The exit code: 130 if the user stopped the run, 1 if no trial was measured, else 0.
+    /// The exit code: 130 if the user stopped the run, 1 if nothing was measured, else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.ending {
@@ -54,11 +55,9 @@ impl RunOutcome {
     }
 }
 
-/// Runs `plan`: resumes its newest unfinished run, or begins a new one, and performs every trial
-/// that is not recorded yet. It draws nothing; the `report` crate does.
+/// Runs the trials of `plan` that its run folder lacks.
 ///
-/// Call it from a thread that lives as long as the lab, before other threads are started. The
-/// kernel kills the children when the thread that started them ends; and SIGINT, SIGTERM and
+/// Children are killed when the thread that started them ends; and SIGINT, SIGTERM and
 /// SIGHUP, which stop the run in order, are blocked in the calling thread only. They remain blocked
 /// afterwards.
 ///
@@ -71,16 +70,22 @@ pub fn run(
     reporter: &mut dyn Reporter,
 ) -> Result<RunOutcome, Error> {
     let stop_signals = StopSignals::new()?;
-    check_open_files(plan)?;
-    let ports = Ports::new();
-    let plan = with_versions(plan, options, &stop_signals, &ports)?;
-    let planned_trials = order::trials(&plan);
+    let mut kind = kind_of(plan, options)?;
+    let before = Context {
+        options,
+        stop_signals: &stop_signals,
+        folder: None,
+    };
+    let cells: Vec<Factors> = plan.stages.iter().flat_map(|it| it.cells.clone()).collect();
+    kind.prepare(&cells, &before)?;
+    let plan = Plan {
+        settings: kind.settings()?,
+        ..plan.clone()
+    };
+    let planned_trials = order::trials(&plan, &*kind);
     let host = host::inventory(&options.curtail)?;
-    let (folder, done) = run_folder::open(&plan, &planned_trials, &host, options)?;
-    let kept = planned_trials
-        .iter()
-        .filter(|planned| is_done(&done, planned))
-        .count();
+    let (folder, done) = run_folder::open(&plan, &host, options)?;
+    let kept = done.len();
     reporter.event(&Event::Began {
         plan: &plan,
         folder: folder.path(),
@@ -88,96 +93,47 @@ pub fn run(
         kept,
     });
     let mut run = Run {
-        context: TrialContext {
-            plan: &plan,
-            curtail: &options.curtail,
-            timeouts: options.timeouts,
-            stop_signals: &stop_signals,
-        },
-        ports,
+        plan: &plan,
+        kind: &*kind,
+        options,
+        stop_signals: &stop_signals,
         folder,
+        places: done.iter().map(|record| record.id.clone()).collect(),
         done,
         abandoned: HashSet::new(),
         pace: Pace::default(),
     };
     let ending = run.run_all(&planned_trials, reporter)?;
-    let measured = |trial: &&Trial| matches!(trial.outcome, Outcome::Measured(_));
+    let measured = |record: &&Record| record.measured().is_some();
     let outcome = RunOutcome {
         folder: run.folder.path().to_owned(),
         ending,
         total: planned_trials.len(),
         kept,
         measured: run.done.iter().filter(measured).count(),
-        failed: run.done.iter().filter(|trial| !measured(trial)).count(),
+        failed: run.done.iter().filter(|record| !measured(record)).count(),
     };
+    if ending == Ending::Complete {
+        run.folder.finish()?;
+    }
     reporter.event(&Event::Ended { outcome: &outcome });
     Ok(outcome)
-}
-
-fn check_open_files(plan: &Plan) -> Result<(), Error> {
-    let loads = (0..plan.settings()).map(|setting| plan.load_at(setting));
-    let connections = loads.map(|load| load.connections + load.saturating).max();
-    let connections = connections.unwrap_or_default();
-    let needed = u64::from(connections) + limits::OTHER_FILES;
-    let limit = sys::limits::raise_open_files(needed);
-    if limit < needed {
-        return Err(Error::OpenFiles {
-            connections,
-            needed,
-            limit,
-        });
-    }
-    Ok(())
-}
-
-/// The plan with every server's version: a different version makes a different run.
-fn with_versions(
-    plan: &Plan,
-    options: &Options,
-    stop_signals: &StopSignals,
-    ports: &Ports,
-) -> Result<Plan, Error> {
-    let mut complete = plan.clone();
-    let context = TrialContext {
-        plan,
-        curtail: &options.curtail,
-        timeouts: options.timeouts,
-        stop_signals,
-    };
-    for server in complete
-        .servers
-        .iter_mut()
-        .filter(|server| server.skipped.is_none())
-    {
-        server.version = match trial::probe_version(&context, ports, &server.command) {
-            // This build replies to `version` with the memcached version it is compatible with.
-            Ok(Some(_)) if server.command.first().map(Path::new) == Some(&*options.curtail) => {
-                Some(format!("{} (this build)", env!("CARGO_PKG_VERSION")))
-            }
-            Ok(version) => version,
-            Err(TrialError::Run(error)) => return Err(error),
-            Err(TrialError::StopRequested | TrialError::Failed(_)) => {
-                return Err(Error::StoppedEarly);
-            }
-        };
-    }
-    Ok(complete)
-}
-
-fn is_done(done: &[Trial], planned: &PlannedTrial) -> bool {
-    done.iter().any(|trial| trial.id == planned.id)
 }
 
 /// Prefix of the reasons of trials that were not tried.
 const NOT_TRIED: &str = "not tried";
 
 struct Run<'a> {
-    context: TrialContext<'a>,
-    ports: Ports,
+    plan: &'a Plan,
+    kind: &'a dyn Kind,
+    options: &'a Options,
+    stop_signals: &'a StopSignals,
     folder: RunFolder,
-    done: Vec<Trial>,
-    /// (server, setting) pairs whose trials are no longer tried.
-    abandoned: HashSet<(usize, u32)>,
+    done: Vec<Record>,
+    /// The identities of `done`.
+    places: HashSet<String>,
+    /// Groups of trials that are no longer tried.
+    abandoned: HashSet<String>,
     pace: Pace,
 }
 
@@ -188,37 +144,44 @@ impl Run<'_> {
         reporter: &mut dyn Reporter,
     ) -> Result<Ending, Error> {
         for planned in planned_trials {
-            if is_done(&self.done, planned) {
+            if self.places.contains(&planned.id) || self.has_enough(planned) {
                 continue;
             }
-            if self.context.stop_signals.stopped() {
+            if self.stop_signals.stopped() {
                 return Ok(Ending::Interrupted);
             }
-            let offered_rps = self.offered_rps(planned);
-            if let Some(reason) = self.skip_reason(planned, offered_rps) {
-                self.abandon(planned, offered_rps, reason, reporter)?;
+            let stage = &self.plan.stages[planned.stage];
+            let Some(factors) = stage.cells.get(planned.cell as usize) else {
+                continue;
+            };
+            let resolved = self.kind.resolve_trial(&stage.name, factors, &self.done);
+            let reason = match &resolved {
+                Err(reason) => Some(format!("{NOT_TRIED}: {reason}{}", self.last(factors))),
+                Ok(_) => self.skip_reason(factors),
+            };
+            let resolved = resolved.unwrap_or_default();
+            if let Some(reason) = reason {
+                self.abandon(planned, factors, &resolved, reason, reporter)?;
                 continue;
             }
             let began = Instant::now();
             reporter.event(&Event::TrialBegan {
-                plan: self.context.plan,
+                plan: self.plan,
                 planned,
-                offered_rps,
                 progress: self.progress(planned_trials),
             });
-            let context = &self.context;
-            let made = trial::perform(context, &self.ports, &self.folder, planned, offered_rps)?;
-            let Some((trial, histograms)) = made else {
+            let Some(record) = self.perform(planned, stage, factors, &resolved)? else {
                 return Ok(Ending::Interrupted);
             };
             self.pace.add(began.elapsed());
-            self.folder.append(&trial, histograms.as_ref())?;
-            self.done.push(trial);
-            if let Some(trial) = self.done.last() {
+            self.append(record)?;
+            if let Some(record) = self.done.last() {
+                let result = record.measured().map(|it| self.kind.result(it));
                 reporter.event(&Event::TrialEnded {
-                    plan: self.context.plan,
+                    plan: self.plan,
                     planned,
-                    trial,
+                    record,
+                    result: result.unwrap_or_default(),
                     progress: self.progress(planned_trials),
                 });
             }
@@ -226,85 +189,181 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    /// Records a trial as failed without trying it, and reports the first one of a server under a
-    /// setting.
-    fn abandon(
-        &mut self,
+    /// Makes a trial, and again if it fails, up to the plan's number of retries. None: the user
+    /// stopped it, and its children have been reaped.
+    fn perform(
+        &self,
         planned: &PlannedTrial,
-        offered_rps: Option<f64>,
-        reason: String,
-        reporter: &mut dyn Reporter,
-    ) -> Result<(), Error> {
-        let plan = self.context.plan;
-        if self.abandoned.insert((planned.server, planned.setting)) {
-            reporter.event(&Event::Abandoned {
-                server: &plan.servers[planned.server].name,
-                condition: plan.condition(planned.setting),
-                reason: &reason,
-            });
+        stage: &Stage,
+        factors: &Factors,
+        resolved: &Resolved,
+    ) -> Result<Option<Record>, Error> {
+        let context = Context {
+            options: self.options,
+            stop_signals: self.stop_signals,
+            folder: Some(&self.folder),
+        };
+        let trial = Trial {
+            id: &planned.id,
+            stage: &stage.name,
+            factors,
+            resolved: &resolved.settings,
+            seed: planned.seed,
+        };
+        let mut record = self.record(planned, factors, resolved);
+        loop {
+            record.started_unix_ns = sys::clock::unix_ns();
+            match self.kind.perform(&trial, &context) {
+                Ok(performed) => {
+                    record.outcome = Outcome::Measured(performed.measured);
+                    record.notes.extend(performed.notes);
+                }
+                Err(TrialError::Failed(reason)) if record.retries < self.plan.retries => {
+                    record.retries += 1;
+                    let attempt = record.retries;
+                    record
+                        .notes
+                        .push(format!("attempt {attempt} failed: {reason}"));
+                    continue;
+                }
+                Err(TrialError::Failed(reason) | TrialError::Final(reason)) => {
+                    record.outcome = Outcome::Failed(reason);
+                }
+                Err(TrialError::StopRequested) => return Ok(None),
+                Err(TrialError::Run(error)) => return Err(error),
+            }
+            return Ok(Some(record));
         }
-        let trial = trial::record(plan, planned, offered_rps, Outcome::Failed(reason));
-        self.folder.append(&trial, None)?;
-        self.done.push(trial);
+    }
+
+    /// The record of a trial before it is made.
+    fn record(&self, planned: &PlannedTrial, factors: &Factors, resolved: &Resolved) -> Record {
+        Record {
+            id: planned.id.clone(),
+            stage: self.plan.stages[planned.stage].name.clone(),
+            cell: planned.cell,
+            repeat: planned.repeat,
+            retries: 0,
+            factors: factors.clone(),
+            resolved: resolved.settings.clone(),
+            started_unix_ns: sys::clock::unix_ns(),
+            outcome: Outcome::Failed(NOT_TRIED.to_owned()),
+            notes: resolved.notes.clone(),
+        }
+    }
+
+    fn append(&mut self, record: Record) -> Result<(), Error> {
+        self.folder.append(&record)?;
+        self.places.insert(record.id.clone());
+        self.done.push(record);
         Ok(())
     }
 
-    fn offered_rps(&self, planned: &PlannedTrial) -> Option<f64> {
-        let plan = self.context.plan;
-        if planned.phase == Phase::Capacity {
-            return None;
+    /// Records a trial as failed without trying it, and reports the first one of its group.
+    fn abandon(
+        &mut self,
+        planned: &PlannedTrial,
+        factors: &Factors,
+        resolved: &Resolved,
+        reason: String,
+        reporter: &mut dyn Reporter,
+    ) -> Result<(), Error> {
+        let group = factors_text(self.plan, &self.kind.group(factors));
+        if self.abandoned.insert(group.clone()) {
+            reporter.event(&Event::Abandoned {
+                group: &group,
+                reason: &reason,
+            });
         }
-        let name = &plan.servers[planned.server].name;
-        let capacity = plan::capacity_rps(&self.done, name, planned.setting);
-        plan::offered_rps(plan, planned.cell, capacity)
+        let mut record = self.record(planned, factors, resolved);
+        record.outcome = Outcome::Failed(reason);
+        self.append(record)
     }
 
-    /// Why the trial `planned` is not tried. Failures under one setting do not affect another.
-    fn skip_reason(&self, planned: &PlannedTrial, offered_rps: Option<f64>) -> Option<String> {
-        let plan = self.context.plan;
-        let name = &plan.servers[planned.server].name;
-        let of_server = self.done.iter().rev().filter(|trial| {
-            let setting = plan.setting_of(trial.phase, trial.cell);
-            trial.server == *name && setting == planned.setting
-        });
-        let failures: Vec<&str> = of_server
-            .map_while(|trial| match &trial.outcome {
-                Outcome::Failed(reason) => Some(reason.as_str()),
-                Outcome::Measured(_) => None,
-            })
-            .collect();
-        let tried = failures
+    /// Whether the trial's cell has enough trials already: its interval is narrow.
+    ///
+    /// The interval is that of [`median_of_trials`]; it is looked at after each trial beyond the
+    /// least number, so its coverage is somewhat below 95 % (the report says so). A cell with a
+    /// lower bound among its values never has enough.
+    fn has_enough(&self, planned: &PlannedTrial) -> bool {
+        let repeats = &self.plan.stages[planned.stage].repeats;
+        planned.repeat >= repeats.least && self.is_narrow(planned.stage, planned.cell)
+    }
+
+    /// Whether the interval of a cell is as narrow as its stage demands.
+    fn is_narrow(&self, stage: usize, cell: u32) -> bool {
+        let stage = &self.plan.stages[stage];
+        let Some(until) = &stage.repeats.until else {
+            return false;
+        };
+        let of_cell = self
+            .done
             .iter()
-            .find(|reason| !reason.starts_with(NOT_TRIED));
-        let last = tried.map_or_else(String::new, |reason| format!("; the last trial: {reason}"));
-        if planned.phase == Phase::Sweep && offered_rps.is_none() {
-            return Some(format!(
-                "{NOT_TRIED}: the rate is a share of the server's capacity, and none was \
-                 measured{last}"
-            ));
+            .filter(|it| it.stage == stage.name && it.cell == cell);
+        let mut values = Vec::new();
+        for measured in of_cell.filter_map(|it| it.measured()) {
+            // The upper end of the interval may be any value above a lower bound.
+            if measured.is_lower_bound(&until.metric) {
+                return false;
+            }
+            values.extend(measured.valid(&until.metric));
         }
+        median_of_trials(&values, CONFIDENCE).is_some_and(|it| {
+            let width = it.interval.high - it.interval.low;
+            it.interval.confidence >= CONFIDENCE - 0.001 && width <= until.width * it.value.abs()
+        })
+    }
+
+    /// The consecutive failures of the trial's group, the latest first.
+    fn failures(&self, factors: &Factors) -> Vec<&str> {
+        let group = self.kind.group(factors);
+        let of_group = self
+            .done
+            .iter()
+            .rev()
+            .filter(|it| self.kind.group(&it.factors) == group);
+        of_group.map_while(Record::failure).collect()
+    }
+
+    /// The reason of the latest failure that was tried, as the end of a sentence.
+    fn last(&self, factors: &Factors) -> String {
+        let failures = self.failures(factors);
+        let mut tried = failures.iter().filter(|it| !it.starts_with(NOT_TRIED));
+        let last = tried.next();
+        last.map_or_else(String::new, |last| format!("; the last trial: {last}"))
+    }
+
+    /// Why a trial is not tried. Failures of one group do not affect another.
+    fn skip_reason(&self, factors: &Factors) -> Option<String> {
         let bound = limits::CONSECUTIVE_FAILURES as usize;
-        (failures.len() >= bound)
-            .then(|| format!("{NOT_TRIED} after {bound} consecutive failures{last}"))
+        (self.failures(factors).len() >= bound).then(|| {
+            let last = self.last(factors);
+            format!("{NOT_TRIED} after {bound} consecutive failures{last}")
+        })
     }
 
     fn progress(&self, planned_trials: &[PlannedTrial]) -> Progress {
-        let done = planned_trials
-            .iter()
-            .filter(|planned| is_done(&self.done, planned))
-            .count();
-        let mean = self
-            .pace
-            .mean()
-            .unwrap_or_else(|| estimate::trial(self.context.plan));
-        let left = u32::try_from(planned_trials.len() - done).unwrap_or(u32::MAX);
+        // Each cell's interval once, not once a trial.
+        let mut narrow = HashMap::new();
+        let mut has_enough = |it: &PlannedTrial| {
+            let is_narrow = || self.is_narrow(it.stage, it.cell);
+            it.repeat >= self.plan.stages[it.stage].repeats.least
+                && *narrow.entry((it.stage, it.cell)).or_insert_with(is_narrow)
+        };
+        let is_left = |it: &&PlannedTrial| !self.places.contains(&it.id) && !has_enough(it);
+        let left = planned_trials.iter().filter(is_left).count();
+        let mean = self.pace.mean();
+        let mean = mean.unwrap_or_else(|| estimate::trial(self.plan, self.kind));
         Progress {
-            done,
-            total: planned_trials.len(),
-            left: mean.saturating_mul(left),
+            done: self.done.len(),
+            total: self.done.len() + left,
+            left: mean.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX)),
         }
     }
 }
+
+/// Confidence of the interval that ends the repeats of a cell.
+const CONFIDENCE: f64 = 0.95;
 
 /// Mean duration of the trials so far.
 #[derive(Debug, Default)]

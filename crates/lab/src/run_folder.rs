@@ -7,13 +7,12 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use report::folder::{Host, Plan, Trial, TrialHistograms};
+use report::record::{Host, Plan, Record};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::limits;
 use crate::plan::Options;
-use crate::plan::order::PlannedTrial;
 
 mod fingerprint;
 mod stamp;
@@ -22,6 +21,8 @@ const PLAN: &str = "plan.toml";
 const HOST: &str = "host.json";
 const TRIALS: &str = "trials.jsonl";
 const LOCK: &str = "lock";
+/// Exists once the last trial is recorded.
+const COMPLETE: &str = "complete";
 const REPORT: &str = "report.html";
 
 /// A run folder, locked for this lab until it is dropped.
@@ -34,23 +35,18 @@ pub(crate) struct RunFolder {
 }
 
 /// A run folder, and the trials it already holds.
-pub(crate) type Opened = (RunFolder, Vec<Trial>);
+pub(crate) type Opened = (RunFolder, Vec<Record>);
 
 /// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
 ///
 /// # Errors
 /// The unfinished run of this plan and build began on another host.
-pub(crate) fn open(
-    plan: &Plan,
-    planned_trials: &[PlannedTrial],
-    host: &Host,
-    options: &Options,
-) -> Result<Opened, Error> {
+pub(crate) fn open(plan: &Plan, host: &Host, options: &Options) -> Result<Opened, Error> {
     if let Some(path) = &options.into {
         return open_named(path, plan, host, options.fresh);
     }
     if !options.fresh
-        && let Some(path) = find_unfinished(&options.runs, plan, planned_trials, host)?
+        && let Some(path) = find_unfinished(&options.runs, plan, host)?
     {
         return RunFolder::resume(&path);
     }
@@ -92,13 +88,8 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
     RunFolder::begin(path, plan, host)
 }
 
-/// The newest folder of the same plan, build and host that lacks a trial, or the report.
-fn find_unfinished(
-    runs: &Path,
-    plan: &Plan,
-    planned_trials: &[PlannedTrial],
-    host: &Host,
-) -> Result<Option<PathBuf>, Error> {
+/// The newest folder of the same plan, build and host whose run has not ended or has no report.
+fn find_unfinished(runs: &Path, plan: &Plan, host: &Host) -> Result<Option<PathBuf>, Error> {
     let Ok(entries) = fs::read_dir(runs) else {
         return Ok(None);
     };
@@ -113,7 +104,7 @@ fn find_unfinished(
     let mut refused = None;
     for name in names.into_iter().take(limits::FOLDERS) {
         let path = runs.join(name);
-        if !is_same_run(&path, plan, host) || is_finished(&path, planned_trials)? {
+        if !is_same_run(&path, plan, host) || is_finished(&path) {
             continue;
         }
         match difference_of_hosts(&path, host) {
@@ -157,12 +148,8 @@ fn is_same_run(path: &Path, plan: &Plan, host: &Host) -> bool {
     same_plan && same_build
 }
 
-fn is_finished(path: &Path, planned_trials: &[PlannedTrial]) -> Result<bool, Error> {
-    let (trials, _) = read_trials(&path.join(TRIALS))?;
-    let all = planned_trials
-        .iter()
-        .all(|planned| trials.iter().any(|trial| trial.id == planned.id));
-    Ok(all && path.join(REPORT).exists())
+fn is_finished(path: &Path) -> bool {
+    path.join(COMPLETE).exists() && path.join(REPORT).exists()
 }
 
 fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
@@ -189,7 +176,12 @@ fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
 impl RunFolder {
     /// Begins a run. The plan is written last, so that a folder with a plan is complete.
     fn begin(path: &Path, plan: &Plan, host: &Host) -> Result<Opened, Error> {
-        for folder in [path.to_owned(), path.join("histograms"), path.join("logs")] {
+        for folder in [
+            path.to_owned(),
+            path.join("histograms"),
+            path.join("logs"),
+            path.join("series"),
+        ] {
             fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
         }
         let lock = lock(path)?;
@@ -234,22 +226,37 @@ impl RunFolder {
         self.path.join("logs").join(format!("{id}.{of}"))
     }
 
-    /// Writes a trial durably: its histograms, then its record.
-    pub(crate) fn append(
-        &mut self,
-        trial: &Trial,
-        histograms: Option<&TrialHistograms>,
-    ) -> Result<(), Error> {
-        if let Some(histograms) = histograms {
-            let path = self
-                .path
-                .join("histograms")
-                .join(format!("{}.hist", trial.id));
-            write_synced(&path, &json(histograms, "a histogram", false)?)?;
-        }
-        let mut line = json(trial, "a trial", false)?;
+    /// Writes a file of the folder durably. Its parent must be one of the folder's own.
+    pub(crate) fn write(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        write_synced(&self.path.join(path), content)
+    }
+
+    /// Marks the run as complete.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        write_synced(&self.path.join(COMPLETE), b"")
+    }
+
+    /// Writes a trial's record durably. Its artefacts are written before it.
+    pub(crate) fn append(&mut self, record: &Record) -> Result<(), Error> {
+        let mut line = json(record, "a trial", false)?;
         line.push(b'\n');
         let path = self.path.join(TRIALS);
+        let len = self
+            .trials
+            .metadata()
+            .map_err(Error::file("inspect", &path))?
+            .len();
+        let most = report::limits::TRIALS_BYTES;
+        if len + line.len() as u64 > most {
+            return Err(Error::Folder {
+                folder: path,
+                problem: format!(
+                    "would exceed {} MiB, more than a report reads: keep fewer numbers of each \
+                     series, or make fewer trials",
+                    most >> 20
+                ),
+            });
+        }
         self.trials
             .write_all(&line)
             .map_err(Error::file("append to", &path))?;
@@ -296,13 +303,23 @@ fn open_trials(path: &Path) -> Result<File, Error> {
 }
 
 /// The recorded trials, and the length of the file without an incomplete last line.
-fn read_trials(path: &Path) -> Result<(Vec<Trial>, u64), Error> {
+fn read_trials(path: &Path) -> Result<(Vec<Record>, u64), Error> {
+    let most = report::limits::TRIALS_BYTES;
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(file) => {
-            file.take(limits::TRIALS_LEN)
+            file.take(most + 1)
                 .read_to_end(&mut bytes)
                 .map_err(Error::file("read", path))?;
+            if bytes.len() as u64 > most {
+                return Err(Error::Folder {
+                    folder: path.to_owned(),
+                    problem: format!(
+                        "is larger than {} MiB: begin a new run with --fresh",
+                        most >> 20
+                    ),
+                });
+            }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::file("open", path)(error)),
@@ -311,7 +328,7 @@ fn read_trials(path: &Path) -> Result<(Vec<Trial>, u64), Error> {
     let mut whole_len = 0;
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let end = whole_len + line.len();
-        match serde_json::from_slice::<Trial>(line) {
+        match serde_json::from_slice::<Record>(line) {
             Ok(trial) if line.ends_with(b"\n") => trials.push(trial),
             // Incomplete, or filled with zeros after a crash of the machine.
             _ if end == bytes.len() => break,

@@ -10,25 +10,31 @@
     reason = "the helpers of tests are tests too"
 )]
 
-#[path = "lifecycle/fake.rs"]
+#[path = "fixture/fake.rs"]
 mod fake;
-#[path = "lifecycle/gate.rs"]
+#[path = "fixture/gate.rs"]
 mod gate;
+#[path = "fixture/records.rs"]
+mod records;
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use gate::Fixture;
 use lab::limits::CONSECUTIVE_FAILURES;
-use lab::{Ending, Event, Experiment, LineReporter, Options, Reporter};
-use report::Vary;
-use report::folder::{Host, Outcome, Phase, Plan, Trial, TrialHistograms};
+use lab::{Ending, Event, Experiment, LineReporter, Reporter};
+use records::{only_run, trials};
+use report::cache::folder::{Settings, TrialHistograms};
+use report::record::{Host, Plan, Record, Value};
 
 /// Two servers, two levels, two repeats, two capacity trials: twelve trials.
 fn experiment(second: &str) -> Experiment {
-    let text = format!(
+    Experiment::parse("pretence", "pretence.toml", &text(second)).unwrap()
+}
+
+fn text(second: &str) -> String {
+    format!(
         "question = \"Does the lab do what it says?\"
 seed = 3
 repeats = 2
@@ -45,9 +51,11 @@ arrivals = \"exponential:1\"
 popularity = \"uniform\"
 update = 0.1
 records = 100
-[sweep]
-capacity-trials = 2
-levels = [0.5, 1.0]
+[[factor]]
+name = \"level\"
+values = [0.5, 1.0]
+[capacity]
+trials = 2
 [[server]]
 name = \"first\"
 kind = \"curtail\"
@@ -57,34 +65,47 @@ name = \"second\"
 kind = \"command\"
 {second}
 "
-    );
-    Experiment::parse("pretence", "pretence.toml", &text).unwrap()
+    )
 }
 
 fn second(fixture: &Fixture, script: &str, manner: &str) -> Experiment {
+    experiment(&program(fixture, script, manner))
+}
+
+/// The keys of the second server.
+fn program(fixture: &Fixture, script: &str, manner: &str) -> String {
     let program = fixture.path(script);
-    experiment(&format!(
+    format!(
         "program = \"{}\"\narguments = [\"serve\", \"{manner}\", \"{{port}}\"]",
         program.display()
-    ))
+    )
 }
 
-fn trials(folder: &Path) -> Vec<Trial> {
-    fs::read_to_string(folder.join("trials.jsonl"))
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+/// The experiment with another well-behaved server, and `to` in place of `from` in its file.
+fn changed(fixture: &Fixture, changes: &[(&str, &str)]) -> Experiment {
+    let mut text = text(&program(fixture, "fake", "well"));
+    for (from, to) in changes {
+        assert!(text.contains(from), "`{from}` is not in the file");
+        text = text.replace(from, to);
+    }
+    Experiment::parse("pretence", "pretence.toml", &text).unwrap()
 }
 
-fn failures<'a>(trials: &'a [Trial], server: &str) -> Vec<&'a str> {
-    let of_server = trials.iter().filter(|trial| trial.server == server);
-    of_server
-        .filter_map(|trial| match &trial.outcome {
-            Outcome::Failed(reason) => Some(reason.as_str()),
-            Outcome::Measured(_) => None,
-        })
-        .collect()
+/// The table of the levels.
+const LEVELS: &str = "[[factor]]\nname = \"level\"\nvalues = [0.5, 1.0]\n";
+
+/// The settings of a plan of cache trials.
+fn settings(plan: &Plan) -> Settings {
+    plan.settings.clone().try_into().unwrap()
+}
+
+fn server(trial: &Record) -> String {
+    trial.factors["server"].to_string()
+}
+
+fn failures<'a>(trials: &'a [Record], of: &str) -> Vec<&'a str> {
+    let of_server = trials.iter().filter(|trial| server(trial) == of);
+    of_server.filter_map(Record::failure).collect()
 }
 
 #[test]
@@ -104,10 +125,10 @@ fn a_run_folder_is_self_contained() {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let written: Plan = toml::from_str(&read("plan.toml")).unwrap();
     assert_eq!(
-        written.servers[1].version.as_deref(),
+        settings(&written).servers[1].version.as_deref(),
         Some(concat!(env!("CARGO_PKG_VERSION"), " (this build)"))
     );
-    assert_eq!(written.load, plan.load);
+    assert_eq!(settings(&written).load, settings(&plan).load);
     assert!(
         serde_json::from_str::<Host>(&read("host.json"))
             .unwrap()
@@ -117,23 +138,20 @@ fn a_run_folder_is_self_contained() {
 
     let trials = trials(folder);
     assert_eq!(trials.len(), 12);
-    assert!(
-        trials[..4]
-            .iter()
-            .all(|trial| trial.phase == Phase::Capacity)
-    );
+    assert!(trials[..4].iter().all(|trial| trial.stage == "capacity"));
     for trial in &trials {
-        let Outcome::Measured(measured) = &trial.outcome else {
-            panic!("{trial:?}");
-        };
+        let measured = trial.measured().unwrap();
         // The fake generator achieves 1000 /s at infinite demand, and any offered rate.
-        let rate_rps = trial.level.map_or(1_000.0, |level| 1_000.0 * level);
-        assert_eq!(measured.achieved_rps, rate_rps);
-        assert_eq!(measured.generator_busy, Some(0.1));
-        if let Some(stolen) = measured.stolen {
-            assert!((0.0..=1.0).contains(&stolen.server) && (0.0..=1.0).contains(&stolen.load));
+        let level = trial.factors.get("level").and_then(Value::number);
+        let rate_rps = level.map_or(1_000.0, |level| 1_000.0 * level);
+        assert_eq!(measured.metric("achieved_rps"), Some(rate_rps));
+        assert_eq!(measured.metric("generator_busy"), Some(0.1));
+        for name in ["server_stolen_share", "load_stolen_share"] {
+            let share = measured.metric(name).unwrap_or(0.0);
+            assert!((0.0..=1.0).contains(&share), "{name}: {share}");
         }
-        assert_eq!(trial.offered_rps, trial.level.map(|_| rate_rps));
+        let offered = trial.resolved.get("offered_rps").copied();
+        assert_eq!(offered, level.map(|_| rate_rps));
         let name = format!("histograms/{}.hist", trial.id);
         let histograms: TrialHistograms = serde_json::from_str(&read(&name)).unwrap();
         assert_eq!(histograms.service, "fake");
@@ -152,7 +170,8 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
     let options = fixture.options();
     let absent = "program = \"/nowhere/cached\"\narguments = [\"{port}\"]";
     let plan = experiment(absent).plan(&options).unwrap();
-    let reason = plan.servers[1].skipped.as_deref().unwrap();
+    let servers = settings(&plan).servers;
+    let reason = servers[1].skipped.as_deref().unwrap();
     assert!(reason.contains("/nowhere/cached"), "{reason}");
     let mut told = Vec::new();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
@@ -160,7 +179,7 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
     assert!(
         String::from_utf8(told)
             .unwrap()
-            .contains("skipped: second: ")
+            .contains("Skipped second: ")
     );
     fixture.assert_no_processes_left();
 }
@@ -224,7 +243,7 @@ fn a_server_that_ignores_sigterm_is_killed_with_a_note() {
     assert_eq!(outcome.measured, 12);
     for trial in trials(&outcome.folder)
         .iter()
-        .filter(|trial| trial.server == "second")
+        .filter(|trial| server(trial) == "second")
     {
         assert_eq!(
             trial.notes,
@@ -255,14 +274,8 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
     let fixture = Fixture::new();
     let mut options = fixture.options();
     options.curtail = fixture.path("no-generator");
-    let text = experiment(&format!(
-        "program = \"{}\"\narguments = [\"serve\", \"well\", \"{{port}}\"]",
-        fixture.path("fake").display()
-    ));
-    let text = text
-        .toml()
-        .replace("levels = [0.5, 1.0]", "rates = [\"1k\", \"2k\", \"3k\"]");
-    let experiment = Experiment::parse("pretence", "pretence.toml", &text).unwrap();
+    let rates = "[[factor]]\nname = \"rate\"\nvalues = [\"1k\", \"2k\", \"3k\"]\n";
+    let experiment = changed(&fixture, &[(LEVELS, rates)]);
     let plan = experiment.plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(
@@ -294,7 +307,7 @@ fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
     // Once the kill falls into a trial of the wrapped server, once into one of the other.
     let mut kept_before = 0;
     for held in [3, 7] {
-        fixture.hold_generator(held);
+        fixture.hold(held);
         let mut lab = Command::new(fixture.path("fake"))
             .arg("lab")
             .spawn()
@@ -319,20 +332,13 @@ fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
     fixture.assert_no_processes_left();
 }
 
-/// The one run folder there is.
-fn only_run(options: &Options) -> std::path::PathBuf {
-    let runs: Vec<_> = fs::read_dir(&options.runs).unwrap().flatten().collect();
-    assert_eq!(runs.len(), 1, "{runs:?}");
-    runs[0].path()
-}
-
 #[test]
 fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
     let fixture = Fixture::new();
     let options = fixture.options();
     let experiment = second(&fixture, "fake", "well");
     fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
-    fixture.hold_generator(4);
+    fixture.hold(4);
     // The test harness has threads that would take the signal: the child inherits it blocked.
     let script = fixture.path("fake");
     let mut lab = std::thread::spawn(move || {
@@ -386,21 +392,45 @@ fn the_time_left_ends_at_zero() {
 fn every_setting_is_measured_and_recorded() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    let mut plan = second(&fixture, "fake", "well").plan(&options).unwrap();
-    plan.vary = Some(Vary::Saturating(vec![0, 7]));
+    let depths = format!("[[factor]]\nname = \"depth\"\nvalues = [1, 7]\n{LEVELS}");
+    let experiment = changed(&fixture, &[(LEVELS, &depths)]);
+    let plan = experiment.plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (24, 0));
     for trial in trials(&outcome.folder) {
-        let Outcome::Measured(measured) = &trial.outcome else {
-            panic!("{trial:?}");
-        };
-        let (setting, saturating_rps) = match trial.setting.unwrap() as u32 {
-            0 => (0, None),
-            _ => (1, Some(7.0)),
-        };
-        assert_eq!(measured.saturating_rps, saturating_rps, "{}", trial.id);
-        let of = plan.setting_of(trial.phase, trial.cell);
-        assert_eq!(of, setting, "{}", trial.id);
+        // The fake generator reports its depth so.
+        let used = trial.measured().unwrap().metric("outstanding_mean");
+        assert_eq!(trial.factors["depth"].number(), used, "{}", trial.id);
+        let stage = plan.stage(&trial.stage).unwrap();
+        assert_eq!(
+            stage.cells[trial.cell as usize], trial.factors,
+            "{}",
+            trial.id
+        );
+    }
+}
+
+#[test]
+fn saturating_connections_are_offered_beside_the_measured_ones() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let factors = "[[factor]]\nname = \"saturating\"\nvalues = [0, 7]\n\
+                   [[factor]]\nname = \"rate\"\nvalues = [\"500\", \"1k\"]\n";
+    let experiment = changed(
+        &fixture,
+        &[(LEVELS, factors), ("[capacity]\ntrials = 2\n", "")],
+    );
+    let plan = experiment.plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
+    assert_eq!((outcome.measured, outcome.failed), (16, 0));
+    for trial in trials(&outcome.folder) {
+        let saturating = trial.factors["saturating"].number().filter(|it| *it > 0.0);
+        let replies = trial.measured().unwrap().metric("saturating_rps");
+        assert_eq!(replies, saturating, "{}", trial.id);
+        assert_eq!(
+            trial.resolved["offered_rps"],
+            trial.factors["rate"].number().unwrap()
+        );
     }
 }
 
@@ -408,22 +438,20 @@ fn every_setting_is_measured_and_recorded() {
 fn failures_under_one_setting_do_not_affect_another() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    let mut plan = second(&fixture, "fake", "well").plan(&options).unwrap();
-    // The fake generator fails at this depth.
-    plan.vary = Some(Vary::Depth(vec![1, 13]));
-    plan.repeats = 4;
+    // The fake generator fails at depth 13.
+    let depths = format!("[[factor]]\nname = \"depth\"\nvalues = [1, 13]\n{LEVELS}");
+    let changes = [(LEVELS, depths.as_str()), ("repeats = 2", "repeats = 4")];
+    let plan = changed(&fixture, &changes).plan(&options).unwrap();
     let mut told = Vec::new();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     // Two servers, under each setting two capacities and four repeats of two levels.
     assert_eq!((outcome.measured, outcome.failed), (20, 20));
     for trial in trials(&outcome.folder) {
-        let is_measured = matches!(trial.outcome, Outcome::Measured(_));
-        assert_eq!(is_measured, trial.setting == Some(1.0), "{trial:?}");
+        let depth = trial.factors["depth"].number();
+        assert_eq!(trial.measured().is_some(), depth == Some(1.0), "{trial:?}");
     }
     let told = String::from_utf8(told).unwrap();
-    assert!(
-        told.contains("first: remaining trials abandoned with depth 13: "),
-        "{told}"
-    );
-    assert!(!told.contains("abandoned with depth 1:"), "{told}");
+    let abandoned = "first, depth 13: remaining trials abandoned: ";
+    assert!(told.contains(abandoned), "{told}");
+    assert!(!told.contains("depth 1: remaining"), "{told}");
 }

@@ -12,7 +12,6 @@ use crate::limits::{
     CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
     TARGETS_MAX, THREADS_MAX, TIMEOUT_NS, UDP_VALUE_LEN_MAX,
 };
-use crate::units;
 
 /// A server's address. As text: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

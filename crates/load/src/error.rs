@@ -2,10 +2,11 @@
 
 use std::io;
 
+use units::show_duration;
+
 use crate::agents::AgentError;
 use crate::config::{ConfigError, Target};
 use crate::merge::MergeError;
-use crate::units::show_duration;
 
 /// The reason why a run or a prefill failed. The message is written to follow "failed to …".
 #[derive(Debug, thiserror::Error)]

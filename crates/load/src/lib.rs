@@ -23,8 +23,8 @@
 //! nothing per request.
 //!
 //! The generator does not share the servers' own code. It uses only the crates `protocol`,
-//! `workload`, `measure` and `sys`. Therefore an error in the code of a server cannot hide in the
-//! generator.
+//! `workload`, `measure`, `units` and `sys`. Therefore an error in the code of a server cannot hide
+//! in the generator.
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,6 @@ mod stall_detector;
 pub mod summary;
 pub mod text;
 mod timeline;
-pub mod units;
 mod waiting;
 mod wire;
 

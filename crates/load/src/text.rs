@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use measure::Bounded;
+use units::{show_duration, show_rate};
 
 use crate::agents;
 use crate::measuring::MeasuringReport;
 use crate::prefill::Prefill;
 use crate::second::Second;
 use crate::summary::{LatencyDistribution, Loop, OperationSummary, Summary};
-use crate::units::{show_duration, show_rate};
 
 /// Returns the column headers of [`second_line`].
 #[must_use]

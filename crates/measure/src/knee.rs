@@ -30,8 +30,9 @@ pub const KNEE_FACTOR: f64 = 3.0;
 pub struct TailPoint {
     /// Load level or offered rate: any measure of demand.
     pub level: f64,
-    /// 99th percentile of the response time.
-    pub p99_ns: u64,
+    /// 99th percentile of the response time in nanoseconds, or another measure of which lower
+    /// values are better.
+    pub tail: f64,
     /// The generator was the limit.
     pub generator_limited: bool,
 }
@@ -44,7 +45,7 @@ pub struct Knee {
     /// The next level that counts, at which the tail has left the plateau. None: it never did, and
     /// the knee is the highest level that counts.
     pub leaves_at: Option<f64>,
-    /// The plateau.
+    /// The plateau, in the unit of the tails.
     pub plateau_ns: f64,
     /// The greatest median of a level on the plateau.
     pub limit_ns: f64,
@@ -103,7 +104,7 @@ fn medians_by_level(points: &[TailPoint]) -> (Vec<(f64, f64)>, Vec<f64>) {
         let tails: Vec<f64> = level
             .iter()
             .filter(|point| !point.generator_limited)
-            .map(|point| point.p99_ns as f64)
+            .map(|point| point.tail)
             .collect();
         match median(&tails).filter(|_| 2 * tails.len() >= level.len()) {
             Some(p99_ns) => medians.push((at, p99_ns)),
@@ -124,7 +125,7 @@ mod tests {
         let repeats = |&(level, tail_us): &(f64, u64)| {
             [95, 100, 130].map(|percent| TailPoint {
                 level,
-                p99_ns: tail_us * 10 * percent,
+                tail: (tail_us * 10 * percent) as f64,
                 generator_limited: false,
             })
         };
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(Knee::of(&[], 3.0), None);
         let limited = TailPoint {
             level: 0.5,
-            p99_ns: 1,
+            tail: 1.0,
             generator_limited: true,
         };
         assert_eq!(Knee::of(&[limited; 9], 3.0), None);

@@ -1,390 +1,257 @@
-//! The head of the page: the answer in one sentence, and each server at the point compared.
+//! The answer of a run in one sentence and one table, for any kind of trial.
 //!
-//! The plan determines the point compared, for rates together with the baseline's capacity, so that
-//! no latency or cost can influence it. Of load levels it is the one nearest 0.5; of rates the one
-//! nearest half of the baseline's capacity or, if that is not known, the middle one; of settings
-//! the last (the first, if the last is the load's own). The baseline is the last server of the plan
-//! that took part.
+//! The answer is of the last stage and of one metric: the first that was measured and has a better
+//! direction, where the metrics of the figures come before the others. Up to [`SENTENCES`]
+//! comparisons are listed; of more, the sentence gives the numbers of each verdict.
 //!
-//! A ratio is decided if its 95 % interval excludes 1. It is not known if more than half of the
-//! trials of either server are generator-limited, or if the 99th percentile of any trial used is a
-//! lower bound: the interval would then be too narrow by an unknown amount.
+//! The table has a row for each cell. If there are more than [`limits::FRONT_ROWS`] cells, it shows
+//! those at one point: where each factor that is not compared has its reference or, without one,
+//! the value in the middle of its list. The plan alone determines the point, so that no result can
+//! influence it.
 
-use measure::{Capacity, Estimate};
+use std::collections::BTreeMap;
 
-use crate::cells::{self, Cell};
-use crate::findings::{self, CurveFindings};
-use crate::folder::{Outcome, Sweep};
-use crate::sweep_axis::SweepAxis;
-use crate::units::{self, Quantity};
-use crate::verdict::{estimated, has_full_confidence};
-use crate::{Run, limits};
+use crate::cell::{self, Cell};
+use crate::comparison::{self, Comparison, Comparisons, Effect, Family, Scale, Verdict, words};
+use crate::page::Shown;
+use crate::record::{Better, Factor, Metric, Stage, Value};
+use crate::{Run, limits, units};
 
-/// Load level, or share of the baseline's capacity, of the point compared.
-const LEVEL_COMPARED: f64 = 0.5;
+/// With up to this many comparisons, the sentence lists them.
+const SENTENCES: usize = 3;
 
-/// The head of the page.
-pub(crate) struct Answer<'a> {
-    /// Ends with a full stop.
-    pub(crate) sentence: String,
-    /// The point compared, such as `at load level 0.5 of each server's own capacity`.
-    pub(crate) point: String,
-    /// Name of the server that the others are compared with; none where fewer than two took part.
-    pub(crate) baseline: Option<&'a str>,
-    /// In the order of the plan.
-    pub(crate) servers: Vec<ServerAtPoint<'a>>,
+/// The cells of a stage with their comparisons.
+pub(crate) struct StageResults<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) cells: Vec<Cell<'a>>,
+    /// The factors that have several values in the stage.
+    pub(crate) varied: Vec<&'a Factor>,
+    /// None: no factor has several values in the stage.
+    pub(crate) comparisons: Option<Comparisons<'a>>,
 }
 
-/// One server at the point compared.
-pub(crate) struct ServerAtPoint<'a> {
-    pub(crate) curve: &'a CurveFindings<'a>,
-    pub(crate) cell: &'a Cell<'a>,
-    /// Under the setting compared. None: not measured.
-    pub(crate) capacity: Option<Capacity>,
-    pub(crate) p99: Ratio,
+/// The cells of every stage, in the order of the plan.
+pub(crate) fn stages(run: &Run) -> Vec<StageResults<'_>> {
+    let stages = run.plan.stages.iter().map(|stage| {
+        let cells = cell::of_stage(run, stage);
+        let comparisons = comparison::of(run, stage, &cells);
+        StageResults {
+            stage,
+            varied: cell::varied(&run.plan, stage),
+            cells,
+            comparisons,
+        }
+    });
+    stages.collect()
 }
 
-/// A server's 99th percentile of response time ÷ the baseline's.
-pub(crate) enum Ratio {
-    /// The server is the baseline, or the only one.
-    None,
-    /// The 95 % interval excludes 1.
-    Decided(Estimate),
-    /// It does not, or there are too few trials for an interval of that confidence.
-    Undecided(Estimate),
-    /// Why there is no ratio, as a clause.
-    Unknown(String),
+/// The metric of the answer. None: none of the stage's metrics has a better direction.
+pub(crate) fn metric<'a>(run: &'a Run, last: &StageResults) -> Option<&'a Metric> {
+    let mut measured = cell::measured(&run.plan, &last.cells).into_iter();
+    measured.find(|metric| metric.better != Better::Neither)
 }
 
-/// The answer of a run.
-pub(crate) fn of<'a>(run: &Run, all: &'a [CurveFindings<'a>]) -> Answer<'a> {
-    let setting = setting_compared(run);
-    let curves: Vec<&CurveFindings> = all
+/// The metrics of a table of at most `most` columns: that of the answer and others that have a
+/// better direction or, if none has, any.
+pub(crate) fn columns<'a>(run: &'a Run, last: &StageResults, most: usize) -> Vec<&'a Metric> {
+    let measured = cell::measured(&run.plan, &last.cells);
+    let has_direction = |metric: &&Metric| metric.better != Better::Neither;
+    let is_any = measured
         .iter()
-        .filter(|curve| curve.setting.is_none() || curve.setting == setting)
-        .collect();
-    let capacity_of = |curve: &CurveFindings| {
-        // Capacity trials are numbered by setting.
-        findings::capacity_under(run, &curve.server.name, setting)
+        .all(|metric| metric.better == Better::Neither);
+    let columns = measured.into_iter();
+    let columns = columns.filter(|metric| is_any || has_direction(metric));
+    columns.take(most).collect()
+}
+
+/// The sentence. Ends with a full stop.
+pub(crate) fn sentence(run: &Run, last: Option<&StageResults>) -> String {
+    let mut clauses = vec![lead(run, last)];
+    clauses.extend(caveats(run));
+    let sentence = clauses.join("; ");
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}
+
+fn lead(run: &Run, last: Option<&StageResults>) -> String {
+    let Some(last) = last else {
+        return "the plan has no trials: there is no answer".to_owned();
     };
-    let baseline = curves.last().copied();
-    let baseline_capacity = baseline.and_then(capacity_of);
-    let at = match baseline.map(|curve| curve.axis) {
-        Some(SweepAxis::Setting(_)) => setting.unwrap_or_default() as usize,
-        _ => rate_compared(&run.plan.sweep, baseline_capacity.as_ref()),
-    };
-    let baseline_cell = baseline.and_then(|curve| curve.cells.get(at));
-    let servers: Vec<ServerAtPoint> = curves
-        .iter()
-        .filter_map(|&curve| {
-            let cell = curve.cells.get(at)?;
-            let is_baseline = baseline.is_some_and(|other| std::ptr::eq(other, curve));
-            let p99 = match (baseline, baseline_cell) {
-                (Some(other), Some(to)) if !is_baseline => ratio(curve, cell, other, to),
-                _ => Ratio::None,
-            };
-            let capacity = capacity_of(curve);
-            Some(ServerAtPoint {
-                curve,
-                cell,
-                capacity,
-                p99,
-            })
-        })
-        .collect();
-    let point = point(run, setting, at, baseline, baseline_capacity.as_ref());
-    let baseline = baseline.filter(|_| servers.len() > 1);
-    let baseline = baseline.map(|curve| curve.server.name.as_str());
-    let mut clauses = vec![lead(&point, &servers, baseline)];
-    clauses.extend(caveats(run, all, &servers));
-    Answer {
-        sentence: format!("{}.", capitalised(&clauses.join("; "))),
-        point,
-        baseline,
-        servers,
+    if last.cells.iter().all(|cell| cell.measured.is_empty()) {
+        return "no trial was measured: there is no answer".to_owned();
     }
-}
-
-/// The setting compared. None: nothing is varied.
-fn setting_compared(run: &Run) -> Option<u32> {
-    run.plan.vary.as_ref()?;
-    let last = run.plan.settings().saturating_sub(1);
-    let is_own = run.plan.reference() == Some(last);
-    Some(if is_own { 0 } else { last })
-}
-
-/// Index of the rate compared.
-fn rate_compared(sweep: &Sweep, baseline: Option<&Capacity>) -> usize {
-    let nearest = |points: &[f64], target: f64| {
-        let distances = points.iter().map(|point| (point - target).abs());
-        let nearest = distances
-            .enumerate()
-            .min_by(|(_, a), (_, b)| a.total_cmp(b));
-        nearest.map_or(0, |(index, _)| index)
+    let Some(metric) = metric(run, last) else {
+        return "no metric has a better direction, so nothing is compared".to_owned();
     };
-    match (sweep, baseline.filter(|capacity| !capacity.at_least)) {
-        (Sweep::LoadLevels(levels), _) => nearest(levels, LEVEL_COMPARED),
-        (Sweep::Rates(rates), Some(capacity)) => {
-            nearest(rates, LEVEL_COMPARED * capacity.rps.value)
+    let family = last.comparisons.as_ref().and_then(|comparisons| {
+        let mut families = comparisons.families.iter();
+        let family = families.find(|family| family.metric.name == metric.name)?;
+        (!family.comparisons.is_empty()).then_some((comparisons, family))
+    });
+    match family {
+        None => alone(metric, last),
+        Some((comparisons, family)) if family.comparisons.len() <= SENTENCES => {
+            let listed = family.comparisons.iter();
+            let listed = listed.map(|it| comparisons.sentence(family, it, &last.cells));
+            listed.collect::<Vec<_>>().join("; ")
         }
-        (Sweep::Rates(rates), None) => rates.len() / 2,
+        Some((comparisons, family)) => counted(comparisons, family),
     }
 }
 
-/// The point compared in words; it reads on after a comma or begins a sentence.
-fn point(
-    run: &Run,
-    setting: Option<u32>,
-    at: usize,
-    baseline: Option<&CurveFindings>,
-    capacity: Option<&Capacity>,
-) -> String {
-    let condition = setting.and_then(|setting| run.plan.condition(setting));
-    let condition = condition.map_or_else(String::new, |with| format!("with {with}, "));
-    let is_by_rate = matches!(SweepAxis::of(&run.plan), SweepAxis::Rate);
-    let rate = if is_by_rate { at } else { 0 };
-    match &run.plan.sweep {
-        Sweep::LoadLevels(levels) => {
-            let level = levels
-                .get(rate)
-                .copied()
-                .map_or("–".to_owned(), units::level);
-            format!("{condition}at load level {level} of each server's own capacity")
-        }
-        Sweep::Rates(rates) => {
-            let rate_rps = rates.get(rate).copied().unwrap_or_default();
-            let capacity = capacity.filter(|capacity| !capacity.at_least);
-            let share = baseline.zip(capacity).map(|(curve, capacity)| {
-                let share = Quantity::Factor.words(rate_rps / capacity.rps.value);
-                format!(" ({share} of {}'s capacity)", short(curve))
-            });
-            let share = share.unwrap_or_default();
-            format!("{condition}at {} offered{share}", units::rate(rate_rps))
-        }
-    }
-}
-
-fn ratio(of: &CurveFindings, cell: &Cell, to: &CurveFindings, to_cell: &Cell) -> Ratio {
-    let unknown = [(of, cell), (to, to_cell)]
-        .into_iter()
-        .find_map(|(curve, cell)| unknown_p99(&short(curve), cell));
-    if let Some(reason) = unknown {
-        return Ratio::Unknown(reason);
-    }
-    match findings::p99_ratio(cell, to_cell) {
-        Some(ratio) if !has_full_confidence(&ratio) || ratio.interval.contains(1.0) => {
-            Ratio::Undecided(ratio)
-        }
-        Some(ratio) => Ratio::Decided(ratio),
-        None => Ratio::Unknown("a 99th percentile is zero".to_owned()),
-    }
-}
-
-/// Why nothing can be made of a cell's 99th percentile. None: something can.
-fn unknown_p99(name: &str, cell: &Cell) -> Option<String> {
-    let measured = cell.measured.len() as u64;
-    if measured == 0 {
-        return Some(format!("no trial of {name} was measured there"));
-    }
-    let of_all = |count: u64| match count {
-        all if all == measured => format!("all {}", units::plural(all, "trial")),
-        some => format!(
-            "{} of {}",
-            units::count(some),
-            units::plural(measured, "trial")
-        ),
-    };
-    if cell.mostly_limited() {
-        let limited = of_all(u64::from(cell.limited()));
-        return Some(format!(
-            "the generator was the limit in {limited} of {name}"
-        ));
-    }
-    if cell.unlimited(cells::p99_ns).is_empty() {
-        return Some(format!("{name} has no response times there"));
-    }
-    let bounds =
-        cell.unlimited(|measured| cells::is_lower_bound(measured, cells::P99).then_some(1.0));
-    let bounds = bounds.len() as u64;
-    (bounds > 0).then(|| {
-        let bounds = of_all(bounds);
-        format!("{name}'s p99 is a lower bound in {bounds}, for requests were never answered")
-    })
-}
-
-/// The finding itself, without a full stop.
-fn lead(point: &str, servers: &[ServerAtPoint], baseline: Option<&str>) -> String {
-    let Some(baseline) = baseline.map(|name| units::shortened(name, limits::NAME_CHARACTERS))
-    else {
-        return match servers {
-            [] => "no server took part: there is no answer".to_owned(),
-            [only, ..] => alone(point, only),
-        };
-    };
-    let compared: Vec<&ServerAtPoint> = servers
-        .iter()
-        .filter(|server| !matches!(server.p99, Ratio::None))
-        .collect();
-    if let [only] = compared.as_slice() {
-        let name = short(only.curve);
-        return match &only.p99 {
-            Ratio::None => point.to_owned(),
-            Ratio::Decided(ratio) => {
-                let ratio = estimated(ratio, Quantity::Factor);
-                format!("{point}, {name}'s p99 is {ratio} × {baseline}'s")
+/// Nothing is compared.
+fn alone(metric: &Metric, last: &StageResults) -> String {
+    let title = words::title(metric);
+    if let [cell] = last.cells.as_slice() {
+        let values = cell.values(&metric.name);
+        return match values.median() {
+            Some(median) => {
+                let value = Shown::of(metric, &median, &values).to_string();
+                format!("the {title} is {value}, and there is no other cell to compare with")
             }
-            Ratio::Undecided(ratio) => format!(
-                "{point}, {name}'s p99 against {baseline}'s is undecided: the ratio is {}{}",
-                estimated(ratio, Quantity::Factor),
-                few(ratio),
-            ),
-            Ratio::Unknown(why) => {
-                format!("{point}, {name}'s p99 against {baseline}'s is not known: {why}")
-            }
+            None => format!("the {title} is not known: most of its values do not count"),
         };
     }
-    let (mut decided, mut undecided, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
-    for server in compared {
-        let name = short(server.curve);
-        match &server.p99 {
-            Ratio::None => {}
-            Ratio::Decided(ratio) => {
-                decided.push(format!("{} for {name}", estimated(ratio, Quantity::Factor)));
-            }
-            Ratio::Undecided(ratio) => undecided.push(format!(
-                "{name} ({}{})",
-                estimated(ratio, Quantity::Factor),
-                few(ratio)
-            )),
-            Ratio::Unknown(why) => unknown.push(format!("{name} ({why})")),
+    let factor = last.varied.first().map(|factor| factor.title.as_str());
+    let factor = factor.unwrap_or_default();
+    format!("the {title} is compared with nothing: no two cells differ in {factor} alone")
+}
+
+/// Many comparisons, by verdict.
+fn counted(comparisons: &Comparisons, family: &Family) -> String {
+    let (mut better, mut worse, mut undecided, mut unknown) = (Vec::new(), Vec::new(), 0, 0);
+    for comparison in &family.comparisons {
+        match &comparison.verdict {
+            Verdict::Decided(effect) if family.is_better(effect) => better.push(effect),
+            Verdict::Decided(effect) => worse.push(effect),
+            Verdict::Undecided(..) => undecided += 1,
+            Verdict::Unknown(_) => unknown += 1,
         }
     }
+    let all = units::plural(family.comparisons.len() as u64, "comparison");
     let mut parts = Vec::new();
-    for (what, list) in [
-        ("", decided),
-        ("undecided for ", undecided),
-        ("not known for ", unknown),
-    ] {
-        if !list.is_empty() {
-            parts.push(format!("{what}{}", units::listed(&list)));
-        }
-    }
-    format!(
-        "{point}, p99 as a multiple of {baseline}'s is {}",
-        parts.join(", ")
-    )
-}
-
-/// The only server that took part.
-fn alone(point: &str, server: &ServerAtPoint) -> String {
-    let name = short(server.curve);
-    let p99 =
-        measure::median_of_trials(&server.cell.unlimited(cells::p99_ns), findings::CONFIDENCE);
-    let p99 = match (unknown_p99(&name, server.cell), p99) {
-        (None, Some(p99)) => estimated(&p99, Quantity::Duration),
-        (Some(why), _) => format!("not known ({why})"),
-        (None, None) => "not known".to_owned(),
+    let of = match family.scale {
+        Scale::Ratio => "ratio",
+        Scale::Difference => "difference",
     };
-    format!("{point}, {name}'s p99 is {p99}, and no other server took part to compare it with")
-}
-
-fn few(ratio: &Estimate) -> &'static str {
-    match has_full_confidence(ratio) {
-        true => "",
-        false => ", from too few trials for a 95\u{a0}% interval",
+    let mut add = |what: &str, count: usize, range: String| {
+        if count > 0 {
+            // The first number says of how many.
+            let of = if parts.is_empty() {
+                format!(" of {all}")
+            } else {
+                String::new()
+            };
+            parts.push(format!("{what} in {count}{of}{range}"));
+        }
+    };
+    for (what, effects) in [("better", &better), ("worse", &worse)] {
+        add(
+            what,
+            effects.len(),
+            format!(" ({of}{})", range(family, effects)),
+        );
     }
+    add("undecided", undecided, String::new());
+    add("not known", unknown, String::new());
+    let subject = words::subject(comparisons.factor, comparisons.baseline);
+    let base = match subject.strip_prefix("for ") {
+        Some(name) => name.to_owned(),
+        None => format!("the cells {subject}"),
+    };
+    let title = words::title(family.metric);
+    format!("against {base}, the {title} is {}", units::listed(&parts))
 }
 
-/// Clauses that qualify the finding, on the whole run.
-fn caveats(run: &Run, curves: &[CurveFindings], servers: &[ServerAtPoint]) -> Vec<String> {
+/// The least and the greatest effect: ` 0.71`, `s 0.71 to 0.93`.
+fn range(family: &Family, effects: &[&Effect]) -> String {
+    let values = || effects.iter().map(|effect| effect.estimate.value);
+    let least = values().fold(f64::INFINITY, f64::min);
+    let greatest = values().fold(f64::NEG_INFINITY, f64::max);
+    let mut ends = [least, greatest]
+        .map(|end| family.short_effect(end))
+        .to_vec();
+    ends.dedup();
+    let plural = if ends.len() > 1 { "s" } else { "" };
+    format!("{plural} {}", ends.join(" to "))
+}
+
+/// Clauses that qualify the answer, on the whole run.
+fn caveats(run: &Run) -> Vec<String> {
     let mut caveats = Vec::new();
-    let bounded: Vec<String> = servers
-        .iter()
-        .filter(|server| server.capacity.is_some_and(|capacity| capacity.at_least))
-        .map(|server| short(server.curve))
-        .collect();
-    if !bounded.is_empty() {
-        let what = match bounded.len() {
-            1 => "capacity of",
-            _ => "capacities of",
+    let are = |count: u64| if count == 1 { "is" } else { "are" };
+    let measured = run.records.iter().filter_map(|record| record.measured());
+    let measured_count = measured.clone().count() as u64;
+    let suspect: Vec<&str> = measured.filter_map(|it| it.suspect.as_deref()).collect();
+    if let Some(first) = suspect.first() {
+        let count = suspect.len() as u64;
+        let reason = match suspect.iter().all(|reason| reason == first) {
+            true => units::shortened(first, limits::REASON_CHARACTERS),
+            false => "for several reasons".to_owned(),
         };
-        let verb = match bounded.len() {
-            1 => "is a lower bound",
-            _ => "are lower bounds",
-        };
-        let names = units::listed(&bounded);
         caveats.push(format!(
-            "the {what} {names} {verb}: the generator was the limit"
-        ));
-    }
-    let (limited, cells) = limited_cells(run);
-    if limited > 0 {
-        let have = if limited == 1 { "has" } else { "have" };
-        let cells = units::plural(cells, "cell");
-        caveats.push(format!(
-            "{} of {cells} {have} generator-limited trials",
-            units::count(limited)
-        ));
-    }
-    if let Some((failing, checked)) = failing_law(curves) {
-        let trials = units::plural(checked, "trial");
-        caveats.push(format!(
-            "Little's law fails in {} of {trials}",
-            units::count(failing)
+            "{} of {} {} suspect ({reason})",
+            units::count(count),
+            units::plural(measured_count, "trial"),
+            are(count),
         ));
     }
     let missing = run.missing().len() as u64;
     if missing > 0 {
-        let is_measured =
-            |trial: &&crate::folder::Trial| matches!(trial.outcome, Outcome::Measured(_));
-        let measured = run.trials.iter().filter(is_measured).count() as u64;
-        let are = if missing == 1 { "is" } else { "are" };
-        let all = units::plural(missing + measured, "trial");
-        caveats.push(format!("{} of {all} {are} missing", units::count(missing)));
-    }
-    let skipped: Vec<String> = run
-        .plan
-        .servers
-        .iter()
-        .filter(|server| server.skipped.is_some())
-        .map(|server| units::shortened(&server.name, limits::NAME_CHARACTERS))
-        .collect();
-    if !skipped.is_empty() {
-        let were = if skipped.len() == 1 { "was" } else { "were" };
-        caveats.push(format!("{} {were} skipped", units::listed(&skipped)));
+        caveats.push(format!(
+            "{} of {} {} missing",
+            units::count(missing),
+            units::plural(missing + measured_count, "trial"),
+            are(missing),
+        ));
     }
     caveats
 }
 
-/// (trials in which Little's law fails, trials checked). None: it holds in all.
-fn failing_law(curves: &[CurveFindings]) -> Option<(u64, u64)> {
-    let laws = curves.iter().filter_map(|curve| curve.littles_law);
-    let (holding, checked) = laws.fold((0, 0), |(holding, checked), law| {
-        (holding + law.holding as u64, checked + law.trials as u64)
-    });
-    (holding < checked).then(|| (checked - holding, checked))
-}
-
-/// (cells with a generator-limited trial, all cells of the servers that took part).
-fn limited_cells(run: &Run) -> (u64, u64) {
-    let servers = run.plan.servers.iter();
-    let (mut limited, mut all) = (0, 0);
-    for server in servers.filter(|server| server.skipped.is_none()) {
-        for index in 0..run.plan.cells() {
-            all += 1;
-            limited += u64::from(Cell::of(run, &server.name, index).limited() > 0);
-        }
+/// The cells of the table: indices, and the words of the point that they share, if they are not
+/// all.
+pub(crate) fn shown(last: &StageResults) -> (Vec<usize>, Option<String>) {
+    let all = (0..last.cells.len()).collect();
+    if last.cells.len() <= limits::FRONT_ROWS {
+        return (all, None);
     }
-    (limited, all)
+    let others: &[&Factor] = match last.varied.as_slice() {
+        [_, others @ ..] => others,
+        [] => &[],
+    };
+    let values = others.iter().filter_map(|factor| {
+        let reference = factor.reference.as_ref();
+        let middle = factor.values.get(factor.values.len() / 2);
+        Some((factor.name.as_str(), reference.or(middle)?))
+    });
+    let point: BTreeMap<&str, &Value> = values.collect();
+    let is_there = |cell: &Cell| {
+        let mut point = point.iter();
+        point.all(|(name, value)| cell.factors.get(*name) == Some(*value))
+    };
+    let cells = last.cells.iter().enumerate();
+    let mut there: Vec<usize> = cells
+        .filter(|(_, cell)| is_there(cell))
+        .map(|(index, _)| index)
+        .collect();
+    if there.is_empty() {
+        // The cells are not every combination of the values. Those shown then share no point.
+        there = all;
+        there.truncate(limits::FRONT_ROWS);
+        return (there, None);
+    }
+    there.truncate(limits::FRONT_ROWS);
+    let at = there
+        .first()
+        .map(|&first| words::place(others, &last.cells[first]));
+    (there, at.filter(|at| !at.is_empty()))
 }
 
-fn short(curve: &CurveFindings) -> String {
-    units::shortened(&curve.server.name, limits::NAME_CHARACTERS)
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+/// The comparison of a cell. None: it is the baseline, or is compared with nothing.
+pub(crate) fn comparison_of<'f, 'a>(
+    family: &'f Family<'a>,
+    cell: usize,
+) -> Option<&'f Comparison<'a>> {
+    family.comparisons.iter().find(|it| it.of == cell)
 }

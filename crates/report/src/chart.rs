@@ -1,8 +1,9 @@
-//! Drawing a figure: plotters draws axes and grid; this module writes data and legend itself.
+//! Drawing a figure: plotters draws axes and grid; this module and the kinds of figures write data
+//! and legend themselves.
 //!
 //! plotters places whole pixels, so it draws at ten times the size. Its SVG has neither dashes nor
 //! classes, so the data is written here. Every element carries its style for print as attributes
-//! (black on white, one colour and one shape per server), and a class by which the page restyles
+//! (black on white, one colour and one shape per curve), and a class by which the page restyles
 //! it: CSS rules override attributes.
 //!
 //! ```text
@@ -14,138 +15,128 @@
 //! ```
 
 pub(crate) mod axis;
-mod data;
 mod frame;
-mod legend;
+pub(crate) mod legend;
+pub(crate) mod mark;
 mod palette;
+pub(crate) mod side;
 pub(crate) mod svg;
 
-use self::axis::{Axis, Scale};
+use self::side::Side;
 use self::svg::{Svg, coordinate, escaped};
 use crate::Error;
-use crate::cells::Cell;
-use crate::figures::Figure;
-use crate::folder::FigureKind;
+use crate::figures::{Data, Rows};
 use crate::limits;
-use crate::sweep_axis::SweepAxis;
 
-pub(crate) use self::palette::CurveStyle;
+pub(crate) use self::palette::{CurveStyle, Ramp};
 
 /// Width of every figure, in pixels; the height follows from legend and notes.
-const WIDTH: f64 = 760.0;
-const PLOT_LEFT: f64 = 84.0;
+pub(crate) const WIDTH: f64 = 760.0;
+/// Left edge of the plot of most kinds.
+pub(crate) const PLOT_LEFT: f64 = 84.0;
 const PLOT_RIGHT: f64 = 736.0;
-const PLOT_HEIGHT: f64 = 360.0;
+/// Height of the plot of most kinds.
+pub(crate) const PLOT_HEIGHT: f64 = 360.0;
 /// Below the plot: tick labels and the title of the axis.
 const AXIS_HEIGHT: f64 = 54.0;
 const HEADING_HEIGHT: f64 = 62.0;
 const NOTE_LINE: f64 = 16.0;
 const NOTE_SIZE: f64 = 11.5;
 
-const INK: &str = "#000000";
-const PAPER: &str = "#FFFFFF";
-const SOFT_INK: &str = "#444444";
-
-/// The curves of one figure.
-#[derive(Debug, Clone)]
-pub(crate) struct Panel<'a> {
-    /// The server of all the curves. None: each curve is of another server.
-    pub(crate) of: Option<&'a str>,
-    /// Suffix of the file names.
-    pub(crate) suffix: String,
-    pub(crate) axis: SweepAxis<'a>,
-    pub(crate) curves: Vec<Curve<'a>>,
-    /// Curves that were measured, but without the quantity of the figure.
-    pub(crate) lacking: Vec<&'a str>,
-}
-
-/// A curve: a server or, if each server has a figure, one of its settings.
-#[derive(Debug, Clone)]
-pub(crate) struct Curve<'a> {
-    pub(crate) name: &'a str,
-    /// Name in the legend of a panel whose title names the server.
-    pub(crate) short: &'a str,
-    /// Index among the curves drawn, from 0.
-    pub(crate) place: usize,
-    pub(crate) style: CurveStyle,
-    pub(crate) cells: Vec<Cell<'a>>,
-    /// Offered rate of its knee.
-    pub(crate) knee_rps: Option<f64>,
-}
+pub(crate) const INK: &str = "#000000";
+pub(crate) const PAPER: &str = "#FFFFFF";
+pub(crate) const SOFT_INK: &str = "#444444";
 
 /// A finished figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
-    pub(crate) kind: FigureKind,
+    /// The name of its declaration.
+    pub(crate) name: String,
     /// Notes below the figure, such as missing trials.
     pub(crate) notes: Vec<String>,
-    /// File stem.
+    /// File stem: the name and, if there are panels, that of the panel.
     pub(crate) stem: String,
     /// Title.
     pub(crate) title: String,
     /// Text alternative, for screen readers.
     pub(crate) description: String,
+    /// The data beside the figure.
+    pub(crate) rows: Rows,
+    /// The figure in HTML, which the page shows in place of the picture.
+    table: Option<String>,
     inside: String,
     height: f64,
     /// (top, bottom) of the part that the page shows: without title and notes.
     crop: (f64, f64),
 }
 
+/// What a figure is called, and the words around it.
+pub(crate) struct Head<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) stem: String,
+    pub(crate) title: String,
+    /// One line on what was measured.
+    pub(crate) about: &'a str,
+    pub(crate) notes: Vec<String>,
+}
+
 /// The rectangle of the data, pixels.
 #[derive(Debug, Clone, Copy)]
-struct Plot {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
+pub(crate) struct Plot {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 /// Maps values to pixels.
-struct Field {
-    plot: Plot,
-    x: Axis,
-    y: Axis,
+pub(crate) struct Field {
+    pub(crate) plot: Plot,
+    pub(crate) x: Side,
+    pub(crate) y: Side,
 }
 
 impl Field {
     /// The pixel of a point. None: an axis cannot hold it.
-    fn pixel(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+    pub(crate) fn pixel(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.pixel_x(x)?, self.pixel_y(y)?))
     }
 
-    fn pixel_x(&self, x: f64) -> Option<f64> {
-        let share = (self.x.position(x)? - self.x.start) / (self.x.end - self.x.start);
+    pub(crate) fn pixel_x(&self, x: f64) -> Option<f64> {
+        let axis = &self.x.axis;
+        let share = (axis.position(x)? - axis.start) / (axis.end - axis.start);
         Some(self.plot.left + share * self.plot.width)
     }
 
-    fn pixel_y(&self, y: f64) -> Option<f64> {
-        let share = (self.y.position(y)? - self.y.start) / (self.y.end - self.y.start);
+    pub(crate) fn pixel_y(&self, y: f64) -> Option<f64> {
+        let axis = &self.y.axis;
+        let share = (axis.position(y)? - axis.start) / (axis.end - axis.start);
         Some(self.plot.top + (1.0 - share) * self.plot.height)
+    }
+
+    /// The bottom of the plot.
+    pub(crate) fn bottom(&self) -> f64 {
+        self.plot.top + self.plot.height
     }
 }
 
-/// Draws a figure of a panel, with `about` (what was measured) and `notes` (what is missing).
+/// Draws a figure.
 ///
 /// # Errors
 /// plotters failed.
-pub(crate) fn draw(
-    figure: &dyn Figure,
-    panel: &Panel,
-    about: &str,
-    notes: Vec<String>,
-) -> Result<Drawing, Error> {
-    let stem = format!("{}{}", figure.stem(), panel.suffix);
-    let title = title(figure, panel);
-    let legend = legend::Legend::of(figure, panel);
+pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
+    let legend = data.legend();
+    let left = data.plot_left();
     let plot = Plot {
-        left: PLOT_LEFT,
+        left,
         top: HEADING_HEIGHT + legend.height(),
-        width: PLOT_RIGHT - PLOT_LEFT,
-        height: PLOT_HEIGHT,
+        width: PLOT_RIGHT - left,
+        height: data.plot_height(),
     };
-    let field = field(figure, panel, plot);
-    let note_lines = note_lines(&notes);
-    let bottom = plot.top + plot.height + AXIS_HEIGHT;
+    let note_lines = note_lines(&head.notes);
+    let axes = data.axes();
+    let below = if axes.is_some() { AXIS_HEIGHT } else { 10.0 };
+    let bottom = plot.top + plot.height + below;
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
     let mut svg = Svg::default();
@@ -158,10 +149,16 @@ pub(crate) fn draw(
             ("fill", PAPER),
         ],
     );
-    heading(&mut svg, &title, about);
+    heading(&mut svg, &head.title, head.about);
     legend.draw(&mut svg, HEADING_HEIGHT);
-    frame::draw(&mut svg, figure, panel.axis, &field, height)?;
-    data::draw(&mut svg, &stem, figure, &field, panel);
+    match axes {
+        Some((x, y)) => {
+            let field = Field { plot, x, y };
+            frame::draw(&mut svg, &head.stem, &field, height)?;
+            in_plot(&mut svg, &head.stem, &field, data);
+        }
+        None => data.draw_in(&mut svg, plot),
+    }
     svg.group(&[
         ("class", "notes"),
         ("font-size", "11.5"),
@@ -172,15 +169,45 @@ pub(crate) fn draw(
     }
     svg.close();
     Ok(Drawing {
-        kind: figure.kind(),
-        notes,
-        description: description(figure, panel),
-        stem,
-        title,
+        name: head.name.to_owned(),
+        notes: head.notes,
+        description: data.description(),
+        rows: data.rows(),
+        table: data.html(),
+        stem: head.stem,
+        title: head.title,
         inside: svg.into_string(),
         height,
         crop: (HEADING_HEIGHT - 6.0, bottom),
     })
+}
+
+/// The data, clipped to the plot.
+fn in_plot(svg: &mut Svg, stem: &str, field: &Field, data: &dyn Data) {
+    let plot = field.plot;
+    let clip = format!("clip-{stem}");
+    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
+    svg.raw(&format!(
+        "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
+         height=\"{height}\"/></clipPath>\n",
+        clip = escaped(&clip),
+    ));
+    let clip = format!("url(#{clip})");
+    let rectangle = format!("{left} {top} {width} {height}");
+    let (x, y) = (field.x.script(), field.y.script());
+    let mut attributes = vec![
+        ("class", "data"),
+        ("clip-path", clip.as_str()),
+        ("data-plot", rectangle.as_str()),
+    ];
+    // Between names there are no values.
+    let has_names = field.x.has_names() || field.y.has_names();
+    if data.can_zoom() && !has_names {
+        attributes.extend([("data-x", x.as_str()), ("data-y", y.as_str())]);
+    }
+    svg.group(&attributes);
+    data.draw(svg, field);
+    svg.close();
 }
 
 impl Drawing {
@@ -202,13 +229,16 @@ impl Drawing {
         )
     }
 
-    /// The figure for the page, which shows title and notes itself.
+    /// The figure for the page, which shows title and notes itself: SVG, or HTML for a table.
     pub(crate) fn inline(&self) -> String {
+        if let Some(table) = &self.table {
+            return table.clone();
+        }
         let (top, bottom) = self.crop;
         format!(
             "<svg id=\"figure-{}\" class=\"chart\" viewBox=\"0 {} {} {}\" font-family=\"sans-serif\" \
              role=\"img\" aria-label=\"{}. {}\">\n{}</svg>",
-            self.stem,
+            escaped(&self.stem),
             coordinate(top),
             coordinate(WIDTH),
             coordinate(bottom - top),
@@ -216,37 +246,6 @@ impl Drawing {
             escaped(&self.description),
             self.inside,
         )
-    }
-}
-
-fn title(figure: &dyn Figure, panel: &Panel) -> String {
-    let of = panel.of.map(|of| format!(": {of}")).unwrap_or_default();
-    format!("{} against {}{of}", figure.quantity(), panel.axis.name())
-}
-
-impl Panel<'_> {
-    /// Whether `figure` shows achieved against offered rate, with one range for both axes.
-    pub(crate) fn follows_offered(&self, figure: &dyn Figure) -> bool {
-        figure.follows_offered() && matches!(self.axis, SweepAxis::Rate)
-    }
-}
-
-fn field(figure: &dyn Figure, panel: &Panel, plot: Plot) -> Field {
-    let cells = || panel.curves.iter().flat_map(|curve| &curve.cells);
-    let offered = || cells().filter_map(|cell| cell.offered_rps);
-    let values = cells()
-        .flat_map(|cell| &cell.measured)
-        .filter_map(|(_, measured)| figure.value(measured));
-    // One range for both axes, so that equal rates lie on the diagonal.
-    if panel.follows_offered(figure) {
-        let axis = Axis::over(figure.scale(), values.chain(offered()));
-        let (x, y) = (axis.clone(), axis);
-        return Field { plot, x, y };
-    }
-    Field {
-        plot,
-        x: panel.axis.axis(cells()),
-        y: Axis::over(figure.scale(), values),
     }
 }
 
@@ -276,31 +275,4 @@ fn note_lines(notes: &[String]) -> Vec<String> {
         lines.push("… continued in report.html".to_owned());
     }
     lines
-}
-
-/// The first and the last median of each curve.
-fn description(figure: &dyn Figure, panel: &Panel) -> String {
-    let axis = panel.axis;
-    let sentence = |curve: &Curve| {
-        let cells = curve.cells.iter();
-        let medians: Vec<(f64, f64)> = cells
-            .filter_map(|cell| {
-                let median = cell.spread(|m| figure.value(m))?.median;
-                Some((axis.of_cell(cell)?, median))
-            })
-            .collect();
-        match (medians.first(), medians.last()) {
-            (Some(first), Some(last)) => format!(
-                "{}: median {} {} to {} {}.",
-                curve.name,
-                figure.words(first.1),
-                axis.place(first.0),
-                figure.words(last.1),
-                axis.place(last.0),
-            ),
-            _ => format!("{}: no measurement.", curve.name),
-        }
-    };
-    let sentences: Vec<String> = panel.curves.iter().map(sentence).collect();
-    sentences.join(" ")
 }

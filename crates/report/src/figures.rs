@@ -1,63 +1,181 @@
-//! The figures: each defines its quantity and axes, and [`crate::chart`] draws it.
+//! The figures of a run, from their declarations and the records of its trials.
+//!
+//! ```text
+//! declaration + plan ──► Panel (its curves and cells) ──► Data (one file a kind) ──► Drawing
+//!             records ──►                                    └──► rows of the CSV beside it
+//! ```
+//!
+//! Each kind of figure computes its data once, as a [`Data`]; rows, notes, text alternative and
+//! picture all show the same numbers. Nothing here knows what was measured.
 
-mod bursts;
-mod cpu;
-mod tail;
-mod throughput;
+mod bars;
+mod cdf;
+mod curve;
+mod deciles;
+mod dimension;
+mod grid;
+mod heat_map;
+mod notes;
+mod panel;
+mod scatter;
+mod spread;
+mod table;
 
-use crate::chart::axis::Scale;
-use crate::folder::{FigureKind, Measurement};
+use std::collections::HashSet;
+use std::path::Path;
 
-/// One figure: a quantity of every trial of a sweep against the offered rate or the varied
-/// parameter.
-pub(crate) trait Figure {
-    /// The plan's name for it.
-    fn kind(&self) -> FigureKind;
+use self::panel::Panel;
+use crate::Error;
+use crate::chart::legend::Legend;
+use crate::chart::side::Side;
+use crate::chart::svg::Svg;
+use crate::chart::{self, Drawing, Field, Head, PLOT_HEIGHT, PLOT_LEFT, Plot};
+use crate::figure::{self, FigureKind};
+use crate::record::{Plan, Record};
 
-    /// File stem, and name in the page.
-    fn stem(&self) -> &'static str;
+pub(crate) use self::notes::{Context, SEQUENTIAL};
+pub(crate) use self::panel::is_fit;
+pub(crate) use self::spread::Spread;
 
-    /// The quantity, as in the title.
-    fn quantity(&self) -> &'static str;
+/// The data of a figure.
+pub(crate) trait Data {
+    /// The title. The declaration may have another.
+    fn title(&self) -> String;
 
-    /// Title of the y-axis, with its unit.
-    fn axis_title(&self) -> &'static str;
+    /// The table beside the figure.
+    fn rows(&self) -> Rows;
 
-    /// Scale of the y-axis.
-    fn scale(&self) -> Scale;
+    /// What the reader must know of the data: what is missing, marked, left out or displaced.
+    /// Notes of the run, which every figure has, stand after the first `.0`.
+    fn notes(&self) -> (Vec<String>, Vec<String>);
 
-    /// The quantity in its base unit (requests per second, nanoseconds). None: not measured.
-    fn value(&self, measured: &Measurement) -> Option<f64>;
+    /// The text alternative: the first and the last number of each curve, for example.
+    fn description(&self) -> String;
 
-    /// Whether the value of a trial is a lower bound.
-    fn is_lower_bound(&self, _measured: &Measurement) -> bool {
-        false
+    /// The legend.
+    fn legend(&self) -> Legend;
+
+    /// The two axes, horizontal first. None: the picture is a table.
+    fn axes(&self) -> Option<(Side, Side)>;
+
+    /// Height of the plot, pixels.
+    fn plot_height(&self) -> f64 {
+        PLOT_HEIGHT
     }
 
-    /// A value as text, with its unit.
-    fn words(&self, value: f64) -> String;
+    /// Left edge of the plot, pixels: the labels of the vertical axis are left of it.
+    fn plot_left(&self) -> f64 {
+        PLOT_LEFT
+    }
 
-    /// The label of a value on an axis that ends at `greatest`.
-    fn tick(&self, value: f64, greatest: f64) -> String;
+    /// Draws the data between axes.
+    fn draw(&self, svg: &mut Svg, field: &Field);
 
-    /// The unit by which the page's script labels a zoomed axis: `rate`, `duration`, `micro` or
-    /// `count`.
-    fn unit(&self) -> &'static str;
+    /// Draws data that has no axes.
+    fn draw_in(&self, _svg: &mut Svg, _plot: Plot) {}
 
-    /// Whether the quantity is a rate. Against offered rate, both axes then have the same range,
-    /// the diagonal "achieved = offered" is drawn, and the trials of a cell are not drawn side by
-    /// side.
-    fn follows_offered(&self) -> bool {
-        false
+    /// Whether all that is drawn are markers and lines, which the page's script can zoom.
+    fn can_zoom(&self) -> bool {
+        true
+    }
+
+    /// HTML that the page shows in place of the picture.
+    fn html(&self) -> Option<String> {
+        None
     }
 }
 
-/// The figure of a kind.
-pub(crate) fn of(kind: FigureKind) -> Box<dyn Figure> {
-    match kind {
-        FigureKind::Throughput => Box::new(throughput::Throughput),
-        FigureKind::Tail => Box::new(tail::Tail),
-        FigureKind::Cpu => Box::new(cpu::Cpu),
-        FigureKind::Bursts => Box::new(bursts::Bursts),
+/// The rows of the table beside a figure.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// A table with these columns and no row.
+    pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            header: header.into_iter().map(str::to_owned).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The rows as CSV.
+    pub(crate) fn csv(&self) -> Vec<u8> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        // Only a failing writer, or rows of other lengths than the header's, fail; a vector does
+        // not.
+        let _ = table.write_record(&self.header);
+        for row in &self.rows {
+            let _ = table.write_record(row);
+        }
+        table.into_inner().unwrap_or_default()
+    }
+}
+
+/// Draws the figures of a plan, each once.
+///
+/// # Errors
+/// A declaration is at odds with the plan, or plotters failed.
+pub(crate) fn draw(
+    plan: &Plan,
+    records: &[Record],
+    folder: &Path,
+    context: &Context,
+) -> Result<Vec<Drawing>, Error> {
+    let mut names = HashSet::new();
+    let mut drawings = Vec::new();
+    for figure in plan.figures.iter().filter(|it| names.insert(&it.name)) {
+        figure::check(figure, plan).map_err(|what| Error::Draw {
+            figure: figure.name.clone(),
+            what,
+        })?;
+        for panel in Panel::all(figure, plan, records, folder) {
+            drawings.push(draw_panel(&panel, context)?);
+        }
+    }
+    Ok(drawings)
+}
+
+fn draw_panel(panel: &Panel, context: &Context) -> Result<Drawing, Error> {
+    let figure = panel.figure;
+    let data = data(panel);
+    let title = figure.title.clone().unwrap_or_else(|| data.title());
+    let of = panel.of.as_ref().map(|of| format!(": {of}"));
+    let (mut notes, after) = data.notes();
+    notes.extend(context.notes.iter().cloned());
+    notes.extend(after);
+    notes.extend(notes::omitted(panel));
+    let head = Head {
+        name: &figure.name,
+        stem: format!("{}{}", figure.name, panel.suffix),
+        title: format!("{title}{}", of.unwrap_or_default()),
+        about: &context.about,
+        notes,
+    };
+    chart::draw(head, data.as_ref())
+}
+
+fn data<'a>(panel: &'a Panel<'a>) -> Box<dyn Data + 'a> {
+    match panel.figure.kind {
+        FigureKind::Curve => Box::new(curve::Curves::of(panel)),
+        FigureKind::Cdf => Box::new(cdf::Cdf::of(panel)),
+        FigureKind::Bars => Box::new(bars::Bars::of(panel)),
+        FigureKind::Deciles => Box::new(deciles::Deciles::of(panel)),
+        FigureKind::Scatter | FigureKind::Pareto => Box::new(scatter::Scatter::of(panel)),
+        FigureKind::HeatMap => Box::new(heat_map::HeatMap::of(panel)),
+        FigureKind::Table => Box::new(table::Table::of(panel)),
+    }
+}
+
+/// The style of every figure's title, such as `Hit rate against memory`.
+fn titled(y: &str, x: Option<&str>) -> String {
+    let mut characters = y.chars();
+    let first = characters.next().map(|it| it.to_uppercase().to_string());
+    let y = first.unwrap_or_default() + characters.as_str();
+    match x {
+        Some(x) => format!("{y} against {x}"),
+        None => y,
     }
 }

@@ -1,83 +1,103 @@
-//! The summary of a run for a terminal: a table, the findings, and what is missing.
+//! The summary of a run of any kind for a terminal: a table, the comparisons of the answer's
+//! metric, and what is missing.
 
-use crate::cells::{Cell, Percentile};
-use crate::findings::{self, CurveFindings};
-use crate::folder::Measurement;
-use crate::sweep_axis::SweepAxis;
-use crate::units::Quantity;
-use crate::{Run, cells, limits, notes, units};
+use crate::answer::{self, StageResults};
+use crate::cell::Cell;
+use crate::record::Metric;
+use crate::{Run, limits, page, units};
 
-/// The run in at most [`limits::TERMINAL_COLUMNS`] columns: a line a cell with medians over the
-/// repeats, then what a reader must know besides it. Ends with a line break.
-pub fn text_summary(run: &Run) -> String {
-    let curves = findings::of(run);
-    let mut lines = vec![notes::about(run), String::new()];
-    lines.extend(table(&curves));
-    lines.push(String::new());
-    lines.extend(curves.iter().map(found));
-    lines.extend(remarks(run, &curves));
-    let mut text = String::new();
-    for line in lines {
-        for piece in folded(&plain(&line)) {
-            text.push_str(piece.trim_end());
-            text.push('\n');
-        }
+/// Width of a column of values.
+const VALUE_WIDTH: usize = 14;
+/// Width of the column of trials.
+const TRIALS_WIDTH: usize = 9;
+/// Width of the column that names a cell.
+const NAME_WIDTH: usize = 34;
+
+/// The run in at most [`limits::TERMINAL_COLUMNS`] columns: a line a cell of the last stage with
+/// medians over the repeats, then what a reader must know besides it. Ends with a line break.
+pub(crate) fn text_summary(run: &Run) -> String {
+    let stages = answer::stages(run);
+    let last = stages.last();
+    let mut lines = vec![page::about(run), String::new()];
+    if let Some(last) = last {
+        lines.extend(table(run, last));
+        lines.push(String::new());
     }
-    text
+    lines.push(answer::sentence(run, last));
+    lines.extend(remarks(run));
+    wrapped(&lines)
 }
 
-const HEADS: [&str; 9] = [
-    "server", "level", "offered", "achieved", "p50", "p99", "p99.9", "CPU/req", "trials",
-];
-const WIDTHS: [usize; 9] = [22, 5, 9, 9, 8, 8, 8, 8, 7];
-
-fn table(curves: &[CurveFindings]) -> Vec<String> {
-    let mut rows = vec![row(&HEADS.map(str::to_owned))];
-    for curve in curves {
-        for cell in &curve.cells {
-            let middle = |value: fn(&Measurement) -> Option<f64>, words: fn(f64) -> String| {
-                cell.spread(value)
-                    .map_or("–".to_owned(), |spread| words(spread.median))
-            };
-            let tail = |percentile: Percentile| {
-                let Some(spread) = cell.spread(|m| percentile.value_ns(m)) else {
-                    return "–".to_owned();
-                };
-                let bound = units::lower_bound(cell.lower_bounds(percentile).0);
-                format!("{bound}{}", units::duration(spread.median))
-            };
-            let limited = if cell.limited() > 0 { "*" } else { "" };
-            rows.push(row(&[
-                named(curve, cell),
-                cell.level.map(units::level).unwrap_or_default(),
-                cell.offered_rps.map_or("–".to_owned(), units::rate),
-                middle(|m| Some(m.achieved_rps), units::rate),
-                tail(cells::P50),
-                tail(cells::P99),
-                tail(cells::P999),
-                middle(cells::cpu_ns, units::duration),
-                format!("{}/{}{limited}", cell.measured.len(), cell.planned),
-            ]));
-        }
-    }
-    rows
+/// The metrics that fit.
+fn columns<'a>(run: &'a Run, last: &StageResults) -> Vec<&'a Metric> {
+    let width = limits::TERMINAL_COLUMNS - NAME_WIDTH - TRIALS_WIDTH - 2;
+    answer::columns(run, last, width / (VALUE_WIDTH + 2))
 }
 
-/// The name of a server and, if the run varies a parameter, its value.
-fn named(curve: &CurveFindings, cell: &Cell) -> String {
-    let name = curve.server.name.as_str();
-    let value = cell.setting.zip(curve.vary);
-    let Some(value) = value.map(|(value, vary)| vary.value_text(value)) else {
-        return units::shortened(name, WIDTHS[0]);
+fn table(run: &Run, last: &StageResults) -> Vec<String> {
+    let columns = columns(run, last);
+    let titles = last.varied.iter().map(|factor| factor.title.clone());
+    let titles: Vec<String> = titles.collect();
+    let mut heads = vec![units::shortened(&titles.join(" · "), NAME_WIDTH)];
+    heads.extend(
+        columns
+            .iter()
+            .map(|metric| units::shortened(&metric.name, VALUE_WIDTH)),
+    );
+    heads.push("trials".to_owned());
+    let shown = last.cells.iter().take(limits::TERMINAL_ROWS);
+    let mut lines = vec![row(&heads)];
+    lines.extend(shown.map(|cell| {
+        let mut fields = vec![name(last, cell)];
+        fields.extend(columns.iter().map(|metric| value(metric, cell)));
+        let suspect = cell.measured.iter().any(|(_, it)| it.suspect.is_some());
+        let suspect = if suspect { "*" } else { "" };
+        fields.push(format!("{}/{}{suspect}", cell.measured.len(), cell.planned));
+        row(&fields)
+    }));
+    let others = last.cells.len().saturating_sub(limits::TERMINAL_ROWS);
+    if others > 0 {
+        let cells = units::plural(others as u64, "more cell");
+        lines.push(format!("… {cells} in report.html and trials.csv"));
+    }
+    lines
+}
+
+/// The values of the factors that vary: `curtail · 16`.
+fn name(last: &StageResults, cell: &Cell) -> String {
+    let texts = last.varied.iter().filter_map(|factor| {
+        let text = factor.value_text(cell.value(factor)?);
+        Some(units::shortened(&text, limits::NAME_CHARACTERS))
+    });
+    let name = texts.collect::<Vec<_>>().join(" · ");
+    match name.is_empty() {
+        true => "the only cell".to_owned(),
+        false => units::shortened(&name, NAME_WIDTH),
+    }
+}
+
+fn value(metric: &Metric, cell: &Cell) -> String {
+    let values = cell.values(&metric.name);
+    let Some(spread) = values.spread() else {
+        return "–".to_owned();
     };
-    let room = WIDTHS[0].saturating_sub(value.chars().count() + 3);
-    format!("{} · {value}", units::shortened(name, room))
+    let bound = units::lower_bound(values.is_lower_bound());
+    units::shortened(
+        &format!("{bound}{}", metric.unit.words(spread.median)),
+        VALUE_WIDTH,
+    )
 }
 
-/// A table row: the first column left-aligned, numbers right-aligned.
-fn row(fields: &[String; 9]) -> String {
+/// A row of the table: the first column left-aligned, the others right-aligned.
+fn row(fields: &[String]) -> String {
+    let last = fields.len() - 1;
     let mut line = String::new();
-    for (index, (field, width)) in fields.iter().zip(WIDTHS).enumerate() {
+    for (index, field) in fields.iter().enumerate() {
+        let width = match index {
+            0 => NAME_WIDTH,
+            _ if index == last => TRIALS_WIDTH,
+            _ => VALUE_WIDTH,
+        };
         let padding = " ".repeat(width.saturating_sub(field.chars().count()));
         if index == 0 {
             line.push_str(field);
@@ -91,104 +111,59 @@ fn row(fields: &[String; 9]) -> String {
     line
 }
 
-/// Capacity, knee and Little's law of a curve in one line; the tail for a curve over settings.
-fn found(curve: &CurveFindings) -> String {
-    let law = curve.littles_law.map(|law| {
-        format!(
-            ", Little's law in {} of {}",
-            law.holding,
-            units::plural(law.trials as u64, "trial")
-        )
-    });
-    let law = law.unwrap_or_default();
-    let mut name = units::shortened(&curve.server.name, limits::NAME_CHARACTERS);
-    if let Some(condition) = &curve.condition {
-        name = format!("{name}, {condition}");
-    }
-    match curve.axis {
-        SweepAxis::Rate => format!("{name}: {}{law}", capacity_and_knee(curve)),
-        SweepAxis::Setting(_) => format!("{name}: {}{law}", tails(curve)),
-    }
-}
-
-fn tails(curve: &CurveFindings) -> String {
-    let tails: Vec<String> = curve
-        .highlights
-        .iter()
-        .map(|highlight| match &highlight.p99_ns {
-            Some(p99) => format!(
-                "{}{} {}",
-                units::lower_bound(highlight.p99_is_lower_bound),
-                units::duration(p99.value),
-                highlight.place
-            ),
-            None => format!("not known {}", highlight.place),
-        })
-        .collect();
-    match tails.is_empty() {
-        true => "nothing measured".to_owned(),
-        false => format!("p99 {}", units::listed(&tails)),
-    }
-}
-
-fn capacity_and_knee(curve: &CurveFindings) -> String {
-    let capacity = match &curve.capacity {
-        Some(capacity) => format!(
-            "capacity {}{} {}",
-            if capacity.at_least { "at least " } else { "" },
-            units::rate(capacity.rps.value),
-            Quantity::Rate.range(
-                capacity.rps.value,
-                capacity.rps.interval.low,
-                capacity.rps.interval.high
-            ),
-        ),
-        None => "capacity not measured".to_owned(),
-    };
-    let knee = match curve.knee {
-        Some(knee) => {
-            let beyond = if knee.leaves_at.is_none() {
-                " or beyond"
-            } else {
-                ""
-            };
-            let level = curve
-                .level_of(knee.level)
-                .map(|level| format!("{level} = "));
-            format!(
-                "knee {}{}{beyond}",
-                level.unwrap_or_default(),
-                units::rate(knee.level)
-            )
-        }
-        None => "no knee found".to_owned(),
-    };
-    let ratio = curve.capacity_ratio.as_ref().zip(curve.baseline);
-    let ratio = ratio.map(|(times, baseline)| {
-        let name = units::shortened(baseline, limits::NAME_CHARACTERS);
-        format!(", {} times {name}'s", Quantity::Factor.words(times.value))
-    });
-    format!("{capacity}{}, {knee}", ratio.unwrap_or_default())
-}
-
-fn remarks(run: &Run, curves: &[CurveFindings]) -> Vec<String> {
+fn remarks(run: &Run) -> Vec<String> {
     let mut remarks = Vec::new();
-    if curves
-        .iter()
-        .flat_map(|curve| &curve.cells)
-        .any(|cell| cell.limited() > 0)
-    {
-        remarks.push("* some of these trials are generator-limited".to_owned());
+    let mut measured = run.records.iter().filter_map(|record| record.measured());
+    if measured.any(|it| it.suspect.is_some()) {
+        remarks.push("* some of these trials are suspect".to_owned());
     }
-    let tails = [cells::P50, cells::P99, cells::P999];
-    let cells = || curves.iter().flat_map(|curve| &curve.cells);
-    if cells().any(|cell| tails.iter().any(|&tail| cell.lower_bounds(tail).0)) {
-        remarks
-            .push("≥ lower bound: requests that were never answered may lie above it".to_owned());
+    if run.plan.quick {
+        remarks.push(page::quick().to_owned());
     }
-    remarks.extend(notes::of_run(run));
+    remarks.extend(missing(run));
     remarks.extend(run.plan.notes.iter().cloned());
     remarks
+}
+
+/// The number and the places of missing trials.
+fn missing(run: &Run) -> Option<String> {
+    let missing = run.missing();
+    let mut places: Vec<(String, u32)> = Vec::new();
+    for trial in &missing {
+        let place = page::place(run, trial.stage, trial.cell);
+        match places.last_mut().filter(|(last, _)| *last == place) {
+            Some((_, count)) => *count += 1,
+            None => places.push((place, 1)),
+        }
+    }
+    let others = places.len().saturating_sub(limits::TERMINAL_ROWS);
+    let shown = places.into_iter().take(limits::TERMINAL_ROWS);
+    let mut words: Vec<String> = shown
+        .map(|(place, count)| format!("{place} ({count})"))
+        .collect();
+    if others > 0 {
+        words.push(units::plural(others as u64, "other cell"));
+    }
+    (!missing.is_empty()).then(|| {
+        format!(
+            "Missing: {}: {}.",
+            units::plural(missing.len() as u64, "trial"),
+            words.join("; ")
+        )
+    })
+}
+
+/// Lines as text for a terminal: without control characters and no-break spaces, and wrapped to
+/// its width.
+pub(crate) fn wrapped(lines: &[String]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        for piece in folded(&plain(line)) {
+            text.push_str(piece.trim_end());
+            text.push('\n');
+        }
+    }
+    text
 }
 
 /// The line without control characters and no-break spaces.

@@ -1,179 +1,112 @@
-//! The trials as a flat table: one row per trial, units in the column names, absent values empty.
+//! The trials as a flat table: one row per trial, absent values empty.
+//!
+//! The columns are those of [`COLUMNS`], then the factors and the metrics of the plan, each under
+//! its own name; settings that follow from other trials are among the metrics. They follow from the
+//! plan, so that all runs of one experiment have the same. A metric that is judged has a second
+//! column `NAME_flag`: `lower bound`, the reason why the value does not count, or both.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::folder::{Measurement, Outcome, Phase, Quantiles, Trial};
+use crate::record::{Flag, Metric, Plan, Record};
 
-const TRIAL_COLUMNS: [&str; 10] = [
+/// The columns of every run.
+pub const COLUMNS: [&str; 9] = [
     "id",
-    "phase",
-    "server",
+    "stage",
     "cell",
     "repeat",
-    "setting",
-    "level",
-    "offered_rps",
+    "retries",
     "started_unix_ns",
     "failure",
+    "suspect",
+    "notes",
 ];
 
-const MEASUREMENT_COLUMNS: [&str; 21] = [
-    "duration_ns",
-    "intended",
-    "answered",
-    "censored",
-    "errors",
-    "achieved_rps",
-    "hit_rate",
-    "resident_share",
-    "lateness_p99_ns",
-    "generator_limited",
-    "generator_cpu",
-    "outstanding_mean",
-    "outstanding_expected",
-    "generator_busy",
-    "lost_connections",
-    "server_stolen_share",
-    "load_stolen_share",
-    "saturating_rps",
-    "burst_mean",
-    "response_lower_bounds",
-    "outstanding_unread",
-];
-
-const QUANTILE_COLUMNS: [&str; 9] = [
-    "count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns",
-];
-
-const COST_COLUMNS: [&str; 6] = [
-    "server_user_ns",
-    "server_system_ns",
-    "server_cpu_ns_per_request",
-    "server_resident_bytes",
-    "server_voluntary_switches",
-    "server_involuntary_switches",
-];
+/// The end of the name of a column of flags.
+pub(crate) const FLAG_SUFFIX: &str = "_flag";
 
 /// Writes a header and one row per trial.
 ///
 /// # Errors
 /// The writer failed.
-pub fn write_csv(trials: &[Trial], writer: impl Write) -> io::Result<()> {
+pub fn write_csv(plan: &Plan, records: &[Record], writer: impl Write) -> io::Result<()> {
+    let columns = Columns::of(plan, records);
     let mut table = csv::Writer::from_writer(writer);
-    table.write_record(header())?;
-    for trial in trials {
-        table.write_record(row(trial))?;
+    table.write_record(columns.header())?;
+    for record in records {
+        table.write_record(columns.row(record))?;
     }
     table.flush()
 }
 
-fn header() -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    names.extend(TRIAL_COLUMNS.map(str::to_owned));
-    names.extend(MEASUREMENT_COLUMNS.map(str::to_owned));
-    for distribution in ["response", "service", "slip"] {
-        names.extend(QUANTILE_COLUMNS.map(|column| format!("{distribution}_{column}")));
-    }
-    names.extend(COST_COLUMNS.map(str::to_owned));
-    names
+/// The columns that a run has besides [`COLUMNS`].
+struct Columns<'a> {
+    factors: Vec<&'a str>,
+    /// Metrics and resolved settings, in the order of the plan, each with whether it has flags.
+    metrics: Vec<(&'a str, bool)>,
 }
 
-fn row(trial: &Trial) -> Vec<String> {
-    let mut fields = vec![
-        trial.id.clone(),
-        match trial.phase {
-            Phase::Capacity => "capacity".to_owned(),
-            Phase::Sweep => "sweep".to_owned(),
-        },
-        trial.server.clone(),
-        trial.cell.to_string(),
-        trial.repeat.to_string(),
-        optional(trial.setting),
-        optional(trial.level),
-        optional(trial.offered_rps),
-        trial.started_unix_ns.to_string(),
-    ];
-    let measured = match &trial.outcome {
-        Outcome::Failed(why) => {
-            fields.push(why.clone());
-            fields.resize(header().len(), String::new());
-            return fields;
+impl<'a> Columns<'a> {
+    fn of(plan: &'a Plan, records: &'a [Record]) -> Self {
+        let measured = records.iter().filter_map(Record::measured);
+        let flagged: BTreeSet<&String> = measured.flat_map(|it| it.flags.keys()).collect();
+        let has_flags = |it: &Metric| it.judged.is_some() || flagged.contains(&it.name);
+        Self {
+            factors: plan.factors.iter().map(|it| it.name.as_str()).collect(),
+            metrics: plan
+                .metrics
+                .iter()
+                .map(|it| (it.name.as_str(), has_flags(it)))
+                .collect(),
         }
-        Outcome::Measured(measured) => measured,
-    };
-    fields.extend([
-        String::new(),
-        measured.duration_ns.to_string(),
-        measured.intended.to_string(),
-        measured.answered.to_string(),
-        measured.censored.to_string(),
-        measured.errors.to_string(),
-        measured.achieved_rps.to_string(),
-        optional(measured.hit_rate),
-        optional(measured.resident),
-        optional(measured.lateness_p99_ns),
-        measured.generator_limited.to_string(),
-        measured.generator_cpu.to_string(),
-        measured.outstanding_mean.to_string(),
-        measured.outstanding_expected.to_string(),
-        optional(measured.generator_busy),
-        optional(measured.lost_connections),
-        optional(measured.stolen.map(|stolen| stolen.server)),
-        optional(measured.stolen.map(|stolen| stolen.load)),
-        optional(measured.saturating_rps),
-        optional(measured.bursts.as_ref().map(|bursts| bursts.mean)),
-        lower_bounds(measured),
-        measured.outstanding_unread.to_string(),
-    ]);
-    for quantiles in [measured.response, Some(measured.service), measured.slip] {
-        fields.extend(quantile_fields(quantiles));
     }
-    fields.extend(match measured.cost {
-        None => COST_COLUMNS.map(|_| String::new()),
-        Some(cost) => [
-            cost.user_ns.to_string(),
-            cost.system_ns.to_string(),
-            cost.cpu_ns_per_request.to_string(),
-            cost.resident_bytes.to_string(),
-            optional(cost.voluntary_switches),
-            optional(cost.involuntary_switches),
-        ],
-    });
-    fields
-}
 
-/// The percentiles of response time that are lower bounds, such as `p99 p999`.
-fn lower_bounds(measured: &Measurement) -> String {
-    let bounds = measured.response_bounds();
-    let names = [
-        ("p50", bounds.p50),
-        ("p90", bounds.p90),
-        ("p95", bounds.p95),
-        ("p99", bounds.p99),
-        ("p999", bounds.p999),
-    ];
-    let names = names.into_iter().filter(|(_, is_bound)| *is_bound);
-    let names: Vec<&str> = names.map(|(name, _)| name).collect();
-    names.join(" ")
-}
+    fn header(&self) -> Vec<String> {
+        let mut names: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+        names.extend(self.factors.iter().map(|&name| name.to_owned()));
+        for &(name, is_flagged) in &self.metrics {
+            names.push(name.to_owned());
+            names.extend(is_flagged.then(|| format!("{name}{FLAG_SUFFIX}")));
+        }
+        names
+    }
 
-fn quantile_fields(quantiles: Option<Quantiles>) -> [String; 9] {
-    match quantiles {
-        None => QUANTILE_COLUMNS.map(|_| String::new()),
-        Some(of) => [
-            of.count.to_string(),
-            of.mean.to_string(),
-            of.min.to_string(),
-            of.p50.to_string(),
-            of.p90.to_string(),
-            of.p95.to_string(),
-            of.p99.to_string(),
-            of.p999.to_string(),
-            of.max.to_string(),
-        ],
+    fn row(&self, record: &Record) -> Vec<String> {
+        let measured = record.measured();
+        let mut fields = vec![
+            record.id.clone(),
+            record.stage.clone(),
+            record.cell.to_string(),
+            record.repeat.to_string(),
+            record.retries.to_string(),
+            record.started_unix_ns.to_string(),
+            record.failure().unwrap_or_default().to_owned(),
+            measured
+                .and_then(|it| it.suspect.clone())
+                .unwrap_or_default(),
+            record.notes.join("; "),
+        ];
+        let factor = |name: &&str| record.factors.get(*name).map(ToString::to_string);
+        fields.extend(
+            self.factors
+                .iter()
+                .map(|name| factor(name).unwrap_or_default()),
+        );
+        for &(name, is_flagged) in &self.metrics {
+            let value = record.number(name).map(|value| value.to_string());
+            fields.push(value.unwrap_or_default());
+            if is_flagged {
+                let flag = measured.and_then(|it| it.flags.get(name));
+                fields.push(flag.map(words).unwrap_or_default());
+            }
+        }
+        fields
     }
 }
 
-fn optional(value: Option<impl ToString>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
+fn words(flag: &Flag) -> String {
+    let bound = flag.lower_bound.then(|| "lower bound".to_owned());
+    let words: Vec<String> = bound.into_iter().chain(flag.invalid.clone()).collect();
+    words.join("; ")
 }

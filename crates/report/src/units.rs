@@ -1,5 +1,7 @@
 //! Numbers as text: three significant digits and a unit, joined by a no-break space.
 
+use jiff::Timestamp;
+
 /// Three significant digits, no exponent: `0.00312`, `1.24`, `12.4`, `124`, `1240`.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -45,6 +47,18 @@ impl Quantity {
         }
     }
 
+    /// `20 k/s`: a value that was chosen, without trailing zeros.
+    pub(crate) fn exact(self, value: f64) -> String {
+        match self {
+            Self::Share => format!("{}\u{a0}%", plain_tick(value * 100.0)),
+            Self::Factor => plain_tick(value),
+            Self::Rate | Self::Duration | Self::Bytes => {
+                let (factor, unit) = self.unit(value);
+                format!("{}\u{a0}{unit}", plain_tick(value / factor))
+            }
+        }
+    }
+
     /// `[398, 431]`: a range in the unit that [`Quantity::words`] chooses for `value`.
     pub(crate) fn range(self, value: f64, low: f64, high: f64) -> String {
         let (factor, _) = self.unit(value);
@@ -58,6 +72,8 @@ impl Quantity {
     fn digits(self, value: f64, factor: f64) -> String {
         match self {
             Self::Share => share(value).replace("\u{a0}%", ""),
+            // Two decimals of a small ratio would be few significant digits.
+            Self::Factor if value != 0.0 && value.abs() < 0.1 => number(value),
             Self::Factor if value < 100.0 => format!("{value:.2}"),
             Self::Factor | Self::Rate | Self::Duration | Self::Bytes => number(value / factor),
         }
@@ -96,8 +112,22 @@ pub(crate) fn duration(duration_ns: f64) -> String {
 /// A round number for an axis, without trailing zeros.
 pub(crate) fn plain_tick(value: f64) -> String {
     // Six decimals hide the rounding error of summed steps of 0.1.
-    let text = format!("{value:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let fixed = format!("{value:.6}");
+    let fixed = fixed.trim_end_matches('0').trim_end_matches('.');
+    match fixed {
+        "0" | "-0" if value != 0.0 => small_tick(value),
+        _ => fixed.to_owned(),
+    }
+}
+
+/// A number that six decimals show as 0: `0.0000001`, `1e-12`.
+fn small_tick(value: f64) -> String {
+    // Six digits hide the rounding error here too.
+    let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+    match rounded.abs() {
+        magnitude if magnitude < 1e-9 => format!("{rounded:e}"),
+        _ => rounded.to_string(),
+    }
 }
 
 /// `150 k`: all labels of an axis use the unit of its end.
@@ -121,9 +151,23 @@ pub(crate) fn duration_tick(duration_ns: f64) -> String {
     format!("{}\u{a0}{unit}", plain_tick(duration_ns / factor))
 }
 
+/// `256 MiB`.
+pub(crate) fn bytes_tick(bytes: f64) -> String {
+    let (factor, unit) = Quantity::Bytes.unit(bytes);
+    format!("{}\u{a0}{unit}", plain_tick(bytes / factor))
+}
+
 /// The prefix of a value that is a lower bound.
 pub(crate) fn lower_bound(is_lower_bound: bool) -> &'static str {
     if is_lower_bound { "≥" } else { "" }
+}
+
+/// A range such as `[398, 431]` whose high end is marked if it is a lower bound: `[398, ≥431]`.
+pub(crate) fn bounded_range(range: &str, is_lower_bound: bool) -> String {
+    match range.rsplit_once(", ") {
+        Some((low, high)) if is_lower_bound => format!("{low}, {}{high}", lower_bound(true)),
+        _ => range.to_owned(),
+    }
 }
 
 /// `64.0 MiB`.
@@ -133,6 +177,9 @@ pub(crate) fn bytes(bytes: f64) -> String {
 
 /// `3.2 %`; `0 %` only for exactly zero.
 pub(crate) fn share(share: f64) -> String {
+    if share < 0.0 {
+        return format!("-{}", self::share(-share));
+    }
     match share * 100.0 {
         0.0 => "0\u{a0}%".to_owned(),
         percent if percent < 0.01 => "<\u{a0}0.01\u{a0}%".to_owned(),
@@ -171,30 +218,20 @@ pub(crate) fn count(count: u64) -> String {
     grouped
 }
 
+/// A number of things: in full if it is whole, else three significant digits.
+pub(crate) fn plain_count(number: f64) -> String {
+    let is_whole = number >= 0.0 && number.fract() == 0.0 && number < 1e15;
+    match is_whole {
+        true => count(number as u64),
+        false => self::number(number),
+    }
+}
+
 /// `2026-11-21 01:12 UTC`, from nanoseconds of Unix time.
 pub(crate) fn moment(unix_ns: u64) -> String {
-    let seconds = unix_ns / 1_000_000_000;
-    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
-    // Hinnant, "chrono-compatible low-level date algorithms", civil_from_days: years begin in
-    // March, so that the leap day is the last; eras are of 400 years.
-    let shifted = days + 719_468;
-    let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + shifted / 146_097 * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
-        minutes / 60,
-        minutes % 60
-    )
+    // Every `u64` of nanoseconds is before the year 2555.
+    let time = Timestamp::from_nanosecond(unix_ns.into()).unwrap_or(Timestamp::MAX);
+    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// `1 trial`, `2 trials`.
@@ -278,9 +315,27 @@ mod tests {
     }
 
     #[test]
+    fn a_small_ratio_is_not_zero() {
+        assert_eq!(Quantity::Factor.words(0.0), "0.00");
+        assert_eq!(Quantity::Factor.words(0.001_234), "0.00123");
+        assert_eq!(Quantity::Factor.words(0.123), "0.12");
+        assert_eq!(Quantity::Factor.range(0.05, 0.004, 0.2), "[0.00400, 0.20]");
+    }
+
+    #[test]
+    fn the_high_end_of_a_bounded_range_is_marked() {
+        assert_eq!(bounded_range("[1, 2]", true), "[1, ≥2]");
+        assert_eq!(bounded_range("[1, 2]", false), "[1, 2]");
+    }
+
+    #[test]
     fn ticks_have_no_trailing_zeros() {
         assert_eq!(plain_tick(0.1 + 0.2), "0.3");
         assert_eq!(plain_tick(100.0), "100");
+        assert_eq!(plain_tick(0.0), "0");
+        assert_eq!(plain_tick(1e-7), "0.0000001");
+        assert_eq!(plain_tick(3.0 * -1e-7), "-0.0000003");
+        assert_eq!(plain_tick(2e-12), "2e-12");
         assert_eq!(plain(&rate_tick(150_000.0, 250_000.0)), "150 k");
         assert_eq!(plain(&rate_tick(500_000.0, 2_500_000.0)), "0.5 M");
         assert_eq!(
@@ -293,6 +348,7 @@ mod tests {
     #[test]
     fn a_share_is_zero_per_cent_only_if_it_is_zero() {
         assert_eq!(plain(&share(0.0)), "0 %");
+        assert_eq!(plain(&share(-0.032)), "-3.2 %");
         assert_eq!(plain(&share(0.000_01)), "< 0.01 %");
         assert_eq!(plain(&share(0.032)), "3.2 %");
         assert_eq!(plain(&share(0.9999)), "99.990 %");

@@ -28,11 +28,13 @@
       return element;
     };
     const [left, top, width, height] = data.dataset.plot.split(' ').map(Number);
-    const axes = { x: axisOf(data.dataset.x), y: axisOf(data.dataset.y) };
+    // A figure without them, such as of bars, cannot be zoomed.
+    const zooms = Boolean(data.dataset.x);
+    const axes = zooms && { x: axisOf(data.dataset.x), y: axisOf(data.dataset.y) };
     const whole = { x0: left, x1: left + width, y0: top, y1: top + height };
     let view = whole;
 
-    const marks = [...data.querySelectorAll('.mark, .absent, .knee')].map((element) => {
+    const marks = [...data.querySelectorAll('.mark, .absent, .knee, .best')].map((element) => {
       const [x, y] = element.getAttribute('transform').match(/-?[\d.]+/g).map(Number);
       // Trials of a cell stand side by side; they stay as near when the figure is zoomed.
       const aside = Number(element.dataset.aside || 0);
@@ -89,7 +91,7 @@
       for (const mark of marks) {
         const [x, y] = place(mark);
         const d = (x - at.x) ** 2 + (y - at.y) ** 2;
-        if (d < distance && within(x, y)) [best, distance] = [mark, d];
+        if (mark.text && d < distance && within(x, y)) [best, distance] = [mark, d];
       }
       return best;
     }
@@ -134,7 +136,7 @@
     let drag = null;
     svg.addEventListener('pointerdown', (event) => {
       const at = pointer(event);
-      if (event.pointerType === 'touch' || event.button !== 0 || !within(at.x, at.y)) return;
+      if (!zooms || event.pointerType === 'touch' || event.button !== 0 || !within(at.x, at.y)) return;
       svg.setPointerCapture(event.pointerId);
       drag = { at, box: make('rect', { class: 'zoom-box', width: 0, height: 0 }, svg) };
       event.preventDefault();
@@ -170,7 +172,7 @@
     svg.addEventListener('keydown', (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (step) {
-        const seen = marks.filter((mark) => within(...place(mark)));
+        const seen = marks.filter((mark) => mark.text && within(...place(mark)));
         const next = current ? seen.indexOf(current) + step : step > 0 ? 0 : seen.length - 1;
         if (seen[next]) show(seen[next]);
         event.preventDefault();
@@ -208,14 +210,21 @@
     }
     return found.filter((v) => v >= low && v <= high).map((v) => [position(v), label(v, axis.unit, high)]);
   }
-  function label(v, unit, high) {
+  function label(number, of, end) {
     const digits = (n) => String(Number(n.toPrecision(6)));
+    // `duration:1000000`: numbers are converted first.
+    const [unit, conversion = '1'] = of.split(':');
+    const [v, high] = [number * Number(conversion), end * Number(conversion)];
     if (unit === 'count') return digits(v);
     if (unit === 'share') return digits(v * 100) + ' %';
     if (v === 0 || unit === 'micro') return digits(v / 1e3);
+    if (unit === 'bytes') {
+      const power = Math.min(3, Math.max(0, Math.floor(Math.log2(v) / 10)));
+      return digits(v / 1024 ** power) + [' B', ' KiB', ' MiB', ' GiB'][power];
+    }
     const scales = unit === 'rate'
-      ? [[2e6, 1e6, ' M'], [2e3, 1e3, ' k'], [0, 1, '']]
-      : [[1e9, 1e9, ' s'], [1e6, 1e6, ' ms'], [1e3, 1e3, ' µs'], [0, 1, ' ns']];
+      ? [[2e6, 1e6, ' M'], [2e3, 1e3, ' k'], [-Infinity, 1, '']]
+      : [[1e9, 1e9, ' s'], [1e6, 1e6, ' ms'], [1e3, 1e3, ' µs'], [-Infinity, 1, ' ns']];
     const measure = unit === 'rate' ? high : v * 1.0005;
     const [, factor, name] = scales.find(([least]) => measure >= least);
     return digits(v / factor) + name;

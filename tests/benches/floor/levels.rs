@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use measure::{Estimate, median, verdict};
 
+use crate::hosts;
 use crate::offered::{self, Figure, Load, P99, P999, Tail};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
@@ -107,7 +108,7 @@ pub(crate) fn print<const NUMBER: usize>(
             true => ", servers in the real-time class",
             false => "",
         },
-        settings.hosts.said()
+        hosts::title(&settings.hosts)
     );
     print_level::<NUMBER>(settings, &subjects, &trials, base);
     if let Some(note) = offered::censored(trials.iter().flatten()) {

@@ -42,9 +42,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::echo::Kind;
+use lab::hosts::Hosts;
 
 use cases::Case;
-use hosts::Hosts;
 use rounds::Progress;
 use servers::{Cache, Place, Role, Subject};
 
@@ -176,7 +176,7 @@ fn run() -> Result<()> {
                 names.join("\n  ")
             );
         }
-        settings.hosts = Hosts::two(&words, settings.server_cpu, settings.client_cpu)?;
+        settings.hosts = hosts::two(settings.server_cpu, settings.client_cpu)?;
     }
     // Before anything is bound to a processor: this may have to build.
     let mut caches = settings.chosen(Cache::all())?;

@@ -5,7 +5,7 @@
 //! detector on the server's processor (`--detect-stalls`), each against a bound fixed beforehand,
 //! and by nothing that was measured of the server.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
@@ -66,7 +66,9 @@ pub(crate) fn trial(subject: &Subject, load: &Load, settings: &Settings) -> Resu
 
 /// Runs the generator. It and the server go before whatever else the machine does, where they may.
 fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) -> Result<Summary> {
-    let mut command = settings.hosts.generator(process::curtail_path());
+    let mut command = settings
+        .hosts
+        .in_client(0, Command::new(process::curtail_path()));
     command.args(["load", &subject.address()?.to_string(), "--json", "-"]);
     let rate = load.rate_rps.map_or("max".to_owned(), |it| it.to_string());
     let us = |ns: u64| format!("{}us", ns / 1_000);

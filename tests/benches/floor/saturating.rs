@@ -4,6 +4,7 @@
 use anyhow::Result;
 use measure::{median, verdict};
 
+use crate::hosts;
 use crate::offered::{self, Load, P99, Tail};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
@@ -52,7 +53,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         "\n{NAME}: {MEASURED} measured connections, {MEASURED_RPS} requests/s together; one with {DEPTH} \
          outstanding; trials of {} ms{}",
         settings.offered_ns / 1_000_000,
-        settings.hosts.said()
+        hosts::title(&settings.hosts)
     );
     println!(
         "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",

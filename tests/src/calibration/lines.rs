@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use load::summary::LatencyDistribution;
-use load::{CarrierKind, Rate, Recorded, units::show_duration};
+use load::{CarrierKind, Rate, Recorded};
+use units::show_duration;
 use workload::{Distribution, Purpose, RandomStream, Superposition};
 
 use super::bench::{Trial, load_of, percentile, trial, trial_by_agents};

@@ -1,9 +1,9 @@
 //! The search for the sustained throughput against a server whose knee is analytic.
 
 use load::search::{SearchConfig, SearchResult};
-use load::units::{show_duration, show_rate};
 use load::{Config, Rate, Target};
 use measure::{Histogram, Verdict};
+use units::{show_duration, show_rate};
 
 use super::bench::{Server, load_of};
 use super::law::Service;
@@ -100,10 +100,10 @@ fn late_share(searched: &SearchResult) -> f64 {
 /// The lowest rate at which the reported 99th percentile may reach the objective, if the machine
 /// delayed the given share of requests; 0 where that share alone may decide the percentile.
 ///
-/// P(reported > limit) ≤ P(by the law > limit − 90 µs) + share delayed: of the 90 µs, a third is the
-/// instrument's, and two thirds are the delays at the server and at the generator that are too
-/// short to be counted. The law's part is exp(−(μ − λ) × time), so λ follows from setting the sum
-/// to 1 %.
+/// P(reported > limit) ≤ P(by the law > limit − 90 µs) + share delayed: of the 90 µs, a third is
+/// the instrument's, and two thirds are the delays at the server and at the generator that are
+/// too short to be counted. The law's part is exp(−(μ − λ) × time), so λ follows from setting the
+/// sum to 1 %.
 fn lowest_rps(limit_ns: f64, delayed: f64) -> f64 {
     let left = 0.01 - delayed;
     if left <= 0.0 {

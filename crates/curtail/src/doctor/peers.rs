@@ -24,8 +24,11 @@ fn planned() -> Result<Peers, ::lab::Error> {
     let options = Options::new()?;
     for shipped in ::lab::shipped() {
         let plan = Experiment::load(shipped.name)?.plan(&options)?;
-        peers.connections = peers.connections.max(plan.load.connections);
-        for server in plan.servers {
+        let Ok(settings) = plan.settings.try_into::<report::cache::folder::Settings>() else {
+            continue;
+        };
+        peers.connections = peers.connections.max(settings.load.connections);
+        for server in settings.servers {
             // Curtail itself is there, or nobody would be asking.
             let is_curtail = server.command.get(1).is_some_and(|verb| verb == "serve");
             if is_curtail || peers.servers.iter().any(|peer| peer.name == server.name) {

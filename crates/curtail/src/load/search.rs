@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ::load::limits::SEARCH_TRIALS_MAX;
 use ::load::search::{self, SearchConfig, SearchEvent};
-use ::load::{Config, Objective, Rate, units};
+use ::load::{Config, Objective, Rate};
 use anyhow::bail;
 use clap::Args;
 

@@ -233,20 +233,14 @@ fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {
     named.ok_or_else(|| format!("one of {names} is needed"))
 }
 
-/// A time of at most a second, in nanoseconds.
+/// A time of at most a second, in nanoseconds. It has a unit unless it is 0: a number alone is in
+/// seconds for every other flag, and a worker that polls for seconds is hardly what was meant.
 fn wait_ns(text: &str) -> Result<u64, String> {
-    let digits_len = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (digits, unit) = text.split_at(digits_len);
-    let unit_ns = match unit {
-        "us" => Some(1_000),
-        "ms" => Some(1_000_000),
-        "s" => Some(1_000_000_000),
-        "" if digits == "0" => Some(0),
-        _ => None,
-    };
-    let time_ns = digits.parse::<u64>().ok().zip(unit_ns);
-    match time_ns.and_then(|(number, unit_ns)| number.checked_mul(unit_ns)) {
-        Some(time_ns) if time_ns <= 1_000_000_000 => Ok(time_ns),
+    let time_ns = units::duration_ns(text).map_err(|error| error.to_string())?;
+    let has_unit = text.trim_end().ends_with(char::is_alphabetic);
+    match time_ns {
+        0 => Ok(0),
+        1..=1_000_000_000 if has_unit => Ok(time_ns),
         _ => Err("a time of at most a second is needed, such as 50us or 1ms; 0: off".to_owned()),
     }
 }

@@ -48,6 +48,23 @@ fn no_latency_without_admin_pages_is_accepted_without_effect() {
 }
 
 #[test]
+fn waits_have_a_unit_and_last_at_most_a_second() {
+    let wait = |text: &str| parsed(&format!("--min-wait {text}")).map(|flags| flags.min_wait);
+    for (text, ns) in [
+        ("0", 0),
+        ("20us", 20_000),
+        ("1.5ms", 1_500_000),
+        ("800ns", 800),
+        ("1s", 1_000_000_000),
+    ] {
+        assert_eq!(wait(text).unwrap(), ns, "{text}");
+    }
+    for odd in ["1", "20", "2s", "1min", "20 parsecs", "us"] {
+        assert!(wait(odd).is_err(), "{odd}");
+    }
+}
+
+#[test]
 fn the_last_of_repeated_flags_wins() {
     let config = config("-m 64 -m128 --memory-limit=256 -vv -v -t 1 -t 2");
     assert_eq!(config.memory_bytes, 256 << 20);

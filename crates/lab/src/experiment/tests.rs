@@ -1,5 +1,7 @@
 //! Error messages of invalid experiment files.
 
+use report::record::Value;
+
 use super::*;
 
 const GOOD: &str = "\
@@ -21,9 +23,12 @@ popularity = \"uniform\"
 update = 0.1
 records = 100
 
-[sweep]
-capacity-trials = 1
-levels = [0.5, 1.0]
+[[factor]]
+name = \"level\"
+values = [0.5, 1.0]
+
+[capacity]
+trials = 1
 
 [[server]]
 name = \"one\"
@@ -53,16 +58,33 @@ fn the_shipped_experiments_are_valid() {
     for known in shipped() {
         let experiment = Experiment::load(known.name).unwrap();
         assert_eq!(experiment.toml(), known.text);
-        assert!(
-            experiment.content.quick.is_some(),
-            "{} has no quick form",
-            known.name
-        );
+        assert!(experiment.has_quick(), "{} has no quick form", known.name);
     }
-    let ladder = Experiment::load("rate-ladder").unwrap().content;
-    assert_eq!(ladder.load.connections, 15_360);
-    assert_eq!(ladder.repeats, 15);
-    assert_eq!(ladder.sweep.levels.unwrap().len(), 8);
+    let ladder = content("rate-ladder", shipped_text("rate-ladder"), false);
+    let settings = ladder.kind.settings().unwrap();
+    assert_eq!(settings["load"]["connections"].as_integer(), Some(15_360));
+    assert_eq!(ladder.repeats, Repeats::fixed(15));
+    assert_eq!(values(&ladder, "level").len(), 8);
+}
+
+fn shipped_text(name: &str) -> &'static str {
+    shipped().iter().find(|it| it.name == name).unwrap().text
+}
+
+fn content(name: &str, text: &str, quick: bool) -> Content {
+    let experiment = Experiment::parse(name, &format!("{name}.toml"), text).unwrap();
+    experiment.content(quick).unwrap()
+}
+
+/// The values of a factor.
+fn values(content: &Content, name: &str) -> Vec<Value> {
+    let factors = content.design().unwrap().factors;
+    let factor = factors.into_iter().find(|it| it.name == name);
+    factor.unwrap().values
+}
+
+fn numbers(numbers: &[f64]) -> Vec<Value> {
+    numbers.iter().copied().map(Value::from).collect()
 }
 
 #[test]
@@ -76,70 +98,30 @@ fn an_unknown_key_is_named_with_its_line_and_a_suggestion() {
         "my/ladder.toml:3: unknown key `repeat`; did you mean `repeats`?"
     );
     assert_eq!(
-        violation("capacity-trials", "capacity_trials"),
-        "my/ladder.toml:20: unknown key `capacity_trials` in [sweep]; did you mean \
-         `capacity-trials`?"
+        violation("trials = 1", "trails = 1"),
+        "my/ladder.toml:24: unknown key `trails` in [capacity]; did you mean `trials`?"
     );
     assert_eq!(
         violation("program =", "porgram ="),
-        "my/ladder.toml:31: unknown key `porgram` in [[server]]; did you mean `program`?"
+        "my/ladder.toml:34: unknown key `porgram` in [[server]]; did you mean `program`?"
     );
     assert_eq!(
-        violation("capacity-trials = 1", "zzz = 1"),
-        "my/ladder.toml:20: unknown key `zzz` in [sweep]; known are capacity-trials, levels, rates"
+        violation("trials = 1", "zzz = 1"),
+        "my/ladder.toml:24: unknown key `zzz` in [capacity]; known are trials"
+    );
+    assert_eq!(
+        violation("values = [0.5", "vales = [0.5"),
+        "my/ladder.toml:21: unknown key `vales` in [[factor]]; did you mean `values`?"
+    );
+    assert_eq!(
+        violation("question =", "kind = \"cash\"\nquestion ="),
+        "my/ladder.toml:1: `kind` is no kind of trial; did you mean `cache`?"
     );
 }
 
 #[test]
 fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
-    for (from, to, message) in [
-        (
-            "\"tail\"",
-            "\"tial\"",
-            "6: unknown value `tial`; did you mean `tail`?",
-        ),
-        (
-            "\"1s\"",
-            "\"1 parsec\"",
-            "4: `1 parsec` is not a duration; give a number with ns, us, ms, s, min or h, such as \
-             500us",
-        ),
-        (
-            "\"1s\"",
-            "\"1ms\"",
-            "4: `trial` is 1 ms, not 100 ms to 1 h 0 min",
-        ),
-        (
-            "update = 0.1",
-            "update = 3.0",
-            "16: `update` in [load] is 3, not a share from 0 to 1",
-        ),
-        (
-            "0.5, 1.0",
-            "1.0, 0.5",
-            "21: `levels` in [sweep] must ascend, each once",
-        ),
-        (
-            "0.5, 1.0",
-            "-1.0",
-            "21: `levels` in [sweep] holds -1, which is not above 0 and at most 10",
-        ),
-        (
-            "[\"-p\", \"{port}\"]\n\n[quick]",
-            "[]\n\n[quick]",
-            "32: `arguments` in [[server]] lacks `{port}`: the lab assigns the port",
-        ),
-        (
-            "\"two\"",
-            "\"one\"",
-            "29: `name` in [[server]] is used by another server",
-        ),
-        (
-            "repeats = 1",
-            "repeats = 0",
-            "35: `repeats` in [quick] is 0, not 1 to 1000",
-        ),
-    ] {
+    for (from, to, message) in WRONG_VALUES {
         assert_eq!(violation(from, to), format!("my/ladder.toml:{message}"));
     }
     assert_eq!(
@@ -147,11 +129,106 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
         "my/ladder.toml:1: the key `seed` is missing"
     );
     assert_eq!(
-        violation("levels = [0.5, 1.0]", ""),
-        "my/ladder.toml: `levels` in [sweep] is missing, and so is `rates`: give one"
+        violation("values = [0.5, 1.0]", ""),
+        "my/ladder.toml:19: the key `values` is missing in [[factor]]"
     );
     assert!(violation("seed = 1", "seed = ").starts_with("my/ladder.toml:2: "));
 }
+
+/// A part of the file, what replaces it, and the message.
+const WRONG_VALUES: [(&str, &str, &str); 18] = [
+    (
+        "\"tail\"",
+        "\"tial\"",
+        "6: `figures` has `tial`, which is no figure of this kind; did you mean `tail`?",
+    ),
+    (
+        "\"tail\"",
+        "\"tail\", \"tail\"",
+        "6: `figures` draws `tail` twice",
+    ),
+    (
+        "\"1s\"",
+        "\"1 parsec\"",
+        "4: `1 parsec` is not a duration; give a number with ns, us, ms, s, min or h, such as \
+             500us",
+    ),
+    (
+        "\"1s\"",
+        "\"1ms\"",
+        "4: `trial` is 1 ms, not 100 ms to 1 h 0 min",
+    ),
+    (
+        "update = 0.1",
+        "update = 3.0",
+        "16: `update` in [load] is 3, not a share from 0 to 1",
+    ),
+    (
+        "0.5, 1.0",
+        "0.5, 0.5",
+        "21: `values` in [[factor]] holds a value twice",
+    ),
+    (
+        "0.5, 1.0",
+        "-1.0",
+        "21: `values` in [[factor]] has -1, which is not above 0 and at most 10",
+    ),
+    (
+        "0.5, 1.0",
+        "",
+        "21: `values` in [[factor]] has 0 entries, not 1 to 256",
+    ),
+    (
+        "\"level\"",
+        "\"le vel\"",
+        "20: `name` in [[factor]] must be 1 to 64 letters, digits, `.`, `_` or `-`",
+    ),
+    (
+        "[\"-p\", \"{port}\"]\n\n[quick]",
+        "[]\n\n[quick]",
+        "35: `arguments` in [[server]] lacks `{port}`: the lab assigns the port",
+    ),
+    (
+        "\"two\"",
+        "\"one\"",
+        "32: `name` in [[server]] is used by another server",
+    ),
+    (
+        "repeats = 1",
+        "repeats = 0",
+        "38: `repeats` in [quick] is 0, not 1 to 1000",
+    ),
+    (
+        "repeats = 2",
+        "repeats = -2",
+        "3: -2 is not a number of repeats",
+    ),
+    (
+        "repeats = 2",
+        "repeats = { least = 9, most = 3, metric = \"achieved_rps\", width = 0.1 }",
+        "3: `repeats` has least 9 and most 3; they must ascend and be 1 to 1000",
+    ),
+    (
+        "repeats = 2",
+        "repeats = { least = 3, most = 9, metric = \"achieved\", width = 0.1 }",
+        "3: `repeats` has no metric `achieved`; did you mean `achieved_rps`?",
+    ),
+    (
+        "repeats = 2",
+        "repeats = { least = 3, most = 9, metric = \"achieved_rps\", width = 0.0 }",
+        "3: `repeats` has a width that is not above 0 and below 10",
+    ),
+    (
+        "repeats = 2",
+        "repeats = 2\nretries = 11",
+        "4: `retries` is 11, at most 10",
+    ),
+    (
+        "trials = 1",
+        "trials = 0",
+        "24: `trials` in [capacity] must be at least 1: levels are shares of a measured capacity",
+    ),
+];
 
 #[test]
 fn an_invalid_distribution_is_found_before_any_process_starts() {
@@ -163,22 +240,39 @@ fn an_invalid_distribution_is_found_before_any_process_starts() {
     assert!(popularity.starts_with(place), "{popularity}");
     let together = violation(
         "repeats = 1",
-        "connections = 100_000\nrecords = 9_000_000_000_000",
+        "load = { connections = 100_000, records = 9_000_000_000_000 }",
     );
     assert!(
-        together.contains("`load` cannot be offered: "),
+        together.contains("`load` in [quick] cannot be offered: "),
         "{together}"
     );
 }
 
 #[test]
 fn rates_are_an_alternative_to_levels() {
-    let text = GOOD.replace("levels = [0.5, 1.0]", "rates = [\"10k\", \"1.5M\"]");
-    let experiment = Experiment::parse("ladder", "ladder.toml", &text).unwrap();
-    assert_eq!(
-        experiment.content.sweep.rates,
-        Some(vec![10_000.0, 1_500_000.0])
+    let text = GOOD.replace(
+        "name = \"level\"\nvalues = [0.5, 1.0]",
+        "name = \"rate\"\nvalues = [\"10k\", \"1.5M\"]",
     );
+    let content = content("ladder", &text, false);
+    assert_eq!(values(&content, "rate"), numbers(&[10_000.0, 1_500_000.0]));
+    let both = format!("{}\n[[factor]]\nname = \"rate\"\nvalues = [1]\n", good());
+    let error = Experiment::parse("ladder", "my/ladder.toml", &both).unwrap_err();
+    let message = "my/ladder.toml:19: `factor` has both `rate` and `level`: keep one";
+    assert_eq!(error.to_string(), message);
+}
+
+/// [`GOOD`] without its short form.
+fn good() -> &'static str {
+    GOOD.split("[quick]").next().unwrap()
+}
+
+#[test]
+fn changes_that_are_no_table_are_refused() {
+    let text = format!("quick = 5\n{}", good());
+    let error = Experiment::parse("ladder", "my/ladder.toml", &text).unwrap_err();
+    let message = "my/ladder.toml:1: `quick` is not a table: write the changes under [quick]";
+    assert_eq!(error.to_string(), message);
 }
 
 #[test]
@@ -186,99 +280,112 @@ fn a_similar_name_is_suggested() {
     assert_eq!(
         Experiment::load("rate-lader").unwrap_err().to_string(),
         "no experiment `rate-lader`: it is neither a file nor shipped (connections, \
-         fairness, rate-ladder, runtimes, smoke, updates); did you mean `rate-ladder`?"
+         fairness, published-runtimes, rate-ladder, runtimes, smoke, updates); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");
 }
 
-/// [`GOOD`] that varies the share of updates.
-fn varying(vary: &str) -> String {
-    GOOD.replace(
-        "[[server]]\nname = \"one\"",
-        &format!("[vary]\n{vary}\n\n[[server]]\nname = \"one\""),
-    )
+/// [`GOOD`] with another factor, whose tables begin in line 26.
+fn varying(name: &str, values: &str) -> String {
+    let server = "[[server]]\nname = \"one\"";
+    let factor = format!("[[factor]]\nname = \"{name}\"\nvalues = {values}\n\n");
+    GOOD.replace(server, &format!("{factor}{server}"))
 }
 
 #[test]
-fn one_parameter_may_be_varied() {
-    let experiment = |vary| Experiment::parse("ladder", "my/ladder.toml", &varying(vary));
-    let found = experiment("update = [0.03, 0.1, 0.5]").unwrap();
-    assert_eq!(found.content.vary, Some(Vary::Update(vec![0.03, 0.1, 0.5])));
-    for (vary, message) in [
+fn parameters_of_the_load_may_be_varied() {
+    let parsed = |text: &str| Experiment::parse("ladder", "my/ladder.toml", text);
+    let found = content("ladder", &varying("update", "[0.03, 0.1, 0.5]"), false);
+    assert_eq!(values(&found, "update"), numbers(&[0.03, 0.1, 0.5]));
+    let factors = found.design().unwrap().factors;
+    let update = factors.iter().find(|it| it.name == "update").unwrap();
+    assert_eq!(update.reference, Some(Value::from(0.1)));
+    for (name, values, message) in [
         (
-            "updates = [0.1]",
-            "24: unknown value `updates` in [vary]; did you mean `update`?",
+            "updates",
+            "[0.1]",
+            "19: `factor` has `updates`, which is neither `rate`, `level` nor a key of [load], and \
+             which the arguments of one do not contain as `{updates}`; did you mean `update`?",
         ),
         (
-            "update = [0.5, 0.1]",
-            "24: `update` in [vary] must ascend, each once",
+            "update",
+            "[0.1, 1.5]",
+            "19: `factor` makes a load in which `update` is 1.5, not a share from 0 to 1 (with \
+             level 0.5, server one, update 1.5)",
         ),
         (
-            "update = [0.1]",
-            "24: `update` in [vary] has 1 entries, not 2 to 16",
+            "depth",
+            "[1, 2000]",
+            "19: `factor` makes a load in which `depth` is 2000, not 1 to 1024 (with depth 2000, \
+             level 0.5, server one)",
         ),
         (
-            "update = [0.1, 0.5]\ndepth = [1, 2]",
-            "23: only one parameter can be varied in [vary]: keep one key",
+            "depth",
+            "[1.5]",
+            "28: `values` in [[factor]] has 1.5, which is no whole number",
         ),
         (
-            "update = [0.3, 0.5]",
-            "24: `update` in [vary] lacks 0.1, which [load] has: the others are compared with it",
+            "depth",
+            "[\"deep\"]",
+            "28: `values` in [[factor]] has deep, which is no whole number",
         ),
         (
-            "update = [0.1, 1.5]",
-            "24: `update` in [vary] holds a value that is 1.5, not a share from 0 to 1",
-        ),
-        (
-            "depth = [1, 2000]",
-            "24: `depth` in [vary] holds a value that is 2000, not 1 to 1024",
+            "server",
+            "[\"one\"]",
+            "28: `values` in [[factor]] is set by the [[server]] tables: name servers there",
         ),
     ] {
-        let error = experiment(vary).unwrap_err().to_string();
+        let error = parsed(&varying(name, values)).unwrap_err().to_string();
         assert_eq!(error, format!("my/ladder.toml:{message}"));
     }
-    let error = experiment("saturating = [0, 7]").unwrap_err().to_string();
-    assert!(
-        error.contains("`capacity-trials` in [sweep] with saturating connections"),
-        "{error}"
-    );
-    let error = experiment("saturating = [0, 100_000]")
+    let error = parsed(&varying("saturating", "[0, 7]"))
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("`saturating` in [vary] holds 100000, with which"),
+        error.contains("`trials` in [capacity] with saturating connections"),
         "{error}"
     );
+    let closed = varying("saturating", "[0, 100_000]")
+        .replace("[capacity]\ntrials = 1", "")
+        .replace(
+            "name = \"level\"\nvalues = [0.5, 1.0]",
+            "name = \"rate\"\nvalues = [1]",
+        );
+    let error = parsed(&closed).unwrap_err().to_string();
+    assert!(
+        error.contains("makes a load in which `load` cannot be offered"),
+        "{error}"
+    );
+    assert!(error.contains("saturating 100000"), "{error}");
 }
 
 #[test]
 fn quick_may_shorten_every_list() {
-    let text = varying("update = [0.03, 0.1, 0.5]").replace(
+    let text = varying("update", "[0.03, 0.1, 0.5]").replace(
         "repeats = 1\n",
-        "levels = [0.9]\n[quick.vary]\nupdate = [0.1, 0.5]\n",
+        "[[quick.factor]]\nname = \"update\"\nvalues = [0.1, 0.5]\n\
+         [[quick.factor]]\nname = \"level\"\nvalues = [0.9]\n",
     );
-    let experiment = Experiment::parse("ladder", "my/ladder.toml", &text).unwrap();
-    let quick = experiment.content.quick.as_ref().unwrap();
-    let quick = experiment.content.clone().quickened(quick);
-    assert_eq!(quick.sweep.levels, Some(vec![0.9]));
-    assert_eq!(quick.vary, Some(Vary::Update(vec![0.1, 0.5])));
-    assert_eq!(quick.repeats, 2);
+    let quick = content("ladder", &text, true);
+    assert_eq!(values(&quick, "level"), numbers(&[0.9]));
+    assert_eq!(values(&quick, "update"), numbers(&[0.1, 0.5]));
+    assert_eq!(quick.repeats, Repeats::fixed(2));
 
     let wrong = |from, to| {
+        assert!(text.contains(from), "`{from}` is not in the file");
         let text = text.replace(from, to);
         Experiment::parse("ladder", "my/ladder.toml", &text)
             .unwrap_err()
             .to_string()
     };
     assert_eq!(
-        wrong("update = [0.1, 0.5]", "update = [0.5, 0.6]"),
-        "my/ladder.toml:40: `update` in [quick.vary] lacks 0.1, which [load] has: the others are \
-         compared with it"
+        wrong("values = [0.1, 0.5]", "values = [0.5, 0.5]"),
+        "my/ladder.toml:44: `values` in [[quick.factor]] holds a value twice"
     );
     assert_eq!(
-        wrong("levels = [0.9]", "rates = [\"10k\"]"),
-        "my/ladder.toml:38: `rates` in [quick] and `levels` exclude each other: keep one"
+        wrong("values = [0.9]", "values = [90]"),
+        "my/ladder.toml:47: `values` in [[quick.factor]] has 90, which is not above 0 and at most 10"
     );
 }
 
@@ -286,7 +393,7 @@ fn quick_may_shorten_every_list() {
 fn a_value_invalid_only_with_quick_names_quick() {
     let text = GOOD
         .replace("threads = 1", "threads = 4")
-        .replace("repeats = 1", "connections = 2");
+        .replace("repeats = 1", "load = { connections = 2 }");
     assert_eq!(
         Experiment::parse("ladder", "my/ladder.toml", &text)
             .unwrap_err()
@@ -299,9 +406,9 @@ fn a_value_invalid_only_with_quick_names_quick() {
 #[test]
 fn too_many_trials_are_refused() {
     let text = GOOD.replace("repeats = 2", "repeats = 1000").replace(
-        "levels = [0.5, 1.0]",
+        "values = [0.5, 1.0]",
         &format!(
-            "levels = [{}]",
+            "values = [{}]",
             (1..=60)
                 .map(|level| format!("0.{level:02}"))
                 .collect::<Vec<_>>()
@@ -314,4 +421,52 @@ fn too_many_trials_are_refused() {
             .to_string(),
         "my/ladder.toml:3: `repeats` makes 120002 trials in all, more than 100000"
     );
+}
+
+#[test]
+fn a_place_is_found_by_the_grammar_not_by_the_look_of_lines() {
+    let error = |text: &str| {
+        Experiment::parse("ladder", "my/ladder.toml", text)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        violation("[load]", "[lod]"),
+        "my/ladder.toml:8: unknown key `lod`; did you mean `load`?"
+    );
+    let in_a_string = GOOD
+        .replace("\"Does it?\"", "\"\"\"\n[load]\nupdate = 2\n\"\"\"")
+        .replace("update = 0.1", "\"update\" = 3.0");
+    assert_eq!(
+        error(&in_a_string),
+        "my/ladder.toml:19: `update` in [load] is 3, not a share from 0 to 1"
+    );
+    let inline = varying("update", "[0.1, 0.5]").replace(
+        "repeats = 1\n",
+        "repeats = 1\nfactor = [{ name = \"update\", values = [0.5, 0.5] }]\n",
+    );
+    assert_eq!(
+        error(&inline),
+        "my/ladder.toml:43: `values` in [[quick.factor]] holds a value twice"
+    );
+    assert_eq!(
+        error(&inline.replace("[0.5, 0.5]", "[0.1, 0.5], tilte = \"x\"")),
+        "my/ladder.toml:43: unknown key `tilte` in [[quick.factor]]; did you mean `title`?"
+    );
+}
+
+#[test]
+fn the_examples_of_the_guide_are_valid() {
+    let guide = include_str!("../../../../docs/guide/experiments.md");
+    let blocks = guide.split("```toml\n").skip(1);
+    let blocks = blocks.map(|it| it.split("```").next().unwrap());
+    let (files, parts): (Vec<&str>, Vec<&str>) = blocks.partition(|it| it.starts_with("kind = "));
+    assert!(files.len() >= 2 && parts.len() >= 2, "{files:?} {parts:?}");
+    for file in files {
+        Experiment::parse("guide", "guide.toml", file).unwrap();
+    }
+    for part in parts {
+        let table: toml::Table = part.parse().unwrap();
+        assert!(!table.is_empty(), "{part}");
+    }
 }

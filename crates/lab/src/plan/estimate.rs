@@ -2,38 +2,30 @@
 
 use std::time::Duration;
 
-use report::folder::Plan;
+use report::record::{Plan, Stage};
 
-use super::order;
+use crate::kind::Kind;
 
-/// Starting a server, its first reply, stopping it, writing the record.
-const START_STOP: Duration = Duration::from_millis(250);
-/// Opening one connection, paced.
-const CONNECT: Duration = Duration::from_micros(50);
-/// Prefill of one record, and reading a sample back.
-const FILL: Duration = Duration::from_nanos(2_200);
-
-/// One trial, on average over the settings.
+/// All trials of a plan: at least, and at most if the number of repeats depends on the results.
 #[must_use]
-pub fn trial(plan: &Plan) -> Duration {
-    let settings = plan.settings();
-    let all: Duration = (0..settings).map(|setting| under(plan, setting)).sum();
-    all / settings.max(1)
+pub fn run(plan: &Plan, kind: &dyn Kind) -> (Duration, Duration) {
+    let sum = |repeats: fn(&Stage) -> u32| {
+        let stages = plan.stages.iter();
+        stages
+            .map(|stage| {
+                let cells = stage.cells.iter();
+                let once: Duration = cells.map(|cell| kind.estimate(cell)).sum();
+                once.saturating_mul(repeats(stage))
+            })
+            .fold(Duration::ZERO, Duration::saturating_add)
+    };
+    (sum(|it| it.repeats.least), sum(|it| it.repeats.most))
 }
 
-fn under(plan: &Plan, setting: u32) -> Duration {
-    let load = plan.load_at(setting);
-    let records = u32::try_from(load.records).unwrap_or(u32::MAX);
-    START_STOP
-        + CONNECT * load.connections
-        + FILL * records
-        + Duration::from_nanos(plan.warmup_ns)
-        + Duration::from_nanos(plan.trial_ns)
-}
-
-/// The whole run.
+/// One trial, on average.
 #[must_use]
-pub fn run(plan: &Plan) -> Duration {
-    let trials = u32::try_from(order::trials(plan).len()).unwrap_or(u32::MAX);
-    trial(plan).saturating_mul(trials)
+pub fn trial(plan: &Plan, kind: &dyn Kind) -> Duration {
+    let (_, most) = run(plan, kind);
+    let trials = u32::try_from(plan.trials()).unwrap_or(u32::MAX);
+    most.checked_div(trials).unwrap_or_default()
 }

@@ -1,107 +1,134 @@
-//! Plans: the values of the file, the changes of `--quick`, and the rates that follow from a
-//! capacity.
+//! Plans: the values of the file, and the changes of `--quick`.
 
-use report::Vary;
-use report::folder::{Measurement, Outcome, Phase, Plan, Quantiles, Server, Sweep, Trial};
+use std::path::PathBuf;
 
 use super::*;
+use crate::experiment::shipped;
 
 /// The smoke experiment with `count` levels, on a machine with two processors and both servers.
 pub(crate) fn plan(count: usize) -> Plan {
-    let levels = (1..=count).map(|level| level as f64 / 10.0).collect();
-    Plan {
-        sweep: Sweep::LoadLevels(levels),
-        ..plan_of("smoke", false)
-    }
+    plan_with(count, "")
 }
 
-fn plan_of(name: &str, quick: bool) -> Plan {
+/// As [`plan`], with more tables in the file.
+pub(crate) fn plan_with(count: usize, tables: &str) -> Plan {
+    let levels: Vec<String> = (1..=count)
+        .map(|it| (it as f64 / 10.0).to_string())
+        .collect();
+    let values = format!("values = [{}]", levels.join(", "));
+    let text = text_of("smoke").replace("values = [0.3, 0.6]", &values);
+    // Before the levels, which then vary fastest.
+    let text = text.replacen("[[factor]]", &format!("{tables}\n[[factor]]"), 1);
+    resolved(&text, "smoke", false)
+}
+
+/// A shipped experiment on that machine.
+pub(crate) fn plan_of(name: &str, quick: bool) -> Plan {
+    resolved(text_of(name), name, quick)
+}
+
+/// The smoke experiment on that machine, without memcached.
+pub(crate) fn plan_without_memcached(quick: bool) -> Plan {
+    let absent = "program = \"/nowhere/memcached\"";
+    let text = text_of("smoke").replace("program = \"memcached\"", absent);
+    let experiment = Experiment::parse("smoke", "smoke.toml", &text).unwrap();
     let options = Options {
         quick,
         ..Options::new().unwrap()
     };
-    let servers = ["curtail", "memcached"].map(|name| Server {
-        name: name.to_owned(),
-        command: vec![name.to_owned(), "{port}".to_owned()],
-        version: None,
-        skipped: None,
-    });
-    let experiment = Experiment::load(name).unwrap();
-    experiment
-        .plan_for(&options, &[0, 1], servers.to_vec())
-        .unwrap()
+    on_two_processors(experiment.plan(&options).unwrap())
 }
 
-/// A capacity trial of `server`.
-fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
-    let service = Quantiles {
-        count: 1,
-        mean: 1.0,
-        min: 1,
-        p50: 1,
-        p90: 1,
-        p95: 1,
-        p99: 1,
-        p999: 1,
-        max: 1,
-        lower_bounds: None,
+/// The kind of trial of a plan.
+pub(crate) fn kind(plan: &Plan) -> Box<dyn Kind> {
+    kind_of(plan, &Options::new().unwrap()).unwrap()
+}
+
+fn text_of(name: &str) -> &'static str {
+    shipped().iter().find(|it| it.name == name).unwrap().text
+}
+
+fn resolved(text: &str, name: &str, quick: bool) -> Plan {
+    let options = Options {
+        quick,
+        servers: vec![("memcached".to_owned(), PathBuf::from("/bin/sh"))],
+        ..Options::new().unwrap()
     };
-    Trial {
-        id: String::new(),
-        phase: Phase::Capacity,
-        server: server.to_owned(),
-        cell: 0,
-        repeat: 0,
-        setting: None,
-        level: None,
-        offered_rps: None,
-        started_unix_ns: 0,
-        outcome: Outcome::Measured(Box::new(Measurement {
-            duration_ns: 1,
-            intended: 1,
-            answered: 1,
-            censored: 0,
-            errors: 0,
-            achieved_rps,
-            hit_rate: None,
-            resident: None,
-            response: None,
-            service,
-            slip: None,
-            lateness_p99_ns: None,
-            generator_limited,
-            generator_cpu: 0.5,
-            generator_busy: None,
-            lost_connections: None,
-            outstanding_mean: 1.0,
-            outstanding_unread: 0.0,
-            outstanding_expected: 1.0,
-            saturating_rps: None,
-            bursts: None,
-            cost: None,
-            stolen: None,
-        })),
+    let experiment = Experiment::parse(name, &format!("{name}.toml"), text).unwrap();
+    on_two_processors(experiment.plan(&options).unwrap())
+}
+
+/// The plan with the processors of its file, whatever this machine has.
+fn on_two_processors(plan: Plan) -> Plan {
+    let mut settings = plan.settings;
+    settings.insert("server_cpus".to_owned(), vec![0].into());
+    settings.insert("load_cpus".to_owned(), vec![1].into());
+    settings.insert("goes_first".to_owned(), false.into());
+    Plan {
+        settings,
         notes: Vec::new(),
+        ..plan
     }
+}
+
+/// A number of a plan's settings.
+fn setting(plan: &Plan, path: &str) -> i64 {
+    let mut value = &toml::Value::Table(plan.settings.clone());
+    for key in path.split('.') {
+        value = &value[key];
+    }
+    value.as_integer().unwrap()
 }
 
 #[test]
 fn quick_changes_only_the_keys_of_its_table() {
     let full = plan_of("rate-ladder", false);
     let quick = plan_of("rate-ladder", true);
+    let repeats = |plan: &Plan| plan.last_stage().unwrap().repeats.clone();
+    let of_both = |path: &str| [&full, &quick].map(|plan| setting(plan, path));
+    assert_eq!(of_both("load.connections"), [15_360, 1_024]);
+    assert_eq!(of_both("load.records"), [1_000_000, 300_000]);
+    let [long, short] = of_both("trial_ns");
+    assert_eq!(long, 5_000_000_000);
+    assert!(short < long);
+    assert_eq!([repeats(&full).most, repeats(&quick).most], [15, 3]);
+    assert_eq!([full.quick, quick.quick], [false, true]);
+    assert_eq!(full.factors, quick.factors);
     assert_eq!(
-        (full.load.connections, full.repeats, full.trial_ns),
-        (15_360, 15, 5_000_000_000)
+        full.settings["load"]["update"],
+        quick.settings["load"]["update"]
     );
-    assert_eq!((quick.load.connections, quick.repeats), (1_024, 3));
-    assert!(quick.quick && quick.trial_ns < full.trial_ns);
-    assert_eq!(
-        (quick.load.records, full.load.records),
-        (300_000, 1_000_000)
+}
+
+#[test]
+fn quick_without_a_short_form_is_refused_with_the_remedy() {
+    let text = text_of("smoke").replace("[quick]\nrepeats = 1\n", "");
+    let experiment = Experiment::parse("smoke", "my/smoke.toml", &text).unwrap();
+    let options = Options {
+        quick: true,
+        ..Options::new().unwrap()
+    };
+    let error = experiment.plan(&options).unwrap_err().to_string();
+    assert!(
+        error.contains("my/smoke.toml has no [quick] table"),
+        "{error}"
     );
-    assert_eq!(
-        (quick.sweep, quick.load.update),
-        (full.sweep, full.load.update)
+    assert!(error.contains("run without --quick"), "{error}");
+}
+
+#[test]
+fn a_seed_that_the_plan_cannot_hold_is_refused() {
+    let options = Options {
+        seed: Some(u64::MAX),
+        ..Options::new().unwrap()
+    };
+    let error = Experiment::load("smoke")
+        .unwrap()
+        .plan(&options)
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("the largest seed is 2^63 - 1"),
+        "{error}"
     );
 }
 
@@ -110,17 +137,19 @@ fn the_shipped_experiments_keep_their_time() {
     for (name, quick, most_s) in [
         ("rate-ladder", true, 200),
         ("rate-ladder", false, 2_400),
-        ("updates", true, 240),
+        ("updates", true, 360),
         ("connections", true, 240),
         ("fairness", true, 240),
-        ("runtimes", true, 240),
+        ("runtimes", true, 360),
         ("smoke", false, 20),
     ] {
-        let estimate = estimate::run(&plan_of(name, quick));
+        let plan = plan_of(name, quick);
+        let (least, most) = estimate::run(&plan, &*kind(&plan));
         assert!(
-            estimate.as_secs() <= most_s,
-            "{name}, quick {quick}: {estimate:?}"
+            least <= most,
+            "{name}, quick {quick}: {least:?} to {most:?}"
         );
+        assert!(most.as_secs() <= most_s, "{name}, quick {quick}: {most:?}");
     }
 }
 
@@ -132,80 +161,35 @@ fn the_effective_plan_round_trips_through_toml() {
 }
 
 #[test]
-fn a_level_is_a_share_of_the_median_capacity() {
-    let trials = [
-        capacity("curtail", 90_000.0, false),
-        capacity("curtail", 100_000.0, false),
-        capacity("curtail", 300_000.0, false),
-        capacity("memcached", 70_000.0, false),
-        capacity("memcached", 80_000.0, false),
-    ];
-    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(100_000.0));
-    assert_eq!(capacity_rps(&trials, "memcached", 0), Some(75_000.0));
-    assert_eq!(capacity_rps(&trials, "other", 0), None);
-    let by = |sweep| Plan { sweep, ..plan(1) };
-    let levels = by(Sweep::LoadLevels(vec![0.5, 1.1]));
-    assert_eq!(offered_rps(&levels, 0, Some(100_001.0)), Some(50_001.0));
-    assert_eq!(offered_rps(&levels, 1, Some(100_000.0)), Some(110_000.0));
-    assert_eq!(offered_rps(&levels, 1, None), None);
-    let rates = by(Sweep::Rates(vec![5.0]));
-    assert_eq!(offered_rps(&rates, 0, None), Some(5.0));
-}
-
-#[test]
-fn every_setting_has_a_capacity_of_its_own() {
-    let mut trials = [
-        capacity("curtail", 90_000.0, false),
-        capacity("curtail", 50_000.0, false),
-    ];
-    trials[1].cell = 1;
-    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(90_000.0));
-    assert_eq!(capacity_rps(&trials, "curtail", 1), Some(50_000.0));
-    let plan = Plan {
-        vary: Some(Vary::Depth(vec![1, 4])),
-        ..plan(2)
+fn a_kind_reads_the_settings_that_it_wrote() {
+    let plan = plan_of("rate-ladder", true);
+    let again = kind(&plan).settings().unwrap();
+    assert_eq!(again, plan.settings);
+    let other = Plan {
+        kind: "weather".to_owned(),
+        ..plan
     };
-    // Two levels under each: the fourth cell is the second level under the second setting.
-    assert_eq!(offered_rps(&plan, 3, Some(50_000.0)), Some(10_000.0));
-    assert_eq!((plan.load_at(0).depth, plan.load_at(1).depth), (1, 4));
-    assert_eq!(plan.reference(), Some(0));
-    assert!(plan_text(&plan).contains("under    depth 1, depth 4: the whole sweep under each"));
-}
-
-#[test]
-fn generator_limited_capacities_count_only_as_the_majority() {
-    let limited = capacity("curtail", 50.0, true);
-    assert_eq!(
-        capacity_rps(std::slice::from_ref(&limited), "curtail", 0),
-        Some(50.0)
-    );
-    let trials = [limited.clone(), capacity("curtail", 80.0, false)];
-    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(80.0));
-    let [a, b] = trials;
-    // With two of three limited, the capacity is the median of all trials.
-    assert_eq!(capacity_rps(&[a, b, limited], "curtail", 0), Some(50.0));
-}
-
-#[test]
-fn a_failed_capacity_trial_is_no_capacity() {
-    let mut failed = capacity("curtail", 1.0, false);
-    failed.outcome = Outcome::Failed("it broke".to_owned());
-    assert_eq!(capacity_rps(&[failed], "curtail", 0), None);
+    let error = kind_of(&other, &Options::new().unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no kind of trial `weather`"), "{error}");
 }
 
 #[test]
 fn the_text_of_a_plan_lists_servers_load_and_time() {
-    let mut plan = plan_of("smoke", true);
-    plan.servers[1].skipped = Some("`memcached` is not on PATH".to_owned());
+    let mut plan = plan_without_memcached(true);
     plan.notes = vec!["processor 1 not here".to_owned()];
-    let text = plan_text(&plan);
+    let text = plan_text(&plan, &Options::new().unwrap()).unwrap();
     for part in [
         "smoke (quick): Does the lab work",
-        "skipped  memcached: `memcached` is not on PATH",
+        "skipped  memcached: there is no program `/nowhere/memcached`",
         "16 connections of depth 1, 1 thread; keys fb_key, values fb_value",
         "updates 3 %",
         "pinned   server on 0, generator on 1",
-        "0.3, 0.6 of each server's capacity; 1 repeat of 400 ms after 100 ms of warm-up",
+        "factor   level: 0.3, 0.6",
+        "stage    capacity: 1 cells, 1 of each",
+        "stage    sweep: 2 cells, 1 of each",
+        "trial    400 ms after 100 ms of warm-up",
         "note     processor 1 not here",
         "3 trials of about",
     ] {

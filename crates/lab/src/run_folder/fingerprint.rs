@@ -5,7 +5,7 @@
 //! processors, memory, hypervisor, clock source and frequency governor. The limit of open files is
 //! not compared, because the shell sets it. Two hosts with equal properties are not distinguished.
 
-use report::folder::Host;
+use report::record::Host;
 
 /// Tolerance: firmware and kernel reserve a small part of the memory, which varies between boots.
 const MEMORY_SHARE: f64 = 0.01;

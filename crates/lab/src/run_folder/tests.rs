@@ -1,10 +1,10 @@
 //! Beginning, resuming and sharing run folders.
 
-use report::folder::Outcome;
+use report::record::Outcome;
 
 use super::*;
-use crate::plan::order;
-use crate::plan::tests::plan;
+use crate::plan::order::{self, PlannedTrial};
+use crate::plan::tests::{kind, plan};
 
 fn host() -> Host {
     crate::host::inventory(Path::new("/bin/sh")).unwrap()
@@ -17,16 +17,20 @@ fn options(runs: &Path) -> Options {
     }
 }
 
-fn trial(planned: &PlannedTrial) -> Trial {
-    Trial {
+fn planned_trials(plan: &Plan) -> Vec<PlannedTrial> {
+    order::trials(plan, &*kind(plan))
+}
+
+fn trial(plan: &Plan, planned: &PlannedTrial) -> Record {
+    let stage = &plan.stages[planned.stage];
+    Record {
         id: planned.id.clone(),
-        phase: planned.phase,
-        server: "curtail".to_owned(),
+        stage: stage.name.clone(),
         cell: planned.cell,
         repeat: planned.repeat,
-        setting: None,
-        level: planned.level,
-        offered_rps: None,
+        retries: 0,
+        factors: stage.cells[planned.cell as usize].clone(),
+        resolved: [("offered_rps".to_owned(), 10.0)].into(),
         started_unix_ns: 1,
         outcome: Outcome::Failed("not today".to_owned()),
         notes: Vec::new(),
@@ -37,22 +41,28 @@ fn trial(planned: &PlannedTrial) -> Trial {
 fn an_unfinished_run_of_the_same_plan_resumes_without_its_incomplete_line() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
-    let (mut folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
+    let planned_trials = planned_trials(&plan);
+    let (mut folder, done) = open(&plan, &host, &options).unwrap();
     assert!(done.is_empty());
     let path = folder.path().to_owned();
-    folder.append(&trial(&planned_trials[0]), None).unwrap();
-    folder.append(&trial(&planned_trials[1]), None).unwrap();
+    folder.append(&trial(&plan, &planned_trials[0])).unwrap();
+    folder.append(&trial(&plan, &planned_trials[1])).unwrap();
     drop(folder);
     let trials = path.join(TRIALS);
     let whole = fs::read(&trials).unwrap();
-    let torn = serde_json::to_vec(&trial(&planned_trials[2])).unwrap();
+    let torn = serde_json::to_vec(&trial(&plan, &planned_trials[2])).unwrap();
     // Whatever part of the line a kill left, with or without its end.
     for len in [1, torn.len() / 2, torn.len()] {
         fs::write(&trials, [&whole, &torn[..len]].concat()).unwrap();
-        let (folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
+        let (folder, done) = open(&plan, &host, &options).unwrap();
         assert_eq!(folder.path(), path);
-        assert_eq!(done, [trial(&planned_trials[0]), trial(&planned_trials[1])]);
+        assert_eq!(
+            done,
+            [
+                trial(&plan, &planned_trials[0]),
+                trial(&plan, &planned_trials[1])
+            ]
+        );
         drop(folder);
         assert_eq!(fs::read(&trials).unwrap(), whole);
     }
@@ -62,28 +72,23 @@ fn an_unfinished_run_of_the_same_plan_resumes_without_its_incomplete_line() {
 fn records_appended_after_an_incomplete_line_are_intact() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
-    let (folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    let planned_trials = planned_trials(&plan);
+    let (folder, _) = open(&plan, &host, &options).unwrap();
     fs::write(folder.path().join(TRIALS), "{\"id\":\"c-cur").unwrap();
     drop(folder);
-    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
-    folder.append(&trial(&planned_trials[0]), None).unwrap();
+    let (mut folder, _) = open(&plan, &host, &options).unwrap();
+    folder.append(&trial(&plan, &planned_trials[0])).unwrap();
     drop(folder);
-    let (_folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
-    assert_eq!(done, [trial(&planned_trials[0])]);
+    let (_folder, done) = open(&plan, &host, &options).unwrap();
+    assert_eq!(done, [trial(&plan, &planned_trials[0])]);
 }
 
 #[test]
 fn another_plan_or_build_or_fresh_begins_a_new_run() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
     let path = |plan: &Plan, host: &Host, options: &Options| {
-        open(plan, &planned_trials, host, options)
-            .unwrap()
-            .0
-            .path()
-            .to_owned()
+        open(plan, host, options).unwrap().0.path().to_owned()
     };
     let first = path(&plan, &host, &options);
     assert_eq!(path(&plan, &host, &options), first);
@@ -109,13 +114,12 @@ fn another_plan_or_build_or_fresh_begins_a_new_run() {
 fn a_run_that_began_on_another_host_is_refused() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, here, mut options) = (plan(2), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
     let there = Host {
         processors: here.processors + 6,
         ..here.clone()
     };
     let path = |host: &Host, options: &Options| {
-        let opened = open(&plan, &planned_trials, host, options);
+        let opened = open(&plan, host, options);
         opened.map(|(folder, _)| folder.path().to_owned())
     };
     let first = path(&there, &options).unwrap();
@@ -142,74 +146,55 @@ fn a_run_that_began_on_another_host_is_refused() {
 fn a_finished_run_is_not_resumed() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
-    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    let planned_trials = planned_trials(&plan);
+    let (mut folder, _) = open(&plan, &host, &options).unwrap();
     for planned in &planned_trials {
-        folder.append(&trial(planned), None).unwrap();
+        folder.append(&trial(&plan, planned)).unwrap();
     }
+    folder.finish().unwrap();
     let first = folder.path().to_owned();
     drop(folder);
     // All trials are there, the report is not: the same run.
-    assert_eq!(
-        open(&plan, &planned_trials, &host, &options)
-            .unwrap()
-            .0
-            .path(),
-        first
-    );
+    assert_eq!(open(&plan, &host, &options).unwrap().0.path(), first);
     fs::write(first.join(REPORT), "").unwrap();
-    assert_ne!(
-        open(&plan, &planned_trials, &host, &options)
-            .unwrap()
-            .0
-            .path(),
-        first
-    );
+    // A report may be of a run that was stopped: the run has not ended.
+    fs::rename(first.join(COMPLETE), first.join("away")).unwrap();
+    assert_eq!(open(&plan, &host, &options).unwrap().0.path(), first);
+    fs::rename(first.join("away"), first.join(COMPLETE)).unwrap();
+    assert_ne!(open(&plan, &host, &options).unwrap().0.path(), first);
 }
 
 #[test]
 fn two_labs_do_not_share_a_folder() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
-    let (folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
-    let error = open(&plan, &planned_trials, &host, &options)
-        .unwrap_err()
-        .to_string();
+    let (folder, _) = open(&plan, &host, &options).unwrap();
+    let error = open(&plan, &host, &options).unwrap_err().to_string();
     assert!(
         error.contains(&format!("(process {})", std::process::id())),
         "{error}"
     );
     drop(folder);
-    assert!(open(&plan, &planned_trials, &host, &options).is_ok());
+    assert!(open(&plan, &host, &options).is_ok());
 }
 
 #[test]
 fn a_named_folder_holds_one_run() {
     let parent = tempfile::tempdir().unwrap();
     let (plan, host) = (plan(1), host());
-    let planned_trials = order::trials(&plan);
     let mut options = options(parent.path());
     options.into = Some(parent.path().join("mine"));
-    let path = open(&plan, &planned_trials, &host, &options)
-        .unwrap()
-        .0
-        .path()
-        .to_owned();
+    let path = open(&plan, &host, &options).unwrap().0.path().to_owned();
     assert_eq!(path, parent.path().join("mine"));
-    assert!(open(&plan, &planned_trials, &host, &options).is_ok());
+    assert!(open(&plan, &host, &options).is_ok());
     let reseeded = Plan {
         seed: 7,
         ..plan.clone()
     };
-    let error = open(&reseeded, &planned_trials, &host, &options)
-        .unwrap_err()
-        .to_string();
+    let error = open(&reseeded, &host, &options).unwrap_err().to_string();
     assert!(error.contains("another plan"), "{error}");
     options.into = Some(parent.path().to_owned());
-    let error = open(&plan, &planned_trials, &host, &options)
-        .unwrap_err()
-        .to_string();
+    let error = open(&plan, &host, &options).unwrap_err().to_string();
     assert!(error.contains("neither empty nor a run folder"), "{error}");
 }
 
@@ -217,15 +202,13 @@ fn a_named_folder_holds_one_run() {
 fn a_damaged_line_in_the_middle_is_an_error_that_names_it() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let planned_trials = order::trials(&plan);
-    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    let planned_trials = planned_trials(&plan);
+    let (mut folder, _) = open(&plan, &host, &options).unwrap();
     let path = folder.path().join(TRIALS);
-    folder.append(&trial(&planned_trials[0]), None).unwrap();
+    folder.append(&trial(&plan, &planned_trials[0])).unwrap();
     drop(folder);
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("what?\n{whole}")).unwrap();
-    let error = open(&plan, &planned_trials, &host, &options)
-        .unwrap_err()
-        .to_string();
+    let error = open(&plan, &host, &options).unwrap_err().to_string();
     assert!(error.contains("is damaged in line 1"), "{error}");
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use units::{show_duration, show_rate};
 
 use super::clock::ClockOffset;
 use crate::part::Part;
 use crate::summary::Summary;
-use crate::units::{show_duration, show_rate};
 
 /// The report on one agent of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use units::{UnitError, duration_ns, show_duration};
+
 use crate::limits::{BEYOND_PERCENTILE_MIN, MEAN_REQUESTS_MIN};
-use crate::units::{UnitError, duration_ns, show_duration};
 
 /// A figure of the response times of a trial: their mean or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]

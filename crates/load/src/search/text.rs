@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use measure::{Bounded, SearchEnd, Verdict};
+use units::{show_duration, show_rate};
 
 use super::{JudgedLatency, Judgement, SearchResult, TrialResult};
 use crate::text::show_bounded;
-use crate::units::{show_duration, show_rate};
 
 /// Returns the line of one trial of at most `trials_max`. `left_ns` is the longest time that the
 /// rest of the search can take; 0: the line does not show it.

@@ -1,13 +1,13 @@
 //! Axes: range and labels.
 
-/// Scale of an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scale {
-    /// From 0.
-    Linear,
-    /// Logarithmic, base ten.
-    Log,
-}
+pub(crate) use crate::figure::Scale;
+
+/// Greatest magnitude of a value that an axis can hold: steps and margins must be finite.
+const GREATEST: f64 = 1e300;
+/// Least step between labels.
+const LEAST_STEP: f64 = 1e-300;
+/// Least range of an axis, as a share of its values: steps must differ once rounded.
+const LEAST_RANGE: f64 = 1e-12;
 
 /// One axis. Positions are values or, on a [`Scale::Log`], their logarithms to base ten.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,11 +21,14 @@ pub(crate) struct Axis {
     pub(crate) labelled: Vec<f64>,
     /// Positions with a faint line.
     pub(crate) between: Vec<f64>,
+    /// Its labels are names.
+    pub(crate) is_of_names: bool,
 }
 
 impl Axis {
-    /// An axis over all values. Values without a position on it (not finite; not above 0 on a
-    /// [`Scale::Log`]) are ignored. Without any value it ranges from 0 to 1 (1 to 10).
+    /// An axis over all values. Values without a position on it (not finite, or beyond
+    /// [`GREATEST`]; not above 0 on a [`Scale::Log`]) are ignored. Without any value it ranges from
+    /// 0 to 1 (1 to 10).
     pub(crate) fn over(scale: Scale, values: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values
@@ -37,6 +40,8 @@ impl Axis {
         }
         match scale {
             Scale::Linear => linear(if greatest > 0.0 { greatest } else { 1.0 }),
+            Scale::Fitted if least > greatest => linear(1.0),
+            Scale::Fitted => fitted(least, greatest),
             Scale::Log if least > greatest => logarithmic(1.0, 10.0),
             Scale::Log => logarithmic(least, greatest),
         }
@@ -49,13 +54,30 @@ impl Axis {
         self
     }
 
+    /// An axis with `count` places for names, at 0, 1 and so on.
+    pub(crate) fn of_names(count: usize) -> Self {
+        Self {
+            scale: Scale::Fitted,
+            start: -0.5,
+            end: count.max(1) as f64 - 0.5,
+            labelled: (0..count).map(|index| index as f64).collect(),
+            between: Vec::new(),
+            is_of_names: true,
+        }
+    }
+
+    /// The value at its upper end.
+    pub(crate) fn greatest(&self) -> f64 {
+        self.value(self.end)
+    }
+
     /// The position of a value. None: the scale has none for it.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
         if !has_position(self.scale, value) {
             return None;
         }
         Some(match self.scale {
-            Scale::Linear => value,
+            Scale::Linear | Scale::Fitted => value,
             Scale::Log => value.log10(),
         })
     }
@@ -63,25 +85,60 @@ impl Axis {
     /// The value at a position.
     pub(crate) fn value(&self, position: f64) -> f64 {
         match self.scale {
-            Scale::Linear => position,
+            Scale::Linear | Scale::Fitted => position,
             Scale::Log => 10f64.powf(position),
         }
     }
 }
 
 fn has_position(scale: Scale, value: f64) -> bool {
-    value.is_finite() && (value > 0.0 || (scale == Scale::Linear && value >= 0.0))
+    let is_in_scale = match scale {
+        Scale::Linear => value >= 0.0,
+        Scale::Log => value > 0.0,
+        Scale::Fitted => true,
+    };
+    value.abs() <= GREATEST && is_in_scale
+}
+
+/// Steps of 1, 2 or 5 × 10ⁿ over a range, with a margin at both ends.
+fn fitted(least: f64, greatest: f64) -> Axis {
+    let range = match greatest - least {
+        range if range > LEAST_RANGE * least.abs() => range,
+        _ if least == 0.0 => 1.0,
+        _ => least.abs() * 0.1,
+    };
+    let step = round_step(range / 5.0);
+    let start = ((least - 0.04 * range) / step).floor() * step;
+    let end = ((greatest + 0.04 * range) / step).ceil() * step;
+    let count = ((end - start) / step).round() as u32;
+    let label = |index: u32| {
+        let at = start + f64::from(index) * step;
+        // The sum of steps may miss 0 by a rounding error.
+        if at.abs() < 1e-9 * step { 0.0 } else { at }
+    };
+    Axis {
+        scale: Scale::Fitted,
+        start,
+        end,
+        labelled: (0..=count).map(label).collect(),
+        between: Vec::new(),
+        is_of_names: false,
+    }
+}
+
+/// The least step of 1, 2 or 5 × 10ⁿ that is not below `rough`.
+fn round_step(rough: f64) -> f64 {
+    let rough = rough.max(LEAST_STEP);
+    let power = 10f64.powf(rough.log10().floor());
+    let mut multiples = [1.0, 2.0, 5.0, 10.0].into_iter();
+    let fits = |multiple: &f64| multiple * power >= rough;
+    power * multiples.find(fits).unwrap_or(10.0)
 }
 
 /// Four to nine steps of 1, 2 or 5 × 10ⁿ, with a margin above the greatest value.
 fn linear(greatest: f64) -> Axis {
-    let rough = greatest / 6.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = power
-        * [1.0, 2.0, 5.0, 10.0]
-            .into_iter()
-            .find(|m| m * power >= rough)
-            .unwrap_or(10.0);
+    let greatest = greatest.max(LEAST_STEP);
+    let step = round_step(greatest / 6.0);
     let mut end = (greatest / step).ceil() * step;
     if end - greatest < 0.04 * end {
         end += step / 2.0;
@@ -93,6 +150,7 @@ fn linear(greatest: f64) -> Axis {
         end,
         labelled: (0..=count).map(|index| f64::from(index) * step).collect(),
         between: Vec::new(),
+        is_of_names: false,
     }
 }
 
@@ -121,6 +179,7 @@ fn logarithmic(least: f64, greatest: f64) -> Axis {
         end: above,
         labelled,
         between,
+        is_of_names: false,
     }
 }
 
@@ -184,6 +243,37 @@ mod tests {
             );
             assert!(axis.labelled.len() >= 2, "{axis:?}");
         }
+    }
+
+    #[test]
+    fn extreme_values_make_few_labels() {
+        let values = [
+            f64::MAX,
+            f64::MIN,
+            1e300,
+            -1e300,
+            5e-324,
+            1e-310,
+            1.0,
+            1.0 + f64::EPSILON,
+        ];
+        for scale in [Scale::Linear, Scale::Fitted] {
+            for (index, first) in values.iter().enumerate() {
+                for second in &values[index..] {
+                    let axis = Axis::over(scale, [*first, *second]);
+                    let count = axis.labelled.len();
+                    assert!(axis.end > axis.start && axis.end.is_finite(), "{axis:?}");
+                    assert!((1..=12).contains(&count), "{first} {second}: {count}");
+                }
+            }
+        }
+        assert_eq!(Axis::over(Scale::Linear, []).position(f64::MAX), None);
+    }
+
+    #[test]
+    fn a_fitted_axis_has_a_label_at_0() {
+        let axis = Axis::over(Scale::Fitted, [-0.29, 0.21]);
+        assert!(axis.labelled.contains(&0.0), "{axis:?}");
     }
 
     #[test]

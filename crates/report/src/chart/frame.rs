@@ -7,36 +7,33 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 
 use super::axis::Axis;
-use super::{AXIS_HEIGHT, Field, INK, PLOT_LEFT, PLOT_RIGHT, Svg, WIDTH};
+use super::{AXIS_HEIGHT, Field, INK, Svg, WIDTH, svg};
 use crate::Error;
-use crate::figures::Figure;
-use crate::sweep_axis::SweepAxis;
 
 /// plotters draws whole pixels, so it draws at this multiple of the size.
 const MAGNIFIED: f64 = 10.0;
 /// plotters divides the font size by this before it writes SVG.
 const FACE: f64 = 1.24;
 
+/// Size of the titles of the axes, pixels.
+const TITLE_SIZE: f64 = 13.0;
+
 const AXIS: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 const FAINT_GRID: RGBColor = RGBColor(0xEE, 0xEE, 0xEE);
 
-pub(super) fn draw(
-    svg: &mut Svg,
-    figure: &dyn Figure,
-    axis: SweepAxis,
-    field: &Field,
-    height: f64,
-) -> Result<(), Error> {
+/// Draws frame, grid, labels and titles of the axes of the figure `stem`, whose file has that
+/// height.
+pub(super) fn draw(svg: &mut Svg, stem: &str, field: &Field, height: f64) -> Result<(), Error> {
     let failed = |what: String| Error::Draw {
-        figure: figure.stem().to_owned(),
+        figure: stem.to_owned(),
         what,
     };
     let mut document = String::new();
     {
         let size = ((WIDTH * MAGNIFIED) as u32, (height * MAGNIFIED) as u32);
         let root = SVGBackend::with_string(&mut document, size).into_drawing_area();
-        mesh(&root, figure, axis, field, height).map_err(|error| failed(error.to_string()))?;
+        mesh(&root, field, height).map_err(|error| failed(error.to_string()))?;
         root.present().map_err(|error| failed(error.to_string()))?;
     }
     let inside = inside(&document).ok_or_else(|| failed("plotters wrote no SVG".to_owned()))?;
@@ -44,19 +41,22 @@ pub(super) fn draw(
     svg.raw(inside);
     svg.close();
 
-    let middle = (PLOT_LEFT + PLOT_RIGHT) / 2.0;
+    let middle = field.plot.left + field.plot.width / 2.0;
     let below = field.plot.top + field.plot.height + 42.0;
     let style = [
         ("text-anchor", "middle"),
         ("font-size", "13"),
         ("fill", INK),
     ];
+    let across = svg::fitted(&field.x.title, TITLE_SIZE, WIDTH - 32.0);
+    // A longer title would run into the legend.
+    let up = svg::fitted(&field.y.title, TITLE_SIZE, field.plot.height + 24.0);
     svg.group(&[("class", "axis-titles")]);
-    svg.text(middle, below, &style, axis.axis_title());
+    svg.text(middle, below, &style, &across);
     let upright = field.plot.top + field.plot.height / 2.0;
     let turned = format!("rotate(-90 20 {upright})");
     let style = [style[0], style[1], style[2], ("transform", turned.as_str())];
-    svg.text(20.0, upright, &style, figure.axis_title());
+    svg.text(20.0, upright, &style, &up);
     svg.close();
     Ok(())
 }
@@ -64,13 +64,7 @@ pub(super) fn draw(
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-fn mesh<'a>(
-    root: &Area<'a>,
-    figure: &dyn Figure,
-    axis: SweepAxis,
-    field: &Field,
-    height: f64,
-) -> Result<(), Failure<'a>> {
+fn mesh<'a>(root: &Area<'a>, field: &Field, height: f64) -> Result<(), Failure<'a>> {
     let plot = field.plot;
     let magnified = |length: f64| (length * MAGNIFIED).round() as i32;
     let mut chart = ChartBuilder::on(root)
@@ -79,7 +73,7 @@ fn mesh<'a>(
         .margin_bottom(magnified(height - plot.top - plot.height - AXIS_HEIGHT))
         .set_label_area_size(LabelAreaPosition::Left, magnified(plot.left))
         .set_label_area_size(LabelAreaPosition::Bottom, magnified(AXIS_HEIGHT))
-        .build_cartesian_2d(Position(&field.x), Position(&field.y))?;
+        .build_cartesian_2d(Position(&field.x.axis), Position(&field.y.axis))?;
     let text = TextStyle::from(("sans-serif", 12.5 * MAGNIFIED * FACE)).color(&BLACK);
     chart
         .configure_mesh()
@@ -89,8 +83,8 @@ fn mesh<'a>(
         .x_label_style(text.clone())
         .y_label_style(text)
         .set_all_tick_mark_size(magnified(4.0))
-        .x_label_formatter(&|at| axis.tick(field.x.value(*at), field.x.end))
-        .y_label_formatter(&|at| figure.tick(field.y.value(*at), field.y.value(field.y.end)))
+        .x_label_formatter(&|at| field.x.label(*at))
+        .y_label_formatter(&|at| field.y.label(*at))
         .draw()?;
     Ok(())
 }

@@ -1,34 +1,65 @@
-//! The legend, above the plot so that it covers no data: first the curves, then the lines and
-//! markers that the figure contains.
+//! The legend, above the plot so that it covers no data: rows of symbols with words.
 
+use super::mark::{self, BOUND_SHAPE, MISSING_SHAPE};
 use super::svg::{coordinate, width};
-use super::{CurveStyle, INK, Panel, Svg, WIDTH, data};
-use crate::figures::Figure;
-use crate::{limits, units};
+use super::{CurveStyle, INK, Ramp, Svg, WIDTH};
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 12.5;
 const LEFT: f64 = 16.0;
 const SAMPLE: f64 = 30.0;
+const SHADE: f64 = 10.0;
 const GAP: f64 = 18.0;
 
 /// The symbol of an entry.
 #[derive(Debug, Clone, Copy)]
-enum Sample {
+pub(crate) enum Sample {
+    /// A line with a marker.
     Curve(CurveStyle),
-    Line {
-        class: &'static str,
-        dashes: &'static str,
-        stroke_width: &'static str,
-    },
+    /// A marker.
+    Marker(CurveStyle),
+    /// A line without colour: class, dashes, width.
+    Line(&'static str, &'static str, &'static str),
+    /// Hollow markers.
     Hollow,
+    /// A marker with an arrowhead.
     Bound,
+    /// The cross of missing trials.
     Missing,
+    /// A ring.
     Knee,
+    /// A filled rectangle in the colour of a curve.
+    Bar(CurveStyle),
+    /// A filled rectangle in a shade.
+    Shade(Ramp),
+    /// All shades.
+    Ramp,
+    /// An interval.
+    Interval,
+    /// A circle of that radius.
+    Circle(f64),
+    /// A shape without filling.
+    Outline(&'static str),
+    /// Words alone.
+    None,
 }
 
+impl Sample {
+    fn width(self) -> f64 {
+        match self {
+            Self::Ramp => SHADE * Ramp::STEPS as f64,
+            // Without the space before the words.
+            Self::None => -6.0,
+            _ => SAMPLE,
+        }
+    }
+}
+
+/// A symbol and its words.
+pub(crate) type Entry = (Sample, String);
+
 #[derive(Debug)]
-struct Entry {
+struct Placed {
     sample: Sample,
     text: String,
     /// From the left edge.
@@ -36,47 +67,38 @@ struct Entry {
     row: usize,
 }
 
-#[derive(Debug)]
-pub(super) struct Legend {
-    entries: Vec<Entry>,
+/// The legend of a figure.
+#[derive(Debug, Default)]
+pub(crate) struct Legend {
+    entries: Vec<Placed>,
     rows: usize,
 }
 
 impl Legend {
-    pub(super) fn of(figure: &dyn Figure, panel: &Panel) -> Self {
-        let mut legend = Self {
-            entries: Vec::new(),
-            rows: 0,
-        };
-        let curves = panel.curves.iter().map(|curve| {
-            let name = units::shortened(curve.short, limits::NAME_CHARACTERS);
-            let knee = curve
-                .knee_rps
-                .map(|rate| format!(" (knee {})", units::rate(rate)));
-            (
-                Sample::Curve(curve.style),
-                format!("{name}{}", knee.unwrap_or_default()),
-            )
-        });
-        legend.rows_of(curves);
-        legend.rows_of(key(figure, panel));
+    /// A legend of parts, each of which starts a row.
+    pub(crate) fn of(parts: impl IntoIterator<Item = Vec<Entry>>) -> Self {
+        let mut legend = Self::default();
+        for part in parts {
+            legend.rows_of(part);
+        }
         legend
     }
 
-    pub(super) fn height(&self) -> f64 {
+    /// Its height, pixels.
+    pub(crate) fn height(&self) -> f64 {
         self.rows as f64 * ROW + 14.0
     }
 
     /// Starts a new row and fills rows with as many entries as fit.
-    fn rows_of(&mut self, entries: impl IntoIterator<Item = (Sample, String)>) {
+    fn rows_of(&mut self, entries: Vec<Entry>) {
         let mut x = LEFT;
         for (sample, text) in entries {
-            let wide = SAMPLE + 6.0 + width(&text, SIZE);
+            let wide = sample.width() + 6.0 + width(&text, SIZE);
             if x > LEFT && x + wide > WIDTH - LEFT {
                 x = LEFT;
                 self.rows += 1;
             }
-            self.entries.push(Entry {
+            self.entries.push(Placed {
                 sample,
                 text,
                 x,
@@ -95,57 +117,20 @@ impl Legend {
             let middle = top + entry.row as f64 * ROW + ROW / 2.0;
             sample(svg, entry.sample, entry.x, middle);
             let style = [("font-size", "12.5"), ("fill", INK)];
-            svg.text(entry.x + SAMPLE + 6.0, middle + 4.3, &style, &entry.text);
+            svg.text(
+                entry.x + entry.sample.width() + 6.0,
+                middle + 4.3,
+                &style,
+                &entry.text,
+            );
         }
         svg.close();
     }
 }
 
-/// The entries for lines and markers.
-fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
-    let curves = &panel.curves;
-    let cells = || curves.iter().flat_map(|curve| &curve.cells);
-    let line = |class, dashes, stroke_width| Sample::Line {
-        class,
-        dashes,
-        stroke_width,
-    };
-    let mut key = vec![
-        (line("median", "none", "2"), "median".to_owned()),
-        (
-            line("maximum", data::MAXIMUM_DASHES, "1.2"),
-            "maximum".to_owned(),
-        ),
-        (
-            line("minimum", data::MINIMUM_DASHES, "1.4"),
-            "minimum".to_owned(),
-        ),
-    ];
-    if panel.follows_offered(figure) {
-        key.push((
-            line("guide", data::GUIDE_DASHES, "1"),
-            "achieved = offered".to_owned(),
-        ));
-    }
-    if curves.iter().any(|curve| curve.knee_rps.is_some()) {
-        key.push((Sample::Knee, "knee".to_owned()));
-    }
-    if cells().any(|cell| cell.limited() > 0) {
-        key.push((Sample::Hollow, "generator-limited".to_owned()));
-    }
-    let mut measured = cells().flat_map(|cell| &cell.measured);
-    if measured.any(|(_, measured)| figure.is_lower_bound(measured)) {
-        key.push((Sample::Bound, "lower bound".to_owned()));
-    }
-    if cells().any(|cell| cell.missing() > 0) {
-        key.push((Sample::Missing, "missing".to_owned()));
-    }
-    key
-}
-
 fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
     let centre = x + SAMPLE / 2.0;
-    let at = format!("translate({} {})", coordinate(centre), coordinate(y));
+    let at = mark::at(centre, y);
     let line = |class: &str, stroke: &str, stroke_width: &str, dashes: &str, svg: &mut Svg| {
         svg.element(
             "line",
@@ -165,21 +150,15 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
         Sample::Curve(style) => {
             svg.group(&[("class", style.class)]);
             line("median", style.colour, "2", "none", svg);
-            let shape = [
-                ("class", "mark"),
-                ("transform", at.as_str()),
-                ("d", style.shape),
-                ("fill", style.colour),
-                ("stroke", style.colour),
-            ];
-            svg.element("path", &shape);
+            marker(svg, style, &at);
             svg.close();
         }
-        Sample::Line {
-            class,
-            dashes,
-            stroke_width,
-        } => {
+        Sample::Marker(style) => {
+            svg.group(&[("class", style.class)]);
+            marker(svg, style, &at);
+            svg.close();
+        }
+        Sample::Line(class, dashes, stroke_width) => {
             svg.group(&[("class", "neutral")]);
             line(class, INK, stroke_width, dashes, svg);
             svg.close();
@@ -187,34 +166,91 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
         Sample::Hollow => {
             // Two shapes, because hollow markers occur in every shape.
             for (index, offset) in [(0, -6.0), (1, 6.0)] {
-                let at = format!(
-                    "translate({} {})",
-                    coordinate(centre + offset),
-                    coordinate(y)
-                );
+                let at = mark::at(centre + offset, y);
                 outline(svg, "mark hollow", &at, CurveStyle::of(index).shape);
             }
         }
         Sample::Bound => {
-            let at = format!("translate({} {})", coordinate(centre), coordinate(y + 4.0));
-            let shape = format!("{}{}", CurveStyle::of(0).shape, data::BOUND_SHAPE);
+            let at = mark::at(centre, y + 4.0);
+            let shape = format!("{}{BOUND_SHAPE}", CurveStyle::of(0).shape);
             outline(svg, "mark", &at, &shape);
         }
-        Sample::Missing => outline(svg, "absent", &at, data::MISSING_SHAPE),
+        Sample::Missing => outline(svg, "absent", &at, MISSING_SHAPE),
         Sample::Knee => {
             svg.group(&[("class", "neutral")]);
-            let style = [
-                ("class", "knee"),
-                ("transform", at.as_str()),
-                ("r", "7"),
-                ("fill", "none"),
-                ("stroke", INK),
-                ("stroke-width", "1.8"),
-            ];
-            svg.element("circle", &style);
+            ring(svg, "knee", &at, "7", "1.8");
             svg.close();
         }
+        Sample::Bar(style) => {
+            svg.group(&[("class", style.class)]);
+            rectangle(svg, "bar", (x + 8.0, y - 6.0), (14.0, 12.0), style.colour);
+            svg.close();
+        }
+        Sample::Shade(shade) => {
+            svg.group(&[("class", shade.class)]);
+            rectangle(svg, "shade", (x + 8.0, y - 6.0), (14.0, 12.0), shade.colour);
+            svg.close();
+        }
+        Sample::Ramp => ramp(svg, x, y),
+        Sample::Interval => {
+            svg.group(&[("class", "neutral")]);
+            mark::interval(svg, centre, y + 7.0, y - 7.0, INK);
+            svg.close();
+        }
+        Sample::Circle(radius) => {
+            svg.group(&[("class", "neutral")]);
+            ring(svg, "knee", &at, &coordinate(radius), "1");
+            svg.close();
+        }
+        Sample::Outline(shape) => outline(svg, "best", &at, shape),
+        Sample::None => {}
     }
+}
+
+fn ramp(svg: &mut Svg, x: f64, y: f64) {
+    for step in 0..Ramp::STEPS {
+        let shade = Ramp::step(step);
+        svg.group(&[("class", shade.class)]);
+        let left = x + step as f64 * SHADE;
+        rectangle(svg, "shade", (left, y - 6.0), (SHADE, 12.0), shade.colour);
+        svg.close();
+    }
+}
+
+fn marker(svg: &mut Svg, style: CurveStyle, at: &str) {
+    let shape = [
+        ("class", "mark"),
+        ("transform", at),
+        ("d", style.shape),
+        ("fill", style.colour),
+        ("stroke", style.colour),
+    ];
+    svg.element("path", &shape);
+}
+
+fn ring(svg: &mut Svg, class: &str, at: &str, radius: &str, stroke_width: &str) {
+    let style = [
+        ("class", class),
+        ("transform", at),
+        ("r", radius),
+        ("fill", "none"),
+        ("stroke", INK),
+        ("stroke-width", stroke_width),
+    ];
+    svg.element("circle", &style);
+}
+
+fn rectangle(svg: &mut Svg, class: &str, at: (f64, f64), size: (f64, f64), colour: &str) {
+    let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(coordinate);
+    let style = [
+        ("class", class),
+        ("x", x.as_str()),
+        ("y", y.as_str()),
+        ("width", width.as_str()),
+        ("height", height.as_str()),
+        ("fill", colour),
+    ];
+    svg.element("rect", &style);
 }
 
 fn outline(svg: &mut Svg, class: &str, at: &str, shape: &str) {

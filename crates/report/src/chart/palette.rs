@@ -1,12 +1,23 @@
-//! One colour and one shape per server, so that a figure is readable without colour.
+//! One colour and one shape per curve, so that a figure is readable without colour; and a ramp for
+//! shades.
 //!
-//! Colours: Okabe and Ito, "Color Universal Design", 2008; without yellow, which
+//! Colours of curves: Okabe and Ito, "Color Universal Design", 2008; without yellow, which
 //! is too faint on white; sky blue comes after the darker colours for the same reason.
 
 /// Colours for print. The page has its own for dark mode (`templates/report.css`, `--s0` to
 /// `--s6`).
 const COLOURS: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+];
+
+/// From light to dark, for print; in dark mode the page has them from dark to light, the darkest
+/// lightened until they stand out from its background (`templates/report.css`, `--h0` to `--h8`).
+/// Lightness is even, so that the ramp is readable in grey and with every colour vision: cividis
+/// (Nuñez, Anderton and Renslow, "Optimizing colormaps with consideration for color vision
+/// deficiency", 2018).
+const RAMP: [&str; 9] = [
+    "#FFEA46", "#E1CC55", "#C4B56C", "#A69D75", "#8A8779", "#707173", "#575C6D", "#39486B",
+    "#00204D",
 ];
 
 /// Paths around (0, 0), of about equal area.
@@ -32,7 +43,7 @@ pub(crate) struct CurveStyle {
 }
 
 impl CurveStyle {
-    /// The style of the `index`-th server of a plan; 49 styles are distinct.
+    /// The style of the `index`-th curve; 49 styles are distinct.
     pub(crate) fn of(index: usize) -> Self {
         const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
         let colour = index % COLOURS.len();
@@ -41,6 +52,35 @@ impl CurveStyle {
             colour: COLOURS[colour],
             shape: SHAPES[(index + index / COLOURS.len()) % SHAPES.len()],
         }
+    }
+}
+
+/// A shade of the ramp from the least value to the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ramp {
+    /// `h0` to `h8`: the CSS class by which the page colours the shade.
+    pub(crate) class: &'static str,
+    /// Colour for print.
+    pub(crate) colour: &'static str,
+}
+
+impl Ramp {
+    /// Its number of shades.
+    pub(crate) const STEPS: usize = RAMP.len();
+
+    /// The shade of a step; the last one beyond the end.
+    pub(crate) fn step(step: usize) -> Self {
+        const CLASSES: [&str; 9] = ["h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8"];
+        let step = step.min(Self::STEPS - 1);
+        Self {
+            class: CLASSES[step],
+            colour: RAMP[step],
+        }
+    }
+
+    /// The shade of a share of the range, 0 to 1.
+    pub(crate) fn of(share: f64) -> Self {
+        Self::step((share.clamp(0.0, 1.0) * Self::STEPS as f64) as usize)
     }
 }
 

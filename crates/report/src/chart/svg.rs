@@ -85,20 +85,28 @@ pub(crate) fn coordinates(points: &[(f64, f64)]) -> String {
 /// allow are replaced.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable(text).chars() {
         match character {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            '\t' | '\n' => safe.push(character),
-            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            control if control.is_control() => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }
     safe
+}
+
+/// A text in which U+FFFD replaces the characters that XML does not allow.
+pub(crate) fn printable(text: &str) -> String {
+    let replaced = |character: char| match character {
+        '\t' | '\n' => character,
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        control if control.is_control() => '\u{fffd}',
+        other => other,
+    };
+    text.chars().map(replaced).collect()
 }
 
 /// Approximate width of a text in a sans-serif face: sufficient to lay out a legend.
@@ -117,6 +125,22 @@ fn em_width(character: char) -> f64 {
         '\u{1100}'.. => 1.05,
         _ => 0.57,
     }
+}
+
+/// A text cut to at most `limit` pixels, with an ellipsis if cut.
+pub(crate) fn fitted(text: &str, size: f64, limit: f64) -> String {
+    if width(text, size) <= limit {
+        return text.to_owned();
+    }
+    let room = limit - em_width('…') * size;
+    let mut end = 0.0;
+    let fits = |character: &char| {
+        end += em_width(*character) * size;
+        end <= room
+    };
+    let mut cut: String = text.chars().take_while(fits).collect();
+    cut.push('…');
+    cut
 }
 
 /// A text wrapped at spaces into lines of at most `limit` pixels.
@@ -153,6 +177,14 @@ mod tests {
             svg.into_string(),
             "<text x=\"1\" y=\"2.2\" class=\"a&quot;b\">&lt;/text&gt;&lt;script&gt;\u{fffd}&amp;</text>\n"
         );
+    }
+
+    #[test]
+    fn a_text_is_cut_only_if_it_does_not_fit() {
+        assert_eq!(fitted("wide words", 10.0, 100.0), "wide words");
+        let cut = fitted("wide words", 10.0, 40.0);
+        assert!(cut.starts_with("wid") && cut.ends_with('…'), "{cut}");
+        assert!(width(&cut, 10.0) <= 40.0, "{cut}");
     }
 
     #[test]

@@ -1,184 +1,189 @@
-//! The table that stands directly below the answer: one row for each server.
+//! The table that stands directly below the answer: one row for each cell shown.
 
-use measure::Estimate;
+use super::Shown;
+use crate::answer::{self, StageResults};
+use crate::cell::{Cell, Values};
+use crate::comparison::{Comparisons, Family, Verdict, words};
+use crate::figures::SEQUENTIAL;
+use crate::record::{Factor, Metric};
+use crate::{Run, limits, units};
 
-use super::tables::Value;
-use crate::answer::{Answer, Ratio, ServerAtPoint};
-use crate::cells::{self, Cell, Percentile};
-use crate::findings::CONFIDENCE;
-use crate::units::{self, Quantity};
-use crate::verdict::has_full_confidence;
-use crate::{Run, limits};
-
-/// The answer as the template takes it.
+/// The table as the template takes it.
+#[derive(Default)]
 pub(super) struct Front {
-    pub(super) sentence: String,
-    /// The point compared, at which all columns but the capacity are measured.
-    pub(super) point: String,
-    /// Head of the first column of figures: `Capacity` or `Achieved`.
-    pub(super) rate_head: &'static str,
-    /// Head of the ratio's column; none where fewer than two servers took part.
-    pub(super) ratio_head: Option<String>,
-    pub(super) rows: Vec<FrontRow>,
+    /// What its cells have in common, and that others are not shown.
+    pub(super) caption: String,
+    /// Heads of the columns of factors.
+    pub(super) factors: Vec<String>,
+    /// Heads of the columns of values: head and detail.
+    pub(super) heads: Vec<(String, String)>,
+    pub(super) rows: Vec<Row>,
 }
 
-/// One server that took part.
-pub(super) struct FrontRow {
-    pub(super) name: String,
-    pub(super) class: &'static str,
-    pub(super) shape: &'static str,
-    /// Capacity where the run measured capacities, else the rate achieved at the point compared.
-    pub(super) rate: Value,
-    pub(super) offered: String,
-    pub(super) percentiles: Vec<Value>,
-    /// Its 99th percentile ÷ the baseline's.
-    pub(super) ratio: Value,
-    pub(super) cpu: Value,
+/// One cell.
+pub(super) struct Row {
+    pub(super) factors: Vec<String>,
+    pub(super) values: Vec<Shown>,
     /// `14 of 15`.
     pub(super) measured: String,
-    /// Caveats: generator-limited and missing trials, lower bounds.
+    /// Caveats: verdicts, missing and suspect trials, values that do not count.
     pub(super) marks: Vec<String>,
 }
 
+/// A column of values.
+#[derive(Clone, Copy)]
+enum Column<'f, 'a> {
+    Metric(&'a Metric),
+    /// The comparison with the baseline.
+    Effect(&'f Comparisons<'a>, &'f Family<'a>),
+}
+
 impl Front {
-    pub(super) fn of(run: &Run, answer: Answer) -> Self {
-        let has_capacities = answer
-            .servers
-            .iter()
-            .any(|server| server.capacity.is_some());
+    pub(super) fn of(run: &Run, last: Option<&StageResults>) -> Self {
+        let Some(last) = last else {
+            return Self::default();
+        };
+        let (shown, at) = answer::shown(last);
+        let columns = columns(run, last);
+        let rows = shown.iter().filter_map(|&index| {
+            let cell = last.cells.get(index)?;
+            Some(row(last, index, cell, &columns))
+        });
+        let others = last.cells.len() - shown.len();
+        let at = at.map(|at| format!(", {at}")).unwrap_or_default();
+        let mut caption = format!(
+            "Median of the trials{at}, and its 95 % interval; a lower confidence is given in \
+             parentheses. Values that do not count are left out."
+        );
+        if last.stage.repeats.is_sequential() {
+            caption.push_str(&format!(" {SEQUENTIAL}"));
+        }
+        if others > 0 {
+            let cells = units::plural(others as u64, "cell");
+            caption.push_str(&format!(" The part Cells has {cells} more."));
+        }
         Self {
-            rate_head: if has_capacities {
-                "Capacity"
-            } else {
-                "Achieved"
-            },
-            ratio_head: answer.baseline.map(|name| {
-                let name = units::shortened(name, limits::NAME_CHARACTERS);
-                format!("÷ {name}'s")
-            }),
-            rows: answer
-                .servers
-                .iter()
-                .map(|server| row(run, server, has_capacities))
-                .collect(),
-            sentence: answer.sentence,
-            point: answer.point,
+            caption,
+            factors: last.varied.iter().map(|it| head(&it.title)).collect(),
+            heads: columns.iter().map(|column| column_head(*column)).collect(),
+            rows: rows.collect(),
         }
     }
 }
 
-fn row(run: &Run, server: &ServerAtPoint, has_capacities: bool) -> FrontRow {
-    let ServerAtPoint { curve, cell, .. } = server;
-    let achieved = cell.values(|measured| Some(measured.achieved_rps));
-    let rate = match (&server.capacity, has_capacities) {
-        (Some(capacity), _) => {
-            let rate = estimate(Some(capacity.rps), Quantity::Rate);
-            bounded(rate, capacity.at_least, false)
+/// The metrics, that of the answer first and with its comparison.
+fn columns<'f, 'a>(run: &'a Run, last: &'f StageResults<'a>) -> Vec<Column<'f, 'a>> {
+    let metrics = answer::columns(run, last, limits::FRONT_METRICS).into_iter();
+    let mut columns: Vec<Column> = metrics.map(Column::Metric).collect();
+    let main = answer::metric(run, last);
+    if let Some((main, comparisons)) = main.zip(last.comparisons.as_ref()) {
+        let mut families = comparisons.families.iter();
+        let family = families.find(|family| family.metric.name == main.name);
+        if let Some(family) = family.filter(|family| !family.comparisons.is_empty()) {
+            columns.insert(1, Column::Effect(comparisons, family));
         }
-        (None, true) => estimate(None, Quantity::Rate),
-        (None, false) => estimate(median(&achieved), Quantity::Rate),
-    };
-    let percentiles = [cells::P50, cells::P99, cells::P999];
-    FrontRow {
-        name: curve.server.name.clone(),
-        class: curve.style.class,
-        shape: curve.style.shape,
-        rate,
-        offered: cell.offered_rps.map_or("–".to_owned(), units::rate),
-        percentiles: percentiles.map(|it| percentile(cell, it)).into(),
-        ratio: match &server.p99 {
-            Ratio::None => Value::text("baseline"),
-            Ratio::Decided(ratio) | Ratio::Undecided(ratio) => {
-                estimate(Some(*ratio), Quantity::Factor)
-            }
-            Ratio::Unknown(_) => estimate(None, Quantity::Factor),
+    }
+    columns
+}
+
+fn column_head(column: Column) -> (String, String) {
+    match column {
+        Column::Metric(metric) => match metric.title.split_once(", ") {
+            Some((title, detail)) => (head(title), detail.to_owned()),
+            None => (head(&metric.title), String::new()),
         },
-        cpu: estimate(median(&cell.values(cells::cpu_ns)), Quantity::Duration),
+        Column::Effect(comparisons, family) => (
+            String::new(),
+            family.effect_head(comparisons.factor, comparisons.baseline),
+        ),
+    }
+}
+
+fn row(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> Row {
+    let text = |factor: &&Factor| {
+        let value = cell.value(factor);
+        value.map_or("–".to_owned(), |value| factor.value_text(value))
+    };
+    let value = |column: &Column| match column {
+        Column::Metric(metric) => {
+            let values = cell.values(&metric.name);
+            estimated(metric, &values)
+        }
+        Column::Effect(comparisons, family) => effect(comparisons, family, index, cell),
+    };
+    Row {
+        factors: last.varied.iter().map(text).collect(),
+        values: columns.iter().map(value).collect(),
         measured: format!("{} of {}", cell.measured.len(), cell.planned),
-        marks: marks(run, server),
+        marks: marks(index, cell, columns),
     }
 }
 
-fn median(values: &[f64]) -> Option<Estimate> {
-    measure::median_of_trials(values, CONFIDENCE)
+/// A median and its interval; `–` where there is none.
+fn estimated(metric: &Metric, values: &Values) -> Shown {
+    let shown = |estimate| Shown::of(metric, &estimate, values);
+    values.median().map_or_else(Shown::absent, shown)
 }
 
-/// A percentile over the trials that are not generator-limited. Missing if more than half are.
-fn percentile(cell: &Cell, percentile: Percentile) -> Value {
-    if cell.mostly_limited() {
-        return estimate(None, Quantity::Duration);
+fn effect(comparisons: &Comparisons, family: &Family, index: usize, cell: &Cell) -> Shown {
+    if cell.value(comparisons.factor) == Some(comparisons.baseline) {
+        return Shown::text("baseline");
     }
-    let values = cell.unlimited(|measured| percentile.value_ns(measured));
-    let unlimited = cell.measured.iter().map(|(_, measured)| *measured);
-    let unlimited = unlimited.filter(|measured| !measured.generator_limited);
-    let (is_median, is_any) = cells::lower_bounds(unlimited, percentile);
-    bounded(
-        estimate(median(&values), Quantity::Duration),
-        is_median,
-        is_any,
-    )
-}
-
-/// A value and its interval; `–` where there is none.
-fn estimate(estimate: Option<Estimate>, quantity: Quantity) -> Value {
-    let Some(estimate) = estimate else {
-        return Value::text("–");
-    };
-    let interval = estimate.interval;
-    let range = match estimate.samples {
-        0 | 1 => "one trial".to_owned(),
-        _ => quantity.range(estimate.value, interval.low, interval.high),
-    };
-    let confidence = match estimate.samples < 2 || has_full_confidence(&estimate) {
-        true => String::new(),
-        false => format!("({:.0}\u{a0}%)", interval.confidence * 100.0),
-    };
-    Value {
-        median: quantity.words(estimate.value),
-        range,
-        confidence,
+    match answer::comparison_of(family, index).map(|it| &it.verdict) {
+        None | Some(Verdict::Unknown(_)) => Shown::absent(),
+        Some(Verdict::Decided(effect) | Verdict::Undecided(effect, _)) => {
+            let words = family.effect(effect);
+            let (median, range) = words.split_once(" [").unwrap_or((&words, ""));
+            let range = match range.is_empty() {
+                true => String::new(),
+                false => format!("[{range}"),
+            };
+            Shown {
+                median: median.to_owned(),
+                range,
+                note: String::new(),
+            }
+        }
     }
 }
 
-/// `≥` before a median that is a lower bound, and before the upper end of an interval that holds
-/// lower bounds.
-fn bounded(value: Value, is_median: bool, is_any: bool) -> Value {
-    Value {
-        median: format!("{}{}", units::lower_bound(is_median), value.median),
-        range: match is_any {
-            true => value.range.replacen(", ", ", ≥", 1),
-            false => value.range,
-        },
-        confidence: value.confidence,
-    }
-}
-
-/// The caveats of a row: those of the point compared, and trials missing elsewhere.
-fn marks(run: &Run, server: &ServerAtPoint) -> Vec<String> {
-    let cell = server.cell;
+/// The caveats of a row.
+fn marks(index: usize, cell: &Cell, columns: &[Column]) -> Vec<String> {
     let mut marks = Vec::new();
-    if server.capacity.is_some_and(|capacity| capacity.at_least) {
-        marks.push("capacity is a lower bound".to_owned());
+    for column in columns {
+        match column {
+            Column::Metric(metric) => {
+                let invalid = cell.values(&metric.name).invalid;
+                if invalid > 0 {
+                    let title = words::title(metric);
+                    marks.push(format!("{title}: {invalid} do not count"));
+                }
+            }
+            Column::Effect(_, family) => {
+                let comparison = answer::comparison_of(family, index);
+                marks.extend(comparison.map(|comparison| match &comparison.verdict {
+                    Verdict::Decided(effect) if family.is_better(effect) => "better".to_owned(),
+                    Verdict::Decided(_) => "worse".to_owned(),
+                    Verdict::Undecided(..) => "undecided".to_owned(),
+                    Verdict::Unknown(_) => "not known".to_owned(),
+                }));
+            }
+        }
     }
-    let count = |count: u32| units::count(count.into());
-    if cell.limited() > 0 {
-        marks.push(format!("{} generator-limited", count(cell.limited())));
+    let suspect = cell.measured.iter();
+    let suspect = suspect.filter(|(_, it)| it.suspect.is_some()).count();
+    if suspect > 0 {
+        marks.push(format!("{suspect} suspect"));
     }
     if cell.missing() > 0 {
-        marks.push(format!("{} missing", count(cell.missing())));
-    }
-    let name = &server.curve.server.name;
-    let elsewhere = run
-        .missing()
-        .iter()
-        .filter(|missing| missing.server == *name)
-        .count();
-    let elsewhere = elsewhere.saturating_sub(cell.missing() as usize) as u64;
-    if elsewhere > 0 {
-        marks.push(format!("{} missing elsewhere", units::count(elsewhere)));
-    }
-    if matches!(server.p99, Ratio::Undecided(_)) {
-        marks.push("undecided".to_owned());
+        marks.push(format!("{} missing", cell.missing()));
     }
     marks
+}
+
+/// A title as the head of a column.
+pub(super) fn head(title: &str) -> String {
+    let mut letters = title.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), letters.as_str())
 }

@@ -1,199 +1,236 @@
 //! The rows of the page's tables, as text.
 
-use crate::cells::{self, Cell, Percentile, Spread};
-use crate::findings::CurveFindings;
-use crate::folder::{Measurement, Outcome, Phase, Trial};
-use crate::sweep_axis::SweepAxis;
-use crate::units::Quantity;
-use crate::{Run, notes, units};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A value with its range in the same unit, as text.
-pub(super) struct Value {
-    pub(super) median: String,
-    pub(super) range: String,
-    /// Of the range, where it is an interval of less than 95 %.
-    pub(super) confidence: String,
+use crate::answer::StageResults;
+use crate::cell::{self, Cell, Values};
+use crate::comparison::{Comparison, Comparisons, Family, Verdict, words};
+use crate::record::{Better, Factor, Metric, Outcome};
+use crate::{Run, limits, units};
+
+use super::Shown;
+use super::front::head;
+
+/// Rows of which the page shows the first [`limits::PAGE_ROWS`].
+pub(super) struct Cut<T> {
+    pub(super) rows: Vec<T>,
+    pub(super) all: usize,
 }
 
-impl Value {
-    /// A value without a range.
-    pub(super) fn text(text: &str) -> Self {
-        Self {
-            median: text.to_owned(),
-            range: String::new(),
-            confidence: String::new(),
+impl<T> Cut<T> {
+    fn of(rows: impl Iterator<Item = T>) -> Self {
+        let mut rows: Vec<T> = rows.collect();
+        let all = rows.len();
+        rows.truncate(limits::PAGE_ROWS);
+        Self { rows, all }
+    }
+
+    /// A sentence on the rows that are not shown. Empty: all are.
+    pub(super) fn remark(&self) -> String {
+        remark(self.all, self.rows.len())
+    }
+}
+
+fn remark(all: usize, shown: usize) -> String {
+    match all - shown {
+        0 => String::new(),
+        _ => format!(
+            "The first {} of {} rows; trials.csv has all trials.",
+            units::count(shown as u64),
+            units::count(all as u64)
+        ),
+    }
+}
+
+/// The comparisons of one metric.
+pub(super) struct FamilyTable {
+    pub(super) title: String,
+    pub(super) better: &'static str,
+    /// Heads of the columns of factors: those that are the same on both sides, then the compared.
+    pub(super) factors: Vec<String>,
+    pub(super) effect_head: String,
+    pub(super) base_head: String,
+    pub(super) rows: Vec<ComparisonRow>,
+    pub(super) remark: String,
+}
+
+pub(super) struct ComparisonRow {
+    pub(super) factors: Vec<String>,
+    pub(super) of: Shown,
+    pub(super) to: Shown,
+    pub(super) effect: String,
+    pub(super) p_value: String,
+    pub(super) verdict: String,
+}
+
+pub(super) fn family(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> FamilyTable {
+    let factors = comparisons.others.iter().chain([&comparisons.factor]);
+    let count = family.comparisons.len();
+    let shown = family.comparisons.iter().take(limits::PAGE_ROWS);
+    let rows = shown.filter_map(|comparison| row(comparisons, family, comparison, cells));
+    FamilyTable {
+        title: head(&words::title(family.metric)),
+        better: better(family.metric.better),
+        factors: factors.map(|factor| head(&factor.title)).collect(),
+        effect_head: family.effect_head(comparisons.factor, comparisons.baseline),
+        base_head: head(&words::subject(comparisons.factor, comparisons.baseline)),
+        rows: rows.collect(),
+        remark: remark(count, count.min(limits::PAGE_ROWS)),
+    }
+}
+
+fn row(
+    comparisons: &Comparisons,
+    family: &Family,
+    comparison: &Comparison,
+    cells: &[Cell],
+) -> Option<ComparisonRow> {
+    let (of, to) = (cells.get(comparison.of)?, cells.get(comparison.to)?);
+    let factors = comparisons.others.iter().chain([&comparisons.factor]);
+    let (effect, p_value) = match &comparison.verdict {
+        Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
+            (family.effect(effect), p_value(effect.p_value))
         }
-    }
+        Verdict::Unknown(_) => ("–".to_owned(), "–".to_owned()),
+    };
+    let metric = family.metric;
+    Some(ComparisonRow {
+        factors: factors.map(|factor| value_text(factor, of)).collect(),
+        of: spread(metric, &of.values(&metric.name), of.measured.len()),
+        to: spread(metric, &to.values(&metric.name), to.measured.len()),
+        effect,
+        p_value,
+        verdict: family.verdict(comparison),
+    })
+}
 
-    fn of(spread: Option<Spread>, quantity: Quantity) -> Self {
-        let Some(Spread { median, min, max }) = spread else {
-            return Self::text("–");
-        };
-        let range = if min == max {
-            String::new()
-        } else {
-            quantity.range(median, min, max)
-        };
-        Self {
-            median: quantity.words(median),
-            range,
-            confidence: String::new(),
-        }
-    }
-
-    /// A percentile of response time, with `≥` before a lower bound.
-    fn of_percentile(cell: &Cell, percentile: Percentile) -> Self {
-        let value = Self::of(
-            cell.spread(|measured| percentile.value_ns(measured)),
-            Quantity::Duration,
-        );
-        let (median, greatest) = cell.lower_bounds(percentile);
-        Self {
-            median: format!("{}{}", units::lower_bound(median), value.median),
-            range: match value.range.rsplit_once(' ') {
-                Some((low, high)) => format!("{low} {}{high}", units::lower_bound(greatest)),
-                None => value.range,
-            },
-            confidence: value.confidence,
-        }
+fn p_value(p: f64) -> String {
+    match p {
+        p if p < 0.0001 => "<\u{a0}0.0001".to_owned(),
+        p => format!("{p:.4}"),
     }
 }
 
-/// The columns that only some runs have.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct OptionalColumns {
-    bursts: bool,
-    saturating: bool,
+fn value_text(factor: &Factor, cell: &Cell) -> String {
+    let value = cell.value(factor);
+    value.map_or("–".to_owned(), |value| factor.value_text(value))
 }
 
-impl OptionalColumns {
-    pub(super) fn of(run: &Run) -> Self {
-        let has = |is_there: fn(&Measurement) -> bool| {
-            let mut measured = run.trials.iter().filter_map(cells::measured);
-            measured.any(|(_, measured)| is_there(measured))
-        };
-        Self {
-            bursts: has(|measured| measured.bursts.is_some()),
-            saturating: has(|measured| measured.saturating_rps.is_some()),
-        }
-    }
+/// The cells of a stage, of one group of metrics.
+pub(super) struct CellTable {
+    pub(super) caption: String,
+    pub(super) factors: Vec<String>,
+    /// Heads of the metrics: title and detail.
+    pub(super) heads: Vec<(String, String)>,
+    pub(super) rows: Vec<CellRow>,
+    pub(super) remark: String,
 }
 
-/// The column heads of a cell's values: (quantity, detail).
-pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> {
-    let mut heads = vec![
-        ("Achieved", ""),
-        ("Response", "median"),
-        ("Response", "p99"),
-        ("Response", "p99.9"),
-        ("Slip", "p99"),
-        ("CPU user", "per request"),
-        ("CPU system", "per request"),
-        ("Resident memory", ""),
-        ("Switches", "voluntary"),
-        ("Switches", "involuntary"),
-        ("Hit rate", ""),
-        ("Censored", ""),
-    ];
-    if more.bursts {
-        heads.push(("Burst", "connections per wake-up"));
-    }
-    if more.saturating {
-        heads.push(("Saturating connections", "rate"));
-    }
-    heads
-}
-
-/// One cell of a server.
 pub(super) struct CellRow {
-    /// Of a curve over settings; else empty.
-    pub(super) setting: String,
-    pub(super) level: String,
-    pub(super) offered: String,
-    /// In the order of [`heads`].
-    pub(super) values: Vec<Value>,
+    pub(super) factors: Vec<String>,
+    pub(super) values: Vec<Shown>,
     /// `14 of 15`.
     pub(super) measured: String,
-    pub(super) limited: String,
 }
 
-type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
+/// Two tables of a stage: the metrics that have a better direction, and those that have none.
+pub(super) fn cells(run: &Run, results: &StageResults) -> Vec<CellTable> {
+    let measured = cell::measured(&run.plan, &results.cells).into_iter();
+    let (neither, directed): (Vec<&Metric>, Vec<&Metric>) =
+        measured.partition(|metric| metric.better == Better::Neither);
+    let stage = match run.plan.stages.as_slice() {
+        [_] => String::new(),
+        _ => format!("Stage {}: ", results.stage.name),
+    };
+    let groups = [
+        (directed, "metrics that have a better direction"),
+        (neither, "metrics that describe the trials"),
+    ];
+    let groups = groups
+        .into_iter()
+        .filter(|(metrics, _)| !metrics.is_empty());
+    let mut tables: Vec<CellTable> = groups
+        .map(|(metrics, what)| cell_table(results, &metrics, &format!("{stage}{what}")))
+        .collect();
+    if tables.is_empty() {
+        let caption = format!("{stage}nothing was measured");
+        tables.push(cell_table(results, &[], &caption));
+    }
+    tables
+}
 
-impl CellRow {
-    pub(super) fn of(curve: &CurveFindings, cell: &Cell, more: OptionalColumns) -> Self {
-        let mut readings: Vec<Reading> = vec![
-            (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
-            (cells::user_ns, Quantity::Duration),
-            (cells::system_ns, Quantity::Duration),
-            (
-                |m| m.cost.map(|cost| cost.resident_bytes as f64),
-                Quantity::Bytes,
-            ),
-            (
-                |m| per_second(m, m.cost?.voluntary_switches?),
-                Quantity::Rate,
-            ),
-            (
-                |m| per_second(m, m.cost?.involuntary_switches?),
-                Quantity::Rate,
-            ),
-            (|m| m.hit_rate, Quantity::Share),
-            (censored_share, Quantity::Share),
-        ];
-        if more.bursts {
-            readings.push((|m| m.bursts.as_ref().map(|it| it.mean), Quantity::Factor));
-        }
-        if more.saturating {
-            readings.push((|m| m.saturating_rps, Quantity::Rate));
-        }
-        let achieved = cell.spread(|measured| Some(measured.achieved_rps));
-        let mut values = vec![Value::of(achieved, Quantity::Rate)];
-        let percentiles = [cells::P50, cells::P99, cells::P999];
-        values.extend(percentiles.map(|percentile| Value::of_percentile(cell, percentile)));
-        let readings = readings.into_iter();
-        values.extend(readings.map(|(value, quantity)| Value::of(cell.spread(value), quantity)));
-        let setting = match curve.axis {
-            SweepAxis::Rate => None,
-            SweepAxis::Setting(vary) => cell.setting.map(|value| vary.condition(value)),
-        };
-        Self {
-            setting: setting.unwrap_or_default(),
-            level: cell.level.map(units::level).unwrap_or_default(),
-            offered: cell.offered_rps.map_or("–".to_owned(), units::rate),
-            values,
-            measured: format!("{} of {}", cell.measured.len(), cell.planned),
-            limited: cell.limited().to_string(),
-        }
+fn cell_table(results: &StageResults, metrics: &[&Metric], caption: &str) -> CellTable {
+    let count = results.cells.len();
+    let most = limits::PAGE_ROWS.min(limits::PAGE_VALUES / metrics.len().max(1));
+    let shown = results.cells.iter().take(most);
+    let fixed = fixed(results);
+    let rows = shown.map(|cell| CellRow {
+        factors: results
+            .varied
+            .iter()
+            .map(|it| value_text(it, cell))
+            .collect(),
+        values: metrics
+            .iter()
+            .map(|metric| spread(metric, &cell.values(&metric.name), cell.measured.len()))
+            .collect(),
+        measured: format!("{} of {}", cell.measured.len(), cell.planned),
+    });
+    let heads = metrics
+        .iter()
+        .map(|metric| match metric.title.split_once(", ") {
+            Some((title, detail)) => (head(title), detail.to_owned()),
+            None => (head(&metric.title), String::new()),
+        });
+    CellTable {
+        caption: format!("{}{fixed}", head(caption)),
+        factors: results.varied.iter().map(|it| head(&it.title)).collect(),
+        heads: heads.collect(),
+        rows: rows.collect(),
+        remark: remark(count, count.min(most)),
     }
 }
 
-fn per_second(measured: &Measurement, count: u64) -> Option<f64> {
-    (measured.duration_ns > 0).then(|| count as f64 * 1e9 / measured.duration_ns as f64)
+/// The cell in words, if the stage has one only: no column tells its factors.
+fn fixed(results: &StageResults) -> String {
+    let [cell] = results.cells.as_slice() else {
+        return String::new();
+    };
+    let values = cell.factors.iter();
+    let values: Vec<String> = values
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    match values.is_empty() {
+        true => String::new(),
+        false => format!(", with {}", units::listed(&values)),
+    }
 }
 
-fn censored_share(measured: &Measurement) -> Option<f64> {
-    (measured.intended > 0).then(|| measured.censored as f64 / measured.intended as f64)
-}
-
-/// Little's law of one server.
-pub(super) struct LawRow {
-    pub(super) server: String,
-    pub(super) trials: String,
-    pub(super) worst: String,
-    pub(super) holds: bool,
-}
-
-pub(super) fn laws(curves: &[CurveFindings]) -> Vec<LawRow> {
-    let rows = curves.iter().filter_map(|curve| {
-        let law = curve.littles_law?;
-        Some(LawRow {
-            server: curve.name.clone(),
-            trials: format!("{} of {}", law.holding, law.trials),
-            worst: units::share(law.worst),
-            holds: law.holding == law.trials,
-        })
-    });
-    rows.collect()
+/// Median and range of the values that count, and their number if it is not that of the trials.
+fn spread(metric: &Metric, values: &Values, measured: usize) -> Shown {
+    let count = values.valid.len();
+    let note = match (values.count(), count) {
+        (0, _) => String::new(),
+        (_, count) if count == measured => String::new(),
+        _ => format!("{count} of {measured} count"),
+    };
+    let Some(spread) = values.spread() else {
+        return Shown {
+            note,
+            ..Shown::absent()
+        };
+    };
+    let range = match spread.min < spread.max {
+        true => metric.unit.range(spread.median, spread.min, spread.max),
+        false => String::new(),
+    };
+    let range = units::bounded_range(&range, !values.bounds.is_empty());
+    let bound = units::lower_bound(values.is_lower_bound());
+    Shown {
+        median: format!("{bound}{}", metric.unit.words(spread.median)),
+        range,
+        note,
+    }
 }
 
 /// A trial that has no measurement.
@@ -203,145 +240,183 @@ pub(super) struct MissingRow {
     pub(super) why: String,
 }
 
-pub(super) fn missing(run: &Run) -> Vec<MissingRow> {
+pub(super) fn missing(run: &Run) -> Cut<MissingRow> {
     let rows = run.missing().into_iter().map(|missing| MissingRow {
-        place: notes::place(run, &missing),
+        place: place(run, missing.stage, missing.cell),
         repeat: (missing.repeat + 1).to_string(),
         why: match missing.failure {
             Some(why) => format!("failed: {why}"),
             None => "not run: the run was stopped, or has not finished".to_owned(),
         },
     });
+    Cut::of(rows)
+}
+
+/// A cell in words: `memcached at load level 0.8`, with its stage if the run has several.
+pub(crate) fn place(run: &Run, stage: &str, cell: u32) -> String {
+    let of_stage = match run.plan.stages.as_slice() {
+        [_] => None,
+        _ => Some(format!("stage {stage}")),
+    };
+    let factors = run
+        .plan
+        .stage(stage)
+        .and_then(|it| it.cells.get(cell as usize));
+    let values = run.plan.factors.iter().filter_map(|factor| {
+        let value = factors?.get(&factor.name)?;
+        Some(factor.words(value))
+    });
+    let words: Vec<String> = of_stage.into_iter().chain(values).collect();
+    match words.is_empty() {
+        true => format!("cell {cell}"),
+        false => words.join(", "),
+    }
+}
+
+/// A trial that failed before it was measured, or before its last failure.
+pub(super) struct RetriedRow {
+    pub(super) id: String,
+    pub(super) place: String,
+    pub(super) retries: u32,
+    pub(super) result: &'static str,
+}
+
+pub(super) fn retried(run: &Run) -> Cut<RetriedRow> {
+    let retried = run.records.iter().filter(|record| record.retries > 0);
+    Cut::of(retried.map(|record| RetriedRow {
+        id: record.id.clone(),
+        place: place(run, &record.stage, record.cell),
+        retries: record.retries,
+        result: match record.outcome {
+            Outcome::Measured(_) => "measured",
+            Outcome::Failed(_) => "failed again",
+        },
+    }))
+}
+
+/// A trial that is suspect as a whole.
+pub(super) struct SuspectRow {
+    pub(super) id: String,
+    pub(super) place: String,
+    pub(super) reason: String,
+}
+
+pub(super) fn suspect(run: &Run) -> Cut<SuspectRow> {
+    let suspect = run.records.iter().filter_map(|record| {
+        Some(SuspectRow {
+            id: record.id.clone(),
+            place: place(run, &record.stage, record.cell),
+            reason: record.measured()?.suspect.clone()?,
+        })
+    });
+    Cut::of(suspect)
+}
+
+/// Values of a metric that have the same flag.
+pub(super) struct FlagRow {
+    pub(super) metric: String,
+    pub(super) flag: String,
+    pub(super) trials: String,
+}
+
+pub(super) fn flags(run: &Run) -> Vec<FlagRow> {
+    let mut counts: BTreeMap<(&str, String), u64> = BTreeMap::new();
+    let measured = run.records.iter().filter_map(|record| record.measured());
+    for (name, flag) in measured.flat_map(|it| &it.flags) {
+        let bound = flag.lower_bound.then(|| "lower bound".to_owned());
+        let invalid = flag.invalid.as_ref();
+        let invalid = invalid.map(|reason| format!("does not count: {reason}"));
+        for words in bound.into_iter().chain(invalid) {
+            *counts.entry((name, words)).or_default() += 1;
+        }
+    }
+    let rows = counts.into_iter().map(|((name, flag), count)| FlagRow {
+        metric: name.to_owned(),
+        flag,
+        trials: units::count(count),
+    });
     rows.collect()
 }
 
-/// One trial.
-pub(super) struct TrialRow {
-    pub(super) id: String,
-    pub(super) server: String,
-    pub(super) setting: String,
-    pub(super) level: String,
-    pub(super) offered: String,
-    pub(super) achieved: String,
-    pub(super) p99: String,
-    pub(super) cpu: String,
-    pub(super) generator_busy: String,
-    /// Steal time on the server's and on the generator's processors.
-    pub(super) stolen: String,
-    pub(super) remarks: String,
+/// Trials that have notes: identity and notes.
+pub(super) fn noted(run: &Run) -> Cut<(String, String)> {
+    let noted = run.records.iter().filter(|record| !record.notes.is_empty());
+    Cut::of(noted.map(|record| (record.id.clone(), record.notes.join("; "))))
 }
 
-pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
-    let none = || "–".to_owned();
-    let rows = run.trials.iter().map(|trial| {
-        let mut remarks = Vec::new();
-        if trial.phase == Phase::Capacity {
-            remarks.push("closed loop".to_owned());
-        }
-        let measured = match &trial.outcome {
-            Outcome::Measured(measured) => Some(measured),
-            Outcome::Failed(why) => {
-                remarks.push(format!("failed: {why}"));
-                None
-            }
-        };
-        if measured.is_some_and(|measured| measured.generator_limited) {
-            remarks.push("generator-limited".to_owned());
-        }
-        if let Some(lost) = measured
-            .and_then(|measured| measured.lost_connections)
-            .filter(|&lost| lost > 0)
-        {
-            remarks.push(format!("{} lost", units::plural(lost, "connection")));
-        }
-        if let Some(errors) = measured
-            .map(|measured| measured.errors)
-            .filter(|&errors| errors > 0)
-        {
-            remarks.push(format!("{} error replies", units::count(errors)));
-        }
-        remarks.extend(trial.notes.iter().cloned());
-        TrialRow {
-            id: trial.id.clone(),
-            server: trial.server.clone(),
-            setting: condition(run, trial),
-            level: trial.level.map(units::level).unwrap_or_default(),
-            offered: trial.offered_rps.map_or_else(none, units::rate),
-            achieved: measured.map_or_else(none, |m| units::rate(m.achieved_rps)),
-            p99: measured.and_then(|m| p99(m)).unwrap_or_else(none),
-            cpu: measured
-                .and_then(|m| cells::cpu_ns(m))
-                .map_or_else(none, units::duration),
-            generator_busy: measured
-                .and_then(|m| m.generator_busy)
-                .map_or_else(none, units::share),
-            stolen: measured.and_then(|m| m.stolen).map_or_else(none, |stolen| {
-                format!(
-                    "{}, {}",
-                    units::share(stolen.server),
-                    units::share(stolen.load)
-                )
-            }),
-            remarks: remarks.join("; "),
+/// The definition of a factor.
+pub(super) struct FactorRow {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) unit: String,
+    pub(super) values: String,
+    pub(super) reference: String,
+}
+
+pub(super) fn factors(run: &Run) -> Vec<FactorRow> {
+    let rows = run.plan.factors.iter().map(|factor| {
+        let text = |value| factor.value_text(value);
+        let values: Vec<String> = factor.values.iter().map(text).collect();
+        FactorRow {
+            name: factor.name.clone(),
+            title: factor.title.clone(),
+            unit: factor
+                .unit
+                .as_ref()
+                .map_or("name".to_owned(), ToString::to_string),
+            values: values.join(", "),
+            reference: factor.reference.as_ref().map(text).unwrap_or_default(),
         }
     });
     rows.collect()
 }
 
-fn condition(run: &Run, trial: &Trial) -> String {
-    let vary = run.plan.vary.as_ref().zip(trial.setting);
-    let condition = vary.map(|(vary, value)| vary.condition(value));
-    condition.unwrap_or_default()
+/// The definition of a metric.
+pub(super) struct MetricRow {
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) unit: String,
+    pub(super) better: &'static str,
+    pub(super) judged: String,
+    /// The number of trials that have a value.
+    pub(super) trials: String,
 }
 
-fn p99(measured: &Measurement) -> Option<String> {
-    let bound = units::lower_bound(cells::is_lower_bound(measured, cells::P99));
-    Some(format!(
-        "{bound}{}",
-        units::duration(cells::p99_ns(measured)?)
-    ))
-}
-
-/// The description of the machine.
-pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
-    let host = &run.host;
-    let unknown = || "not shown".to_owned();
-    vec![
-        ("Kernel", host.kernel.clone()),
-        (
-            "Processor",
-            format!("{}, {} online", host.cpu, host.processors),
-        ),
-        ("Memory", units::bytes(host.memory_bytes as f64)),
-        (
-            "Virtualised",
-            host.virtualised.clone().unwrap_or_else(unknown),
-        ),
-        ("Clock source", host.clock.clone()),
-        (
-            "Frequency governor",
-            host.governor.clone().unwrap_or_else(unknown),
-        ),
-        ("Open files", units::count(host.open_files)),
-        ("Servers on processors", processors(&run.plan.server_cpus)),
-        ("Generator on processors", processors(&run.plan.load_cpus)),
-        ("Their priority", priority(run.plan.goes_first)),
-        ("Curtail", host.curtail.clone()),
-    ]
-}
-
-fn priority(goes_first: bool) -> String {
-    let words = match goes_first {
-        true => "before all else that is not real time (nice -20)",
-        false => "as all else",
-    };
-    words.to_owned()
-}
-
-fn processors(cpus: &[usize]) -> String {
-    if cpus.is_empty() {
-        return "not pinned".to_owned();
+pub(super) fn metrics(run: &Run) -> Vec<MetricRow> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for record in &run.records {
+        let measured = record
+            .measured()
+            .into_iter()
+            .flat_map(|it| it.metrics.keys());
+        let names: BTreeSet<&String> = measured.chain(record.resolved.keys()).collect();
+        for name in names {
+            *counts.entry(name).or_default() += 1;
+        }
     }
-    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    units::listed(&cpus)
+    let rows = run.plan.metrics.iter().map(|metric| MetricRow {
+        name: metric.name.clone(),
+        title: metric.title.clone(),
+        unit: metric.unit.to_string(),
+        better: better(metric.better),
+        judged: metric
+            .judged
+            .clone()
+            .unwrap_or("every value counts".to_owned()),
+        trials: units::count(
+            counts
+                .get(metric.name.as_str())
+                .copied()
+                .unwrap_or_default(),
+        ),
+    });
+    rows.collect()
+}
+
+pub(super) fn better(better: Better) -> &'static str {
+    match better {
+        Better::Lower => "lower",
+        Better::Higher => "higher",
+        Better::Neither => "neither",
+    }
 }

@@ -1,7 +1,7 @@
 //! The head of the page: one sentence and one table, that claim no more than the run shows.
 
-use report::Vary;
-use report::folder::{Outcome, Sweep};
+use report::cache::Vary;
+use report::cache::folder::{Outcome, Sweep};
 
 use crate::synthetic::{self, LEVELS, REPEATS, Synthetic};
 
@@ -118,7 +118,7 @@ fn too_few_trials_decide_nothing() {
     }
     let answer = sentence(&ladder);
     assert!(
-        answer.contains("is undecided: the ratio is 0.01"),
+        answer.contains("is undecided: the ratio is 0.00613"),
         "{answer}"
     );
     assert!(

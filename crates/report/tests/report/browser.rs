@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use report::Run;
+
+use crate::illustrated;
 use crate::synthetic::Synthetic;
 
 /// Prints, unfolds the page, points at the first marker of every figure, zooms into its lower left
@@ -20,14 +23,17 @@ document.body.dataset.folded = [before, printed, open()].join(' ');
 for (const part of parts) part.open = true;
 for (const figure of document.querySelectorAll('figure')) {
   const svg = figure.querySelector('svg.chart');
+  if (!svg) continue;
   const box = (element) => element.getBoundingClientRect();
   const at = (type, x, y) => svg.dispatchEvent(new PointerEvent(type, {
     clientX: x, clientY: y, pointerId: 1, pointerType: 'mouse', button: 0, bubbles: true,
   }));
   const mark = svg.querySelector('.data .mark');
-  const over = box(mark);
-  at('pointermove', over.x + over.width / 2, over.y + over.height / 2);
-  figure.dataset.saw = figure.querySelector('.tip').textContent;
+  if (mark) {
+    const over = box(mark);
+    at('pointermove', over.x + over.width / 2, over.y + over.height / 2);
+    figure.dataset.saw = figure.querySelector('.tip').textContent;
+  }
   const plot = box(svg.querySelector('.data'));
   svg.setPointerCapture = () => {};
   at('pointerdown', plot.x + 4, plot.bottom - 8);
@@ -80,6 +86,83 @@ fn the_script_shows_values_and_zooms() {
 }
 
 #[test]
+fn the_script_serves_every_kind_of_figure() {
+    let Some(browser) = browser() else {
+        println!("skipped: chromium not installed");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let folder = illustrated::written(&illustrated::run(), place.path());
+    let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
+    let visited = place.path().join("visited.html");
+    let html = html.replace("</body>", &format!("{VISITOR}</body>"));
+    fs::write(&visited, html).unwrap();
+    let (document, log) = open(browser, &visited, place.path());
+    assert!(!log.contains("CONSOLE"), "{log}");
+    // All but the table have the script; curve, cdf, scatter and Pareto front can be zoomed.
+    let figures = document.matches("data-ready=").count();
+    assert_eq!(
+        document.matches("data-after=\"whole again\"").count(),
+        figures
+    );
+    let still = document.matches("data-zoomed=\"0 labels").count();
+    assert_eq!(figures - still, 4, "{document}");
+    for seen in ["a: p50 ", "a, with 1 threads: ", "wall time "] {
+        assert!(document.contains(seen), "{seen}: {document}");
+    }
+}
+
+/// Unfolds the page, and leaves its colours, its overflow and the number of hidden tables in the
+/// document.
+const READER: &str = r"
+<script>
+for (const part of document.querySelectorAll('details')) part.open = true;
+const style = getComputedStyle(document.body);
+document.body.dataset.colours = style.color + ' on ' + style.backgroundColor;
+const root = document.documentElement;
+document.body.dataset.overflow = String(root.scrollWidth - root.clientWidth);
+const hidden = [...document.querySelectorAll('table')].filter((table) => !table.offsetHeight);
+document.body.dataset.hidden = String(hidden.length);
+</script>
+";
+
+#[test]
+fn a_run_of_any_kind_is_read_in_light_and_in_dark() {
+    let Some(browser) = browser() else {
+        println!("skipped: chromium not installed");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let folder = illustrated::written(&illustrated::run(), place.path());
+    let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
+    let visited = place.path().join("visited.html");
+    let html = html.replace("</body>", &format!("{READER}</body>"));
+    fs::write(&visited, html).unwrap();
+    let schemes = [
+        (1, "rgb(27, 29, 33) on rgb(255, 255, 255)"),
+        (0, "rgb(232, 233, 236) on rgb(22, 24, 28)"),
+    ];
+    for (scheme, colours) in schemes {
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        let (document, log) = run(browser, &["--dump-dom", &scheme], &visited, place.path());
+        assert!(!log.contains("CONSOLE"), "{log}");
+        let colours = format!("data-colours=\"{colours}\"");
+        assert!(document.contains(&colours), "{colours}");
+        assert!(
+            document.contains("data-overflow=\"0\""),
+            "the page itself never scrolls"
+        );
+        assert!(document.contains("data-hidden=\"0\""));
+        assert_eq!(
+            document
+                .matches("<details class=\"part\" open=\"\">")
+                .count(),
+            6
+        );
+    }
+}
+
+#[test]
 fn paper_shows_what_the_screen_folds() {
     let Some(browser) = browser() else {
         println!("skipped: chromium not installed");
@@ -95,7 +178,7 @@ fn paper_shows_what_the_screen_folds() {
         fs::write(&page, text).unwrap();
         let paper = place.path().join(format!("{name}.pdf"));
         let print = format!("--print-to-pdf={}", paper.display());
-        run(browser, &print, &page, place.path());
+        run(browser, &[&print], &page, place.path());
         let paper = fs::read(&paper).unwrap();
         let sheets = String::from_utf8_lossy(&paper)
             .match_indices("/Type /Page\n")
@@ -114,19 +197,16 @@ fn browser() -> Option<&'static str> {
 
 /// The document after its scripts ran, and the browser's log.
 fn open(browser: &str, page: &Path, place: &Path) -> (String, String) {
-    run(browser, "--dump-dom", page, place)
+    run(browser, &["--dump-dom"], page, place)
 }
 
 /// What the browser wrote to its output and its log.
-fn run(browser: &str, action: &str, page: &Path, place: &Path) -> (String, String) {
+fn run(browser: &str, actions: &[&str], page: &Path, place: &Path) -> (String, String) {
     let profile = place.join("profile");
     let output = Command::new("timeout")
         .args(["90", browser, "--headless", "--no-sandbox", "--disable-gpu"])
-        .args([
-            "--disable-background-networking",
-            "--enable-logging=stderr",
-            action,
-        ])
+        .args(["--disable-background-networking", "--enable-logging=stderr"])
+        .args(actions)
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", page.display()))
         .output()

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::folder::{FigureKind, Sweep};
+use report::cache::folder::{FigureKind, Sweep};
 use report::render;
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg::roxmltree::{Document, Node};
@@ -246,11 +246,14 @@ fn only_requested_figures_are_drawn_each_once() {
     ladder.plan.figures = vec![FigureKind::Tail, FigureKind::Tail];
     let folder = ladder.write(place.path());
     let rendered = render(&folder).unwrap();
-    let expected: Vec<PathBuf> = ["figures/tail.svg", "figures/tail.png"]
+    let expected: Vec<PathBuf> = ["figures/tail.svg", "figures/tail.png", "figures/tail.csv"]
         .map(|name| folder.join(name))
         .into();
     assert_eq!(rendered.figures, expected);
-    assert_eq!(names(&folder.join("figures")), ["tail.png", "tail.svg"]);
+    assert_eq!(
+        names(&folder.join("figures")),
+        ["tail.csv", "tail.png", "tail.svg"]
+    );
     // Nothing half-written stays behind.
     assert_eq!(
         names(&folder),

@@ -7,7 +7,13 @@
 
 mod answer;
 mod browser;
+mod conversion;
+mod edge_cases;
 mod figures;
+mod general;
+mod general_run;
+mod illustrated;
+mod kinds;
 mod page;
 mod reading;
 mod settings;

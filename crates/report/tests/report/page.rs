@@ -1,6 +1,6 @@
 //! The page below its head: complete, self-contained, and safe for any names.
 
-use report::folder::{LowerBounds, Outcome, Sweep};
+use report::cache::folder::{LowerBounds, Outcome, Sweep};
 
 use crate::synthetic::{self, LEVELS, Synthetic};
 
@@ -333,7 +333,7 @@ fn requests_censored_early_make_every_percentile_a_lower_bound() {
     let html = page(&ladder);
     assert_eq!(below_the_head(&html).matches("<td>≥").count(), 3 + 15);
     assert!(html.contains("Lower bounds: in 15 of "));
-    let terminal = report::text_summary(&ladder.run());
+    let terminal = report::text_summary(&ladder.run()).unwrap();
     let row = terminal.lines().find(|line| line.contains('≥')).unwrap();
     assert_eq!(row.matches('≥').count(), 3, "{row}");
     for repeat in 0..15 {

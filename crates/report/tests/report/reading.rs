@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fs;
 
-use report::folder::{Outcome, Phase, Sweep};
+use report::cache::folder::{Outcome, Phase, Sweep};
 use report::{Error, Run, write_csv};
 
-use crate::synthetic::Synthetic;
+use crate::synthetic::{self, Synthetic};
 
 /// The error of reading a folder whose `trials.jsonl` is `lines`.
 fn read_lines(lines: &[u8]) -> Result<Run, Error> {
@@ -19,7 +19,7 @@ fn read_lines(lines: &[u8]) -> Result<Run, Error> {
 #[test]
 fn a_folder_reads_as_it_was_written() {
     let written = Synthetic::ladder(1);
-    let run = written.run();
+    let run = written.classic();
     assert_eq!(run.plan, written.plan);
     assert_eq!(run.host, written.host);
     // To the last bit of every number.
@@ -41,9 +41,9 @@ fn a_torn_last_line_costs_its_trial_and_nothing_else() {
     let before = ladder.trials.len();
     let run = read_lines(&whole.as_bytes()[..whole.len() - 40]).unwrap();
     assert!(run.torn);
-    assert_eq!(run.trials.len(), before - 1);
+    assert_eq!(run.records.len(), before - 1);
     let lost = ladder.trials.last().unwrap();
-    let missing = run.missing();
+    let missing = synthetic::classic(&run).missing();
     assert!(
         missing.iter().any(|m| m.server == lost.server
             && m.cell == lost.cell
@@ -54,7 +54,7 @@ fn a_torn_last_line_costs_its_trial_and_nothing_else() {
     // Complete except for the line break: nothing is lost.
     let run = read_lines(whole.as_bytes()).unwrap();
     assert!(!run.torn);
-    assert_eq!(run.trials.len(), before);
+    assert_eq!(run.records.len(), before);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_line_torn_within_a_character_is_torn_like_any() {
     let cut = lines.find('µ').unwrap() + 1;
     let run = read_lines(&lines.as_bytes()[..cut]).unwrap();
     assert!(run.torn);
-    assert_eq!(run.trials.len(), 2);
+    assert_eq!(run.records.len(), 2);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn numbers_that_cannot_be_are_refused() {
     for (id, change) in [
         (
             "s-curtail-0-00",
-            (|m| m.achieved_rps = -1.0) as fn(&mut report::folder::Measurement),
+            (|m| m.achieved_rps = -1.0) as fn(&mut report::cache::folder::Measurement),
         ),
         ("s-curtail-0-00", |m| m.outstanding_mean = f64::MAX * 10.0),
     ] {
@@ -141,7 +141,10 @@ fn a_trial_that_was_tried_again_counts_once() {
     let line = |trial| serde_json::to_string(trial).unwrap() + "\n";
 
     let run = read_lines((line(&failed) + &line(&measured)).as_bytes()).unwrap();
-    assert_eq!(run.trials, std::slice::from_ref(&measured));
+    assert_eq!(
+        synthetic::classic(&run).trials,
+        std::slice::from_ref(&measured)
+    );
     let error = read_lines((line(&measured) + &line(&measured)).as_bytes()).unwrap_err();
     assert!(error.to_string().contains("line 2: "), "{error}");
 }
@@ -172,8 +175,7 @@ fn what_is_no_run_folder_says_what_one_holds() {
 
 #[test]
 fn missing_trials_are_failed_ones_and_those_that_never_ended() {
-    let place = tempfile::tempdir().unwrap();
-    let run = Run::open(Synthetic::ladder(1).write(place.path())).unwrap();
+    let run = Synthetic::ladder(1).classic();
     let missing: Vec<_> = run
         .missing()
         .into_iter()
@@ -191,10 +193,9 @@ fn missing_trials_are_failed_ones_and_those_that_never_ended() {
 
 #[test]
 fn capacity_trials_are_missed_where_the_plan_has_them() {
-    let place = tempfile::tempdir().unwrap();
     let mut ladder = Synthetic::ladder(1);
     ladder.trials.retain(|trial| trial.id != "c-memcached-0-03");
-    let run = Run::open(ladder.write(place.path())).unwrap();
+    let run = ladder.classic();
     assert!(
         run.missing()
             .iter()
@@ -203,7 +204,7 @@ fn capacity_trials_are_missed_where_the_plan_has_them() {
 
     ladder.trials.retain(|trial| trial.phase == Phase::Sweep);
     (ladder.plan.capacity_trials, ladder.plan.sweep) = (0, Sweep::Rates(vec![1e4; 8]));
-    let run = Run::open(ladder.write(place.path())).unwrap();
+    let run = ladder.classic();
     assert!(run.missing().iter().all(|m| m.phase == Phase::Sweep));
 }
 
@@ -211,7 +212,8 @@ fn capacity_trials_are_missed_where_the_plan_has_them() {
 fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
     let ladder = Synthetic::ladder(1);
     let mut table = Vec::new();
-    write_csv(&ladder.trials, &mut table).unwrap();
+    let run = ladder.run();
+    write_csv(&run.plan, &run.records, &mut table).unwrap();
     let mut reader = csv::Reader::from_reader(table.as_slice());
     let rows: Vec<HashMap<String, String>> =
         reader.deserialize().collect::<Result<_, _>>().unwrap();
@@ -224,11 +226,12 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
                 assert_eq!(row["service_p99_ns"].parse(), Ok(measured.service.p99));
                 let response = measured.response.map(|of| of.p99.to_string());
                 assert_eq!(row["response_p99_ns"], response.unwrap_or_default());
-                let bounds = row["response_lower_bounds"]
-                    .split(' ')
-                    .filter(|it| *it == "p99");
+                let flag = &row["response_p99_ns_flag"];
                 let is_bound = measured.response_bounds().p99;
-                assert_eq!(bounds.count(), usize::from(is_bound));
+                assert_eq!(flag.contains("lower bound"), is_bound);
+                let is_limited = measured.generator_limited;
+                assert_eq!(flag.contains("generator-limited"), is_limited);
+                assert_eq!(row["suspect"] == "generator-limited", is_limited);
                 let cost = measured.cost.unwrap();
                 assert_eq!(
                     row["server_cpu_ns_per_request"].parse(),
@@ -247,7 +250,7 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
 /// Older builds named saturating connections `greedy`.
 #[test]
 fn the_old_names_of_saturating_connections_are_read() {
-    let saturating = report::Vary::Saturating(vec![0, 1]);
+    let saturating = report::cache::Vary::Saturating(vec![0, 1]);
     let rates = Sweep::Rates(vec![10_000.0]);
     let mut run = Synthetic::varied(4, saturating, rates);
     run.plan.load.saturating_depth = 77;

@@ -1,8 +1,9 @@
 //! Runs that vary a parameter in addition to the rate: with several rates, one figure per server;
 //! with a single rate, one curve over the settings.
 
-use report::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
-use report::{Vary, page_of, text_summary, write_csv};
+use report::cache::Vary;
+use report::cache::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
+use report::{page_of, text_summary, write_csv};
 
 use crate::synthetic::{REPEATS, Synthetic};
 
@@ -119,7 +120,7 @@ fn tables_and_summaries_name_the_setting() {
     let cells = part(&run, "id=\"cells\">", "id=\"checks\">");
     assert!(cells.contains("4 saturating connections"), "{cells}");
     assert!(cells.contains("Saturating"), "{cells}");
-    let text = text_summary(&run.run());
+    let text = text_summary(&run.run()).unwrap();
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
@@ -132,18 +133,21 @@ fn tables_and_summaries_name_the_setting() {
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    let text = text_summary(&updates().run()).replace('\u{a0}', " ");
+    let text = text_summary(&updates().run())
+        .unwrap()
+        .replace('\u{a0}', " ");
     assert!(text.contains("memcached · 50 %"), "{text}");
 
     let mut table = Vec::new();
-    write_csv(&run.trials, &mut table).unwrap();
+    let read = run.run();
+    write_csv(&read.plan, &read.records, &mut table).unwrap();
     let mut reader = csv::Reader::from_reader(table.as_slice());
     let at = |reader: &mut csv::Reader<_>, name| {
         let heads = reader.headers().unwrap();
         heads.iter().position(|head| head == name).unwrap()
     };
     let (setting, saturating_rps) = (
-        at(&mut reader, "setting"),
+        at(&mut reader, "saturating"),
         at(&mut reader, "saturating_rps"),
     );
     for (row, trial) in reader.records().zip(&run.trials) {
@@ -167,7 +171,7 @@ fn missing_trials_are_named_with_their_setting() {
         trial.server == "memcached" && trial.setting == Some(0.05) && trial.level == Some(0.9)
     });
     run.trials.remove(lost.unwrap());
-    let missing = run.run().missing();
+    let missing = run.classic().missing();
     assert_eq!(missing.len(), run.plan.capacity_trials as usize + 1);
     let page = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
     assert!(page.contains("curtail, capacity with updates 50 %"));

@@ -5,7 +5,7 @@ use report::text_summary;
 use crate::synthetic::Synthetic;
 
 fn summary(run: &Synthetic) -> String {
-    text_summary(&run.run())
+    text_summary(&run.run()).unwrap()
 }
 
 #[test]

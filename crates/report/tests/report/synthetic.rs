@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::folder::{
-    Cost, FigureKind, Host, Load, LowerBounds, Measurement, Outcome, Phase, Plan, Quantiles,
-    SCHEMA, Server, Stolen, Sweep, Trial,
+use report::Run;
+use report::cache::folder::{
+    Cost, FigureKind, Load, LowerBounds, Measurement, Outcome, Phase, Plan, Quantiles, SCHEMA,
+    Server, Stolen, Sweep, Trial,
 };
-use report::{Run, Vary};
+use report::cache::{self, Vary};
+use report::record::Host;
 
 /// Load levels of the sweep.
 pub(crate) const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -178,6 +180,11 @@ impl Synthetic {
         Run::open(self.write(place.path())).expect("a run")
     }
 
+    /// The same as servers, settings and rates.
+    pub(crate) fn classic(&self) -> cache::Run {
+        classic(&self.run())
+    }
+
     /// Writes the folder.
     pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         let folder = folder.join("run");
@@ -189,6 +196,12 @@ impl Synthetic {
         fs::write(folder.join("trials.jsonl"), self.lines()).expect("trials.jsonl");
         folder
     }
+}
+
+/// A run as servers, settings and rates.
+pub(crate) fn classic(run: &Run) -> cache::Run {
+    let classic = cache::Run::of(run).expect("complete trials");
+    classic.expect("servers, settings and rates")
 }
 
 fn plan(seed: u64) -> Plan {
@@ -224,6 +237,7 @@ fn plan(seed: u64) -> Plan {
         server_cpus: vec![0],
         load_cpus: vec![1],
         goes_first: false,
+        hosts: String::new(),
         sweep: Sweep::LoadLevels(LEVELS.to_vec()),
         vary: None,
         capacity_trials: 5,
@@ -237,7 +251,7 @@ fn plan(seed: u64) -> Plan {
     }
 }
 
-fn host() -> Host {
+pub(crate) fn host() -> Host {
     Host {
         kernel: "Linux 6.12.0".to_owned(),
         cpu: "Example Processor 9000 @ 2.40GHz".to_owned(),
@@ -393,10 +407,10 @@ fn quantiles(count: u64, p99: f64) -> Quantiles {
 }
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
-struct SplitMix(u64);
+pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -405,7 +419,7 @@ impl SplitMix {
     }
 
     /// 1 ± `share`.
-    fn about(&mut self, share: f64) -> f64 {
+    pub(crate) fn about(&mut self, share: f64) -> f64 {
         1.0 + share * (2.0 * (self.next() >> 11) as f64 / (1u64 << 53) as f64 - 1.0)
     }
 }

@@ -1,8 +1,9 @@
 //! Limits of files, connections and areas of memory.
 
+use units::show_size;
+
 use super::super::finding::{Finding, Group};
 use super::super::machine::{Limits, Machine, Wanted};
-use super::bytes_text;
 
 const GROUP: Group = Group::Limits;
 /// The kernel's way to say that open files have no bound in all.
@@ -190,9 +191,9 @@ fn locked(seen: &Limits, wanted: &Wanted) -> Finding {
         NO_BOUND_FROM.. => "all may be locked (-k)".to_owned(),
         _ if most < wanted.memory_bytes => format!(
             "{} may be locked, too little for -k (`ulimit -l`)",
-            bytes_text(most)
+            show_size(most)
         ),
-        _ => format!("{} may be locked (-k)", bytes_text(most)),
+        _ => format!("{} may be locked (-k)", show_size(most)),
     };
     Finding::fine(GROUP, "locked memory", value).number(most as f64, "bytes")
 }

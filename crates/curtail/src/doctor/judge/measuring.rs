@@ -1,9 +1,10 @@
 //! What a measurement stands on: clocks, processors, whom they are shared with, and with what to
 //! compare.
 
+use units::show_duration;
+
 use super::super::finding::{Finding, Group};
 use super::super::machine::{Clock, Machine, Peer, Processors, Wanted};
-use super::time_text;
 
 const GROUP: Group = Group::Measuring;
 const PEER: &str = "to compare with";
@@ -89,11 +90,11 @@ fn timers(clock: &Clock) -> Finding {
     let slack = match clock.slack_ns {
         Some(slack_ns) => format!(
             "; slack of {}, put aside by server and generator",
-            time_text(slack_ns)
+            show_duration(slack_ns)
         ),
         None => String::new(),
     };
-    let value = format!("steps of {}{slack}", time_text(clock.resolution_ns));
+    let value = format!("steps of {}{slack}", show_duration(clock.resolution_ns));
     let finding =
         Finding::fine(GROUP, "timers", value).number(clock.resolution_ns as f64, "nanoseconds");
     if clock.resolution_ns <= 1_000 {
@@ -110,8 +111,8 @@ fn late(clock: &Clock) -> Finding {
     let (median_ns, high_ns) = clock.late_ns;
     let value = format!(
         "{} late (median), {} (99 of 100), by sleeps of 1 ms",
-        time_text(median_ns),
-        time_text(high_ns)
+        show_duration(median_ns),
+        show_duration(high_ns)
     );
     let finding = Finding::fine(GROUP, "wake-ups", value).number(high_ns as f64, "nanoseconds");
     if high_ns <= LATE_NS {

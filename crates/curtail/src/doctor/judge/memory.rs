@@ -1,8 +1,9 @@
 //! Memory and processor time: the machine's, and what a control group leaves of them.
 
+use units::show_size;
+
 use super::super::finding::{Finding, Group};
 use super::super::machine::{Bound, Machine, Memory, Wanted};
-use super::bytes_text;
 
 const GROUP: Group = Group::Limits;
 
@@ -36,10 +37,10 @@ fn available(memory: &Memory, wanted: &Wanted) -> Finding {
     let Some(available) = memory.available_bytes else {
         return Finding::not_shown(GROUP, name);
     };
-    let total = memory.total_bytes.map(bytes_text);
+    let total = memory.total_bytes.map(show_size);
     let value = match total {
-        Some(total) => format!("{} available of {total}", bytes_text(available)),
-        None => format!("{} available", bytes_text(available)),
+        Some(total) => format!("{} available of {total}", show_size(available)),
+        None => format!("{} available", show_size(available)),
     };
     let finding = Finding::fine(GROUP, name, value).number(available as f64, "bytes");
     if available >= wanted.memory_bytes {
@@ -61,7 +62,7 @@ fn group_memory(bound: Option<Bound<u64>>, wanted: &Wanted) -> Finding {
         Some(Bound::None) => return Finding::fine(GROUP, name, "no bound"),
         Some(Bound::At(bytes)) => bytes,
     };
-    let finding = Finding::fine(GROUP, name, bytes_text(bytes)).number(bytes as f64, "bytes");
+    let finding = Finding::fine(GROUP, name, show_size(bytes)).number(bytes as f64, "bytes");
     let needed = wanted.memory_bytes
         + BESIDE
         + BESIDE_WORKER * u64::from(wanted.workers)
@@ -156,7 +157,7 @@ fn swap(memory: &Memory) -> Finding {
     };
     let how = memory.swappiness;
     let how = how.map_or_else(String::new, |how| format!(" (vm.swappiness = {how})"));
-    Finding::fine(GROUP, name, format!("{}{how}", bytes_text(swap)))
+    Finding::fine(GROUP, name, format!("{}{how}", show_size(swap)))
         .number(swap as f64, "bytes")
         .note(
             "Items that were not asked for lately may be swapped out; who asks for one then waits \

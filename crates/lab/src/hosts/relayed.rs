@@ -1,0 +1,239 @@
+//! What a relay did during a trial, as metrics, and whether it was the limit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use report::record::{Better, Measured, Metric, Unit};
+
+use super::{Error, Hosts, RelayRecord};
+use crate::limits;
+
+/// Why a trial is suspect whose relay added to the link's delay.
+pub(crate) const RELAY_LIMITED: &str = "relay-limited";
+
+/// The metrics: name, title, unit.
+const METRICS: [(&str, &str, &str); 5] = [
+    ("relay_forwarded", "frames forwarded by the relay", "count"),
+    ("relay_lost", "frames lost by the link's loss", "count"),
+    (
+        "relay_dropped",
+        "frames dropped because a queue was full",
+        "count",
+    ),
+    (
+        "relay_lateness_p99_ns",
+        "relay's lateness, 99th percentile",
+        "ns",
+    ),
+    ("relay_lateness_max_ns", "relay's lateness, maximum", "ns"),
+];
+
+/// The definitions of the metrics of a relay.
+pub(crate) fn metrics() -> Vec<Metric> {
+    let metric = |(name, title, unit): (&str, &str, &str)| {
+        Metric::new(name, title, Unit::from(unit.to_owned()), Better::Neither)
+    };
+    METRICS.map(metric).to_vec()
+}
+
+/// What it means that a trial is suspect because of its relay.
+pub(crate) fn suspects() -> BTreeMap<String, String> {
+    let meaning = format!(
+        "(the relay of the link was late by more than {} at the 99th percentile, or dropped frames \
+         because a queue was full); their latencies are those of the relay",
+        units::show_duration(limits::RELAY_LATENESS_NS),
+    );
+    BTreeMap::from([(RELAY_LIMITED.to_owned(), meaning)])
+}
+
+/// Adds the metrics of a relay to a trial's. Returns whether the relay was the limit; the trial is
+/// then suspect, if it was not for another reason.
+pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
+    let both = |of: fn(&super::DirectionCounts) -> u64| {
+        (of(&record.to_server) + of(&record.to_clients)) as f64
+    };
+    let dropped = both(|it| it.dropped);
+    let lateness = &record.lateness;
+    let values = [
+        both(|it| it.forwarded),
+        both(|it| it.lost),
+        dropped,
+        lateness.percentile(99.0) as f64,
+        lateness.max() as f64,
+    ];
+    for ((name, ..), value) in METRICS.into_iter().zip(values) {
+        measured.metrics.insert(name.to_owned(), value);
+    }
+    let is_late = lateness.percentile(99.0) > limits::RELAY_LATENESS_NS;
+    let is_limit = is_late || dropped > 0.0;
+    if is_limit && measured.suspect.is_none() {
+        measured.suspect = Some(RELAY_LIMITED.to_owned());
+    }
+    is_limit
+}
+
+/// The relay's record of the measured interval of `curtail load`, which is a process of its own.
+///
+/// The generator prints a line at the end of each second of the warm-up, counted back from the
+/// start of the interval, so the last of them marks that start. The prefill, whose frames come in
+/// bursts, is thereby left out. Without a warm-up, the record is that of all the load.
+#[derive(Debug)]
+pub(crate) struct RelayWindow<'a> {
+    hosts: &'a Hosts,
+    /// The generator's output.
+    output: &'a Path,
+    /// The lines of the warm-up.
+    lines: usize,
+    length: Duration,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// There is no relay, or the record is that of all the load.
+    Unbounded,
+    BeforeInterval,
+    InInterval {
+        end: Instant,
+    },
+    AfterInterval(Option<RelayRecord>),
+}
+
+/// What the generator prints at the end of a line of its warm-up.
+const WARM_UP: &str = "  warm-up";
+
+impl<'a> RelayWindow<'a> {
+    /// A window of a generator that is about to start, and prints to `output`.
+    ///
+    /// # Errors
+    /// The relay has failed.
+    pub(crate) fn begin(
+        hosts: &'a Hosts,
+        output: &'a Path,
+        warmup: Duration,
+        length: Duration,
+    ) -> Result<Self, Error> {
+        hosts.take_relay_record()?;
+        let is_bounded = hosts.has_relay() && !warmup.is_zero();
+        Ok(Self {
+            hosts,
+            output,
+            lines: warmup.as_nanos().div_ceil(1_000_000_000) as usize,
+            length,
+            phase: match is_bounded {
+                true => Phase::BeforeInterval,
+                false => Phase::Unbounded,
+            },
+        })
+    }
+
+    /// After which time to call [`Self::advance`] again. None: never.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Unbounded | Phase::AfterInterval(_) => None,
+            Phase::BeforeInterval => Some(limits::RELAY_POLL),
+            Phase::InInterval { end } => Some(end.saturating_duration_since(Instant::now())),
+        }
+    }
+
+    /// Notices the start and the end of the interval.
+    ///
+    /// # Errors
+    /// The relay has failed.
+    pub(crate) fn advance(&mut self) -> Result<(), Error> {
+        match self.phase {
+            Phase::BeforeInterval => {
+                let printed = fs::read_to_string(self.output).unwrap_or_default();
+                let lines = printed.lines().filter(|line| line.contains(WARM_UP));
+                if lines.count() >= self.lines {
+                    self.hosts.take_relay_record()?;
+                    let end = Instant::now() + self.length;
+                    self.phase = Phase::InInterval { end };
+                }
+            }
+            Phase::InInterval { end } if Instant::now() >= end => {
+                self.phase = Phase::AfterInterval(self.hosts.take_relay_record()?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The record, once the generator has ended. None: there is no relay.
+    ///
+    /// # Errors
+    /// The relay has failed.
+    pub(crate) fn end(self) -> Result<Option<RelayRecord>, Error> {
+        match self.phase {
+            Phase::AfterInterval(record) => Ok(record),
+            _ => self.hosts.take_relay_record(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::Histogram;
+
+    use super::super::DirectionCounts;
+    use super::*;
+
+    fn record(late_ns: u64, dropped: u64) -> RelayRecord {
+        let counts = |forwarded, dropped| DirectionCounts {
+            forwarded,
+            lost: 2,
+            dropped,
+        };
+        let mut lateness = Histogram::new();
+        lateness.record_n(late_ns, 100);
+        RelayRecord {
+            to_server: counts(60, dropped),
+            to_clients: counts(40, 0),
+            lateness,
+        }
+    }
+
+    #[test]
+    fn a_relay_in_time_only_adds_its_metrics() {
+        let mut measured = Measured::default();
+        let mut all = record(10_000, 0);
+        all.merge(&record(20_000, 0));
+        assert!(!add(&all, &mut measured));
+        assert_eq!(measured.suspect, None);
+        let names: Vec<&String> = measured.metrics.keys().collect();
+        let mut defined: Vec<String> = metrics().into_iter().map(|it| it.name).collect();
+        defined.sort();
+        assert_eq!(names, defined.iter().collect::<Vec<_>>());
+        assert_eq!(measured.metric("relay_forwarded"), Some(200.0));
+        assert_eq!(measured.metric("relay_lost"), Some(8.0));
+    }
+
+    #[test]
+    fn a_late_relay_and_one_that_drops_frames_make_the_trial_suspect() {
+        for record in [record(2 * limits::RELAY_LATENESS_NS, 0), record(1, 1)] {
+            let mut measured = Measured::default();
+            assert!(add(&record, &mut measured));
+            let suspect = measured.suspect.as_deref();
+            assert!(suspect.is_some_and(|it| suspects().contains_key(it)));
+        }
+        let mut measured = Measured {
+            suspect: Some("generator-limited".to_owned()),
+            ..Measured::default()
+        };
+        assert!(add(&record(1, 1), &mut measured));
+        assert_eq!(measured.suspect.as_deref(), Some("generator-limited"));
+    }
+
+    #[test]
+    fn without_a_relay_a_window_is_empty() {
+        let hosts = Hosts::One;
+        let second = Duration::from_secs(1);
+        let output = Path::new("/dev/null");
+        let mut window = RelayWindow::begin(&hosts, output, second, second).unwrap();
+        assert_eq!(window.pause(), None);
+        window.advance().unwrap();
+        assert_eq!(window.end().unwrap(), None);
+    }
+}

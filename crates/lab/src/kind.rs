@@ -1,0 +1,303 @@
+//! A kind of trial: what its experiments set, and how one of its trials is made.
+//!
+//! The rest of the laboratory knows no kind. It reads an experiment, expands the design into cells,
+//! orders the trials, and records what each measured. A kind reads its own tables of the
+//! experiment file, says which metrics its trials have, and makes one trial at a time. Only
+//! [`Kind::metrics`], [`Kind::settings`], [`Kind::estimate`] and [`Kind::perform`] have no default.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use report::figure::Figure;
+use report::record::{Factor, Factors, Measured, Metric, Record, Repeats, Stage, Value};
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::hosts;
+use crate::plan::Options;
+use crate::process::StopSignals;
+use crate::run_folder::RunFolder;
+
+/// A problem of an experiment file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The header of the table, such as `[load]` or `[[server]]`; empty for the top of the file.
+    pub table: String,
+    /// Which of the tables of that header, from 0.
+    pub nth: usize,
+    /// The key.
+    pub key: String,
+    /// What is wrong with the key's value: follows the key in a sentence.
+    pub problem: String,
+}
+
+impl Violation {
+    /// The problem of a key in the `nth` table with that header.
+    #[must_use]
+    pub fn new(table: &str, nth: usize, key: &str, problem: impl Into<String>) -> Self {
+        Self {
+            table: table.to_owned(),
+            nth,
+            key: key.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Why a trial has no measurement.
+#[derive(Debug)]
+pub enum TrialError {
+    /// The trial failed; the run continues.
+    Failed(String),
+    /// The trial failed in a way that depends on what it measures, and is not retried: a retry
+    /// would select among the outcomes. The run continues.
+    Final(String),
+    /// The user requested a stop.
+    StopRequested,
+    /// The run cannot continue.
+    Run(Error),
+}
+
+impl From<Error> for TrialError {
+    fn from(error: Error) -> Self {
+        Self::Run(error)
+    }
+}
+
+/// Hosts that cannot be created or used concern the trial that needs them: others may have none.
+impl From<hosts::Error> for TrialError {
+    fn from(error: hosts::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// One trial to make.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// Unique within the run, such as `sweep-003-07`.
+    pub id: &'a str,
+    /// The name of its stage.
+    pub stage: &'a str,
+    /// The values of the factors.
+    pub factors: &'a Factors,
+    /// Settings that follow from earlier trials ([`Kind::resolve_trial`]).
+    pub resolved: &'a BTreeMap<String, f64>,
+    /// The seed of all that is random in it. Trials of one stage and repeat have the same seed,
+    /// unless [`Kind::schedule`] tells them apart.
+    pub seed: u64,
+}
+
+/// What all trials of a run share.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The options of the run.
+    pub options: &'a Options,
+    /// The signals that request a stop.
+    pub stop_signals: &'a StopSignals,
+    /// The run folder. None: the run has not begun ([`Kind::prepare`]).
+    pub(crate) folder: Option<&'a RunFolder>,
+}
+
+impl Context<'_> {
+    /// The path of a log of a trial. Before the run has begun, nothing is kept.
+    #[must_use]
+    pub fn log(&self, trial: &str, of: &str) -> PathBuf {
+        match self.folder {
+            Some(folder) => folder.log(trial, of),
+            None => PathBuf::from("/dev/null"),
+        }
+    }
+
+    /// Writes a file of the run folder, and returns its path relative to the folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<String, Error> {
+        if let Some(folder) = self.folder {
+            folder.write(Path::new(path), content)?;
+        }
+        Ok(path.to_owned())
+    }
+}
+
+/// What a trial measured, and remarks that do not affect it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Performed {
+    /// Metrics, flags, series and artefacts.
+    pub measured: Measured,
+    /// Problems that do not affect the measurement.
+    pub notes: Vec<String>,
+}
+
+/// The settings of one kind of trial, as an experiment or a plan has them.
+pub trait Kind: Debug {
+    /// The definitions of the metrics that a trial may have.
+    fn metrics(&self) -> Vec<Metric>;
+
+    /// The settings for the plan, from which [`Entry::restore`] makes the kind again.
+    ///
+    /// # Errors
+    /// A setting has no form in TOML, which is a bug.
+    fn settings(&self) -> Result<toml::Table, Error>;
+
+    /// Makes one trial.
+    ///
+    /// # Errors
+    /// The trial failed, the user requested a stop, or the run cannot continue.
+    fn perform(&self, trial: &Trial<'_>, context: &Context<'_>) -> Result<Performed, TrialError>;
+
+    /// Checks the settings for these cells, without looking at the machine.
+    ///
+    /// # Errors
+    /// The first problem.
+    fn check(&self, _cells: &[Factors]) -> Result<(), Violation> {
+        Ok(())
+    }
+
+    /// Adapts the settings to this machine, and returns the departures from the file, as sentences
+    /// for the report.
+    ///
+    /// # Errors
+    /// An option contradicts the experiment, or the machine lacks what every trial needs.
+    fn resolve(&mut self, _options: &Options) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Factors that follow from the settings, such as the servers. They vary slowest.
+    fn own_factors(&self) -> Vec<Factor> {
+        Vec::new()
+    }
+
+    /// The definition of a factor of the file: its title and unit, where the kind knows them.
+    ///
+    /// # Errors
+    /// A value is wrong: the problem, which follows the factor's name in a sentence.
+    fn factor(&self, name: &str, values: Vec<Value>) -> Result<Factor, String> {
+        Ok(Factor::new(name, values))
+    }
+
+    /// The stages that measure these cells.
+    fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
+        vec![Stage {
+            name: "sweep".to_owned(),
+            repeats,
+            cells,
+        }]
+    }
+
+    /// The figures that the kind has by name.
+    fn figures(&self, _factors: &[Factor]) -> Vec<Figure> {
+        Vec::new()
+    }
+
+    /// What the reasons for which trials are suspect mean ([`report::record::Plan::suspects`]).
+    fn suspects(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Prepares a run before its folder is opened; may complete the settings, with versions of
+    /// programs for example.
+    ///
+    /// # Errors
+    /// The run cannot begin.
+    fn prepare(&mut self, _cells: &[Factors], _context: &Context<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// An estimate of the duration of a trial.
+    fn estimate(&self, factors: &Factors) -> Duration;
+
+    /// Whether the estimate is the longest possible duration, because no better one is known before
+    /// the first trial.
+    fn estimate_is_limit(&self) -> bool {
+        false
+    }
+
+    /// The factors whose values decide whether a trial can succeed at all. After some consecutive
+    /// failures, the remaining trials with the same values are not tried.
+    fn group(&self, factors: &Factors) -> Factors {
+        factors.clone()
+    }
+
+    /// Settings of a trial that follow from the earlier trials `done`.
+    ///
+    /// # Errors
+    /// Why they are not known: the trial is recorded as not tried.
+    fn resolve_trial(
+        &self,
+        _stage: &str,
+        _factors: &Factors,
+        _done: &[Record],
+    ) -> Result<Resolved, String> {
+        Ok(Resolved::default())
+    }
+
+    /// What distinguishes the schedule of this trial from those of other cells. Cells with equal
+    /// text are measured under the same schedule in each repeat.
+    fn schedule(&self, _factors: &Factors) -> String {
+        String::new()
+    }
+
+    /// The settings as lines for a terminal.
+    fn describe(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The result of a trial in a few words, for a terminal.
+    fn result(&self, measured: &Measured) -> String {
+        let metrics = self.metrics();
+        let values = metrics.iter().filter_map(|metric| {
+            let value = measured.metric(&metric.name)?;
+            Some(format!("{} {}", metric.name, metric.unit.words(value)))
+        });
+        values.take(3).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Settings of a trial that follow from earlier trials, and remarks on them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resolved {
+    /// The settings, by name; their definitions are among the metrics.
+    pub settings: BTreeMap<String, f64>,
+    /// Remarks for the record.
+    pub notes: Vec<String>,
+}
+
+type Read = fn(toml::Deserializer<'_>) -> Result<Box<dyn Kind>, toml::de::Error>;
+type Restore = fn(toml::Table) -> Result<Box<dyn Kind>, toml::de::Error>;
+
+/// A kind, by its name in experiment files.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The name.
+    pub name: &'static str,
+    /// Reads the kind's tables of an experiment file.
+    pub read: Read,
+    /// Reads the settings of a plan.
+    pub restore: Restore,
+}
+
+impl Entry {
+    /// A kind whose settings have one form in files and plans.
+    #[must_use]
+    pub const fn of<K: Kind + DeserializeOwned + 'static>(name: &'static str) -> Self {
+        Self {
+            name,
+            read: |source| Ok(Box::new(K::deserialize(source)?)),
+            restore: |table| Ok(Box::new(table.try_into::<K>()?)),
+        }
+    }
+}
+
+/// The settings of a kind as TOML.
+///
+/// # Errors
+/// A setting has no form in TOML, which is a bug.
+pub fn settings_of<K: serde::Serialize>(kind: &K) -> Result<toml::Table, Error> {
+    toml::Table::try_from(kind).map_err(|error| Error::Encode {
+        what: "the settings",
+        problem: error.to_string(),
+    })
+}

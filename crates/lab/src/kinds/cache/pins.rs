@@ -1,0 +1,137 @@
+//! Resolves the processors of servers and generator when the machine lacks those of the file.
+
+use std::collections::BTreeSet;
+
+use super::Pins;
+
+/// The pins to use among the processors `allowed`, and notes on deviations from the file.
+///
+/// A missing processor is replaced by an unused one, so that server and generator stay on different
+/// processors. With too few processors neither is pinned: the kernel then balances them better.
+pub(super) fn resolve(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
+    let all: BTreeSet<usize> = wanted.server.iter().chain(&wanted.load).copied().collect();
+    let missing: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|cpu| !allowed.contains(cpu))
+        .collect();
+    if missing.is_empty() {
+        return (wanted.clone(), overlap_note(wanted));
+    }
+    let free: Vec<usize> = allowed
+        .iter()
+        .copied()
+        .filter(|cpu| !all.contains(cpu))
+        .collect();
+    let here = format!(
+        "processor{} {} not available",
+        plural(&missing),
+        listed(&missing)
+    );
+    if free.len() < missing.len() {
+        let note = format!(
+            "{here}: of the {} configured, only {} can be used (available: {}). Nothing is pinned, and \
+             server and generator share processors: latencies and capacities include that \
+             competition.",
+            all.len(),
+            all.len() - missing.len() + free.len(),
+            listed(allowed),
+        );
+        let unpinned = Pins {
+            go_first: wanted.go_first,
+            ..Pins::default()
+        };
+        return (unpinned, vec![note]);
+    }
+    let replace = |cpu: &usize| match missing.iter().position(|gone| gone == cpu) {
+        Some(index) => free[index],
+        None => *cpu,
+    };
+    let resolved = Pins {
+        server: wanted.server.iter().map(replace).collect(),
+        load: wanted.load.iter().map(replace).collect(),
+        go_first: wanted.go_first,
+    };
+    let mut notes = vec![format!(
+        "{here}: using processor{} {} instead.",
+        plural(&missing),
+        listed(&free[..missing.len()]),
+    )];
+    notes.extend(overlap_note(&resolved));
+    (resolved, notes)
+}
+
+fn overlap_note(pins: &Pins) -> Vec<String> {
+    let shared: Vec<usize> = pins
+        .server
+        .iter()
+        .copied()
+        .filter(|cpu| pins.load.contains(cpu))
+        .collect();
+    if shared.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "Server and generator share processor{} {}: latencies include their competition.",
+        plural(&shared),
+        listed(&shared),
+    )]
+}
+
+fn plural(list: &[usize]) -> &'static str {
+    if list.len() == 1 { "" } else { "s" }
+}
+
+fn listed(list: &[usize]) -> String {
+    let words: Vec<String> = list.iter().map(ToString::to_string).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pins(server: &[usize], load: &[usize]) -> Pins {
+        Pins {
+            server: server.to_vec(),
+            load: load.to_vec(),
+            go_first: false,
+        }
+    }
+
+    #[test]
+    fn available_processors_are_used_as_configured() {
+        assert_eq!(
+            resolve(&pins(&[0], &[1]), &[0, 1]),
+            (pins(&[0], &[1]), Vec::new())
+        );
+    }
+
+    #[test]
+    fn a_missing_processor_is_replaced_with_a_note() {
+        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[4, 5]);
+        assert_eq!(resolved, pins(&[4], &[5]));
+        assert_eq!(
+            notes,
+            ["processors 0, 1 not available: using processors 4, 5 instead."]
+        );
+        assert_eq!(resolve(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
+    }
+
+    #[test]
+    fn with_one_processor_nothing_is_pinned() {
+        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[0]);
+        assert_eq!(resolved, Pins::default());
+        assert!(
+            notes[0].starts_with("processor 1 not available: of the 2 configured, only 1"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn configured_sharing_is_noted() {
+        let (resolved, notes) = resolve(&pins(&[0], &[0]), &[0, 1]);
+        assert_eq!(resolved, pins(&[0], &[0]));
+        assert_eq!(notes.len(), 1);
+    }
+}

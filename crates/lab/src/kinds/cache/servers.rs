@@ -1,0 +1,258 @@
+//! Resolves the program of each server, and which servers are skipped.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use report::cache::folder;
+
+use super::{ServerKind, ServerTable};
+use crate::error::{Error, did_you_mean, nearest};
+use crate::plan::Options;
+
+/// Resolves every server's program: first from the options, then from the environment variable
+/// `CURTAIL_SERVER_NAME`, then from the file and the search path.
+pub(super) fn resolve(
+    declared: &[ServerTable],
+    options: &Options,
+    search_path: &OsStr,
+    environment: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<Vec<folder::Server>, Error> {
+    for (name, path) in &options.servers {
+        check_override(name, path, declared)?;
+    }
+    let servers: Vec<folder::Server> = declared
+        .iter()
+        .map(|server| resolve_one(server, options, search_path, environment))
+        .collect();
+    if servers.iter().all(|server| server.skipped.is_some()) {
+        let reasons: Vec<String> = servers
+            .iter()
+            .filter_map(|server| Some(format!("{}: {}", server.name, server.skipped.as_ref()?)))
+            .collect();
+        return Err(Error::NoServers {
+            reasons: reasons.join("; "),
+        });
+    }
+    Ok(servers)
+}
+
+fn check_override(name: &str, path: &Path, declared: &[ServerTable]) -> Result<(), Error> {
+    let names = || declared.iter().map(|server| server.name.as_str());
+    let problem = if !names().any(|known| known == name) {
+        let suggestion = did_you_mean(nearest(name, names()));
+        format!("the experiment has no server of that name{suggestion}")
+    } else if !is_program(path) {
+        format!("`{}` is not a program", shown(path))
+    } else {
+        return Ok(());
+    };
+    Err(Error::Option {
+        option: format!("--server {name}={}", shown(path)),
+        problem,
+    })
+}
+
+fn resolve_one(
+    server: &ServerTable,
+    options: &Options,
+    search_path: &OsStr,
+    environment: &dyn Fn(&str) -> Option<PathBuf>,
+) -> folder::Server {
+    let variable = variable(&server.name);
+    let chosen = options
+        .servers
+        .iter()
+        .find(|(name, _)| *name == server.name)
+        .map(|(_, path)| path.clone());
+    let (program, skipped) = match (chosen, environment(&variable), server.kind) {
+        (Some(path), ..) => (path, None),
+        (None, Some(path), _) if is_program(&path) => (path, None),
+        (None, Some(path), _) => {
+            let reason = format!("`{}` of {variable} is not a program", shown(&path));
+            (path, Some(reason))
+        }
+        (None, None, ServerKind::Curtail) => (options.curtail.clone(), None),
+        (None, None, ServerKind::Command) => {
+            let name = server.program.clone().unwrap_or_default();
+            match look_up(&name, search_path) {
+                Some(path) => (path, None),
+                None => (PathBuf::from(&name), Some(not_found(server, &name))),
+            }
+        }
+    };
+    let program = if skipped.is_none() {
+        absolute(&program)
+    } else {
+        program
+    };
+    let verb = (server.kind == ServerKind::Curtail).then(|| "serve".to_owned());
+    folder::Server {
+        name: server.name.clone(),
+        command: std::iter::once(shown(&program))
+            .chain(verb)
+            .chain(server.arguments.iter().cloned())
+            .collect(),
+        version: None,
+        skipped,
+    }
+}
+
+fn not_found(server: &ServerTable, program: &str) -> String {
+    let place = if program.contains('/') {
+        format!("there is no program `{program}`")
+    } else {
+        format!("`{program}` is not on PATH")
+    };
+    format!(
+        "{place} (give one with --server {}=/path/to/it)",
+        server.name
+    )
+}
+
+/// The environment variable that names a server's program.
+fn variable(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "CURTAIL_SERVER_{}",
+        name.chars().map(plain).collect::<String>()
+    )
+}
+
+fn look_up(program: &str, search_path: &OsStr) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
+    }
+    std::env::split_paths(search_path)
+        .map(|folder| folder.join(program))
+        .find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+/// The program's absolute path, because the working directory may differ when the plan is used.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `path` as text in a command.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cache;
+    use super::*;
+    use crate::Experiment;
+
+    /// The servers of an experiment.
+    fn declared(experiment: &Experiment) -> Vec<ServerTable> {
+        let settings = experiment.content(false).unwrap().kind.settings().unwrap();
+        settings.try_into::<Cache>().unwrap().declared
+    }
+
+    fn smoke() -> Vec<ServerTable> {
+        declared(&Experiment::load("smoke").unwrap())
+    }
+
+    fn options(curtail: &Path) -> Options {
+        Options {
+            curtail: curtail.to_owned(),
+            ..Options::new().unwrap()
+        }
+    }
+
+    fn program(folder: &Path, name: &str) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn an_absent_server_is_skipped_by_name_and_a_present_one_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(Path::new("/opt/curtail"));
+        let smoke = smoke();
+        let search = folder.path().as_os_str();
+        let servers = resolve(&smoke, &options, search, &|_| None).unwrap();
+        assert_eq!(
+            servers[0].command[..2],
+            ["/opt/curtail".to_owned(), "serve".to_owned()]
+        );
+        assert_eq!(
+            servers[1].skipped.as_deref(),
+            Some("`memcached` is not on PATH (give one with --server memcached=/path/to/it)")
+        );
+        let path = program(folder.path(), "memcached");
+        let servers = resolve(&smoke, &options, search, &|_| None).unwrap();
+        assert_eq!(servers[1].skipped, None);
+        assert_eq!(servers[1].command[0], shown(&path));
+        assert_eq!(servers[1].command[1], "-l");
+    }
+
+    #[test]
+    fn an_option_goes_before_the_environment_and_that_before_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| program(folder.path(), name));
+        let mut options = options(Path::new("/opt/curtail"));
+        let smoke = smoke();
+        let environment = |name: &str| (name == "CURTAIL_SERVER_MEMCACHED").then(|| second.clone());
+        let servers = resolve(&smoke, &options, OsStr::new(""), &environment).unwrap();
+        assert_eq!(servers[1].command[0], shown(&second));
+        options.servers = vec![("memcached".to_owned(), first.clone())];
+        let servers = resolve(&smoke, &options, OsStr::new(""), &environment).unwrap();
+        assert_eq!(servers[1].command[0], shown(&first));
+    }
+
+    #[test]
+    fn a_wrong_option_is_an_error_with_a_remedy() {
+        let smoke = smoke();
+        let mut options = options(Path::new("/opt/curtail"));
+        options.servers = vec![("memcache".to_owned(), PathBuf::from("/bin/sh"))];
+        let error = resolve(&smoke, &options, OsStr::new(""), &|_| None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--server memcache=/bin/sh: the experiment has no server of that name; did you mean \
+             `memcached`?"
+        );
+        options.servers = vec![("memcached".to_owned(), PathBuf::from("/bin/none"))];
+        let error = resolve(&smoke, &options, OsStr::new(""), &|_| None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--server memcached=/bin/none: `/bin/none` is not a program"
+        );
+    }
+
+    #[test]
+    fn no_server_at_all_is_an_error() {
+        let smoke = Experiment::load("smoke").unwrap();
+        let text = smoke.toml().replace(
+            "name = \"curtail\"\nkind = \"curtail\"",
+            "name = \"other\"\nkind = \"command\"\nprogram = \"./other\"",
+        );
+        let lonely = Experiment::parse("lonely", "lonely.toml", &text).unwrap();
+        let options = options(Path::new("/opt/curtail"));
+        let error = resolve(&declared(&lonely), &options, OsStr::new(""), &|_| None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("other: there is no program `./other`"),
+            "{error}"
+        );
+        assert!(
+            error.contains("memcached: `memcached` is not on PATH"),
+            "{error}"
+        );
+    }
+}

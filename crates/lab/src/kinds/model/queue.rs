@@ -1,0 +1,135 @@
+//! A queue with one waiting line and several servers, simulated request by request.
+//!
+//! The recursion of Kiefer and Wolfowitz (1955): each request takes the server that is free first.
+
+use measure::Histogram;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::limits;
+
+/// The law of service times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// All equal.
+    Fixed,
+    /// Exponential.
+    Exponential,
+}
+
+/// Requests that arrive at random times (a Poisson process) and wait for one of several servers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Queue {
+    pub(super) rate_rps: f64,
+    /// Mean service time.
+    pub(super) service_ns: f64,
+    pub(super) service: Service,
+    pub(super) servers: usize,
+    /// Requests simulated. The first tenth is warm-up and not recorded.
+    pub(super) requests: usize,
+}
+
+/// What a simulation measured.
+#[derive(Debug)]
+pub(super) struct Simulated {
+    pub(super) response: Histogram,
+    pub(super) wait_mean_ns: f64,
+    pub(super) achieved_rps: f64,
+}
+
+impl Queue {
+    /// The bounds of the settings; the problem if one is exceeded.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let most = limits::MODEL_REQUESTS;
+        if !(10..=most).contains(&self.requests) {
+            return Err(format!("`requests` is {}, not 10 to {most}", self.requests));
+        }
+        let most = limits::MODEL_SERVERS;
+        if !(1..=most).contains(&self.servers) {
+            return Err(format!("`servers` is {}, not 1 to {most}", self.servers));
+        }
+        if self.rate_rps <= 0.0 || self.rate_rps.is_nan() {
+            return Err("`rate` is missing".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The offered load: arrivals × service time ÷ servers.
+    pub(super) fn load(&self) -> f64 {
+        self.rate_rps * self.service_ns / 1e9 / self.servers as f64
+    }
+
+    /// Simulates the requests from an empty queue.
+    pub(super) fn simulate(&self, seed: u64) -> Simulated {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut exponential = |mean: f64| -mean * (1.0 - random.random::<f64>()).ln();
+        let mut free_at = vec![0.0_f64; self.servers];
+        let warmup = self.requests / 10;
+        let mut response = Histogram::new();
+        let (mut now, mut started, mut ended, mut waits) = (0.0, 0.0, 0.0_f64, 0.0);
+        for number in 0..self.requests {
+            now += exponential(1e9 / self.rate_rps);
+            let service = match self.service {
+                Service::Fixed => self.service_ns,
+                Service::Exponential => exponential(self.service_ns),
+            };
+            // The few servers of a model are searched faster than a heap is kept.
+            let first = (1..free_at.len()).fold(0, |first, at| {
+                if free_at[at] < free_at[first] { at } else { first }
+            });
+            let begin = free_at[first].max(now);
+            let end = begin + service;
+            free_at[first] = end;
+            if number == warmup {
+                started = now;
+            }
+            if number >= warmup {
+                response.record((end - now).round() as u64);
+                waits += begin - now;
+                ended = ended.max(end);
+            }
+        }
+        let recorded = (self.requests - warmup) as f64;
+        Simulated {
+            response,
+            wait_mean_ns: waits / recorded,
+            achieved_rps: recorded / (ended - started).max(1.0) * 1e9,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(service: Service, servers: usize, load: f64) -> Queue {
+        Queue {
+            rate_rps: 10_000.0 * servers as f64 * load,
+            service_ns: 100_000.0,
+            service,
+            servers,
+            requests: 400_000,
+        }
+    }
+
+    #[test]
+    fn waiting_times_are_those_of_theory() {
+        // M/M/1: ρ ÷ (1 − ρ) service times; M/D/1: half of that (Pollaczek and Khinchine).
+        for (service, expected) in [(Service::Exponential, 100_000.0), (Service::Fixed, 50_000.0)] {
+            let found = queue(service, 1, 0.5).simulate(7);
+            let error = (found.wait_mean_ns / expected - 1.0).abs();
+            assert!(error < 0.05, "{service:?}: {} of {expected}", found.wait_mean_ns);
+        }
+        // M/M/2 at ρ = 0.5: ρ² ÷ (1 − ρ²) service times (Erlang).
+        let found = queue(Service::Exponential, 2, 0.5).simulate(7);
+        assert!((found.wait_mean_ns / 33_333.0 - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_seed_determines_the_result() {
+        let queue = queue(Service::Exponential, 1, 0.8);
+        let [first, again, other] = [1, 1, 2].map(|seed| queue.simulate(seed).wait_mean_ns);
+        assert_eq!(first.to_bits(), again.to_bits());
+        assert_ne!(first.to_bits(), other.to_bits());
+    }
+}

@@ -1,0 +1,263 @@
+//! The processes that run beside a program.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use regex_lite::Regex;
+
+use super::Beside;
+use super::trial::Words;
+use crate::error::Error;
+use crate::kind::{Context, TrialError};
+use crate::limits;
+use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+
+/// The time between two attempts of a probe.
+const ATTEMPT_GAP: Duration = Duration::from_millis(5);
+/// The timeout of one attempt to connect.
+const CONNECT: Duration = Duration::from_millis(250);
+/// The timeout of one attempt of a probe that is a command.
+const COMMAND: Duration = Duration::from_secs(2);
+
+/// A process that is ready.
+#[derive(Debug)]
+pub(super) struct Running {
+    name: String,
+    log: PathBuf,
+    /// Dropped before the guard: the process is killed before its guard is released.
+    process: Process,
+    _guard: ProcessGuard,
+}
+
+impl Running {
+    /// Starts a process and waits until it is ready.
+    pub(super) fn start(
+        beside: &Beside,
+        words: &Words<'_>,
+        context: &Context<'_>,
+    ) -> Result<Self, TrialError> {
+        let log = context.log(words.trial_id(), &beside.name);
+        let output = File::create(&log).map_err(Error::file("create", &log))?;
+        let errors = output.try_clone().map_err(Error::file("open", &log))?;
+        let mut command = words.command(beside.host, &beside.command, &beside.environment);
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let process = Process::start(&mut command, &beside.cpus, false).map_err(|error| {
+            TrialError::Failed(format!("{} could not be started: {error}", beside.name))
+        })?;
+        let guard = ProcessGuard::over(process.id()).map_err(Error::system("start /bin/sh"))?;
+        let mut running = Self {
+            name: beside.name.clone(),
+            log,
+            process,
+            _guard: guard,
+        };
+        running.wait_until_ready(beside, words, context)?;
+        Ok(running)
+    }
+
+    fn wait_until_ready(
+        &mut self,
+        beside: &Beside,
+        words: &Words<'_>,
+        context: &Context<'_>,
+    ) -> Result<(), TrialError> {
+        let timeout = context.options.timeouts.start;
+        let deadline = Instant::now() + timeout;
+        let line = beside.ready.line.as_deref();
+        let mut search = line.map(|it| LineSearch::open(it, &self.log)).transpose()?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ready = match search.as_mut().map_or(Ok(()), LineSearch::advance) {
+                Ok(()) => self.answers(beside, words, context, left),
+                lacking => lacking,
+            };
+            let Err(lacking) = ready else {
+                return Ok(());
+            };
+            match self.process.wait(ATTEMPT_GAP, Some(context.stop_signals))? {
+                WaitResult::Exited => {
+                    let status = self.process.finish()?;
+                    return Err(self.failed(&format!("exited before it was ready ({status})")));
+                }
+                WaitResult::StopRequested => return Err(TrialError::StopRequested),
+                WaitResult::TimedOut if Instant::now() >= deadline => {
+                    let timeout = units::duration_text(timeout);
+                    return Err(self.failed(&format!("was not ready within {timeout} ({lacking})")));
+                }
+                WaitResult::TimedOut => {}
+            }
+        }
+    }
+
+    /// Whether the probes that connect and run a command succeed; the first that does not, as a
+    /// fragment. An attempt takes `left` at most, and ends with this process.
+    fn answers(
+        &self,
+        beside: &Beside,
+        words: &Words<'_>,
+        context: &Context<'_>,
+        left: Duration,
+    ) -> Result<(), String> {
+        let ready = &beside.ready;
+        // The address has a value in every cell (`check_placeholders`).
+        if let Some(address) = ready.connect.as_ref().and_then(|it| words.fill(it)) {
+            let timeout = CONNECT.min(left).max(ATTEMPT_GAP);
+            let mut addresses = address.to_socket_addrs().into_iter().flatten();
+            if !addresses.any(|it| words.reaches(beside.host, it, timeout)) {
+                return Err(format!("no connection to {address}"));
+            }
+        }
+        if ready.command.is_empty() {
+            return Ok(());
+        }
+        let mut probe: Command = words.command(beside.host, &ready.command, &beside.environment);
+        probe
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let shown = ready.command.join(" ");
+        let probe = Process::start(&mut probe, &[], false);
+        let mut probe = probe.map_err(|error| format!("`{shown}`: {error}"))?;
+        let timeout = COMMAND.min(left).max(ATTEMPT_GAP);
+        let awaited = [&probe, &self.process];
+        match Process::wait_for_first(&awaited, timeout, Some(context.stop_signals)) {
+            Ok(FirstExit::Exited(0)) => {}
+            _ => {
+                let timeout = units::duration_text(timeout);
+                return Err(format!("`{shown}` did not exit within {timeout}"));
+            }
+        }
+        match probe.finish().is_ok_and(|it| it.success()) {
+            true => Ok(()),
+            false => Err(format!("`{shown}` did not exit with 0")),
+        }
+    }
+
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Fails if the process has exited.
+    pub(super) fn check(&mut self) -> Result<(), TrialError> {
+        if self.process.wait(Duration::ZERO, None)? == WaitResult::Exited {
+            let status = self.process.finish()?;
+            return Err(self.failed(&format!("exited during the trial ({status})")));
+        }
+        Ok(())
+    }
+
+    /// Terminates the process, and kills it if it does not exit in time. Returns a remark then.
+    pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
+        self.process.terminate();
+        let timeout = context.options.timeouts.stop;
+        let in_time = self.process.wait(timeout, None)? == WaitResult::Exited;
+        self.process.finish()?;
+        Ok((!in_time).then(|| {
+            let timeout = units::duration_text(timeout);
+            format!(
+                "{} did not exit within {timeout} of SIGTERM and was killed",
+                self.name
+            )
+        }))
+    }
+
+    fn failed(&self, what: &str) -> TrialError {
+        TrialError::Failed(with_last_lines(&format!("{} {what}", self.name), &self.log))
+    }
+}
+
+/// A search for a line of a log that grows. It reads each byte once, and not beyond a bound.
+struct LineSearch {
+    regex: Regex,
+    log: File,
+    /// Bytes that may yet be read.
+    left: u64,
+    /// What follows the last complete line.
+    rest: Vec<u8>,
+    is_found: bool,
+}
+
+impl LineSearch {
+    fn open(line: &str, log: &Path) -> Result<Self, TrialError> {
+        let regex = Regex::new(line).map_err(|error| TrialError::Failed(error.to_string()))?;
+        Ok(Self {
+            regex,
+            log: File::open(log).map_err(Error::file("open", log))?,
+            left: limits::SUMMARY_LEN,
+            rest: Vec::new(),
+            is_found: false,
+        })
+    }
+
+    /// Searches what was printed since the last call. What is missing, as a fragment.
+    fn advance(&mut self) -> Result<(), String> {
+        self.read().map_err(|error| format!("its output: {error}"))?;
+        let line = self.regex.as_str();
+        match (self.is_found, self.left) {
+            (true, _) => Ok(()),
+            (false, 0) => {
+                let most = limits::SUMMARY_LEN >> 20;
+                Err(format!("no line of the first {most} MiB of its output matches `{line}`"))
+            }
+            (false, _) => Err(format!("no line matches `{line}`")),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        if self.is_found || self.left == 0 {
+            return Ok(());
+        }
+        let len = (&self.log).take(self.left).read_to_end(&mut self.rest)? as u64;
+        self.left -= len;
+        if len > 0 {
+            // A line that is not complete yet may match too: a prompt has no end of line.
+            let text = String::from_utf8_lossy(&self.rest);
+            self.is_found = text.lines().any(|it| self.regex.is_match(it));
+            let searched = self.rest.iter().rposition(|&it| it == b'\n');
+            self.rest.drain(..searched.map_or(0, |at| at + 1));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn search(printed: &[&[u8]]) -> Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = File::create(&path).unwrap();
+        let mut search = LineSearch::open("^rea.y$", &path).unwrap();
+        let mut found = search.advance();
+        for part in printed {
+            log.write_all(part).unwrap();
+            found = search.advance();
+        }
+        found
+    }
+
+    #[test]
+    fn a_line_is_found_in_any_pieces_and_without_its_end() {
+        assert_eq!(search(&[b"up\n", b"rea", b"dy\nmore\n", b"and\n"]), Ok(()));
+        assert_eq!(search(&[b"up\nready"]), Ok(()));
+        let missing = Err("no line matches `^rea.y$`".to_owned());
+        assert_eq!(search(&[]), missing);
+        assert_eq!(search(&[b"not re", b"ady\n", b"\n"]), missing);
+    }
+
+    #[test]
+    fn output_beyond_the_bound_is_not_searched() {
+        let most = usize::try_from(limits::SUMMARY_LEN).unwrap();
+        let mut long = vec![b'x'; most];
+        long[most - 1] = b'\n';
+        let refused = "no line of the first 32 MiB of its output matches `^rea.y$`";
+        assert_eq!(search(&[&long, b"ready\n"]), Err(refused.to_owned()));
+    }
+}

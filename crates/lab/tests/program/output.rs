@@ -1,0 +1,153 @@
+//! Metrics of a program's output, and of the program itself.
+
+use std::fmt::Write;
+
+use report::record::Record;
+
+use super::gate::Fixture;
+use super::{metric, run, shell};
+
+/// The table of a metric.
+fn table(name: &str, source: &str, more: &str) -> String {
+    format!("[[metric]]\nname = \"{name}\"\nunit = \"count\"\n{source}\n{more}\n")
+}
+
+#[test]
+fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
+    let fixture = Fixture::new();
+    let found = "regex = '^v ([0-9]+)'";
+    let reduced = [
+        ("first", 5.0),
+        ("last", 1.0),
+        ("mean", 4.0),
+        ("median", 3.0),
+        ("min", 1.0),
+        ("max", 9.0),
+        ("sum", 16.0),
+        ("count", 4.0),
+    ];
+    let mut tables = String::new();
+    for (reduce, _) in reduced {
+        tables += &table(reduce, found, &format!("reduce = \"{reduce}\""));
+    }
+    tables += &table("series", found, "series = true");
+    tables += &table("p99", "json = \"latency.p.1\"", "");
+    tables += &table("is-late", "json = \"late\"", "");
+    tables += &table("warnings", "regex = '([0-9]+) warnings'", "of = \"stderr\"");
+    tables += &table("absent", "json = \"nothing\"", "optional = true");
+    let script = r#"for v in 5 1 9 1; do echo v $v; done; echo 7 warnings; echo 2 warnings >&2
+        echo "{\"latency\": {\"p\": [1, 2.5]}, \"late\": true}"; echo "{not json""#;
+    let record = shell(&fixture.options(), script, &tables);
+    for (reduce, expected) in reduced {
+        assert_eq!(metric(&record, reduce), expected, "{reduce}");
+    }
+    let numbers = ["p99", "is-late", "warnings"].map(|name| metric(&record, name));
+    assert_eq!(numbers, [2.5, 1.0, 2.0]);
+    let measured = record.measured().unwrap();
+    assert_eq!(measured.series["series"], [5.0, 1.0, 9.0, 1.0]);
+    assert_eq!(measured.series.len(), 1);
+    assert_eq!(measured.metric("absent"), None);
+}
+
+#[test]
+fn values_of_the_warm_up_do_not_count() {
+    let fixture = Fixture::new();
+    let mut printed = String::new();
+    for nth in 0..200 {
+        let value = if nth < 20 { 1_000 } else { 10 + nth % 3 };
+        writeln!(printed, "v {value}").unwrap();
+    }
+    let path = fixture.path("printed");
+    std::fs::write(&path, printed).unwrap();
+    let found = "regex = 'v ([0-9]+)'\nreduce = \"mean\"";
+    let tables =
+        table("all", found, "") + &table("warm", found, "detect-warm-up = true\nseries = true");
+    let record = shell(
+        &fixture.options(),
+        &format!("cat {}", path.display()),
+        &tables,
+    );
+    assert!(metric(&record, "all") > 100.0);
+    assert!(
+        (10.0..=12.0).contains(&metric(&record, "warm")),
+        "{record:?}"
+    );
+    // The series shows the warm-up too.
+    assert_eq!(record.measured().unwrap().series["warm"].len(), 200);
+}
+
+#[test]
+fn a_trial_without_a_metric_that_is_not_optional_fails() {
+    let fixture = Fixture::new();
+    let tables = table("rate", "regex = 'rate ([0-9]+)'", "");
+    let record = shell(&fixture.options(), "echo the rate is 7", &tables);
+    assert_eq!(
+        record.failure(),
+        Some("no value of metric `rate` in the output")
+    );
+}
+
+#[test]
+fn environment_and_commands_have_the_values_of_the_trial() {
+    let fixture = Fixture::new();
+    let tables = r#"
+repeats = 2
+[[factor]]
+name = "n"
+values = [4, 7]
+[program]
+command = ["/bin/sh", "-c", 'echo n $N seed $SEED trial {trial} from "{curtail}"']
+environment = { N = "{n}", SEED = "{seed}" }
+timeout = "60s"
+"#;
+    let tables = tables.to_owned()
+        + &table("printed-n", "regex = 'n ([0-9]+) '", "")
+        + &table("printed-seed", "regex = 'seed ([0-9]+) '", "");
+    let options = fixture.options();
+    let (outcome, records) = run(&options, &tables);
+    assert_eq!(outcome.measured, 4);
+    for record in &records {
+        assert_eq!(
+            record.factors["n"].number(),
+            Some(metric(record, "printed-n"))
+        );
+        let printed = outcome
+            .folder
+            .join(&record.measured().unwrap().artefacts["stdout"]);
+        let printed = std::fs::read_to_string(printed).unwrap();
+        let expected = format!("trial {} from {}", record.id, options.curtail.display());
+        assert!(printed.contains(&expected), "{printed}");
+    }
+    // Trials of one repeat have one seed, so that cells are measured under equal conditions.
+    let seeds = |repeat| {
+        let of = records
+            .iter()
+            .filter(move |it: &&Record| it.repeat == repeat);
+        of.map(|it| metric(it, "printed-seed")).collect::<Vec<_>>()
+    };
+    assert_eq!(seeds(0)[0], seeds(0)[1]);
+    assert_ne!(seeds(0)[0], seeds(1)[0]);
+}
+
+#[test]
+fn the_resources_of_a_program_and_its_children_are_measured() {
+    let fixture = Fixture::new();
+    // The child works; the shell waits for it.
+    let work = r#"awk "BEGIN { while (i < 2000000) i++ }"; true"#;
+    let record = shell(&fixture.options(), work, "");
+    for name in [
+        "elapsed_ns",
+        "user_ns",
+        "resident_bytes",
+        "voluntary_switches",
+    ] {
+        assert!(metric(&record, name) > 0.0, "{name}: {record:?}");
+    }
+    assert!(metric(&record, "user_ns") > 1e7, "{record:?}");
+    assert!(
+        metric(&record, "user_ns") < 1.1 * metric(&record, "elapsed_ns"),
+        "{record:?}"
+    );
+    let switches = ["voluntary_switches", "involuntary_switches"].map(|it| metric(&record, it));
+    assert!(switches.iter().all(|it| it.fract() == 0.0));
+}

@@ -1,0 +1,322 @@
+//! Verdicts on the metrics of a run: each cell compared with the cell of the baseline.
+//!
+//! One factor is compared: the first of the plan that has several values in the stage. Its
+//! reference, or else its first value, is the baseline. Two cells are compared if they differ in
+//! that factor alone. A comparison is the median of the ratios over all pairs of trials (Hodges and
+//! Lehmann's estimator) with the interval of the rank-sum test ([`measure::RankTest`]), which is
+//! exact up to 2500 pairs without ties; for a metric that has a value of zero or less anywhere in
+//! the stage, it is that of the differences.
+//!
+//! A comparison is decided if the 95 % interval excludes no effect, and the test still rejects
+//! equality after Holm's correction for all comparisons of that metric in the stage. It is not
+//! known if more than half of the values of either side are invalid or lower bounds. If fewer are
+//! lower bounds, only the direction that higher true values cannot reverse is decided.
+
+pub(crate) mod words;
+
+use std::collections::BTreeMap;
+
+use measure::{Estimate, RankTest, holm};
+
+use crate::cell::{self, CONFIDENCE, Cell, Values};
+use crate::record::{Better, Factor, Metric, Stage, Value};
+use crate::{Run, limits, units};
+
+/// The comparisons of a stage.
+pub(crate) struct Comparisons<'a> {
+    /// The factor that is compared.
+    pub(crate) factor: &'a Factor,
+    /// Its value that the others are compared with.
+    pub(crate) baseline: &'a Value,
+    /// The other factors with several values in the stage.
+    pub(crate) others: Vec<&'a Factor>,
+    /// One for each metric that has a better direction and was measured.
+    pub(crate) families: Vec<Family<'a>>,
+    /// Cells without a cell of the baseline to compare with.
+    pub(crate) unmatched: u64,
+    /// Metrics that are not compared, because there would be more than [`limits::COMPARISONS`].
+    pub(crate) omitted: Vec<&'a Metric>,
+}
+
+/// The comparisons of one metric, corrected together.
+pub(crate) struct Family<'a> {
+    pub(crate) metric: &'a Metric,
+    pub(crate) scale: Scale,
+    /// In the order of the cells.
+    pub(crate) comparisons: Vec<Comparison<'a>>,
+}
+
+/// What a comparison computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Value ÷ baseline.
+    Ratio,
+    /// Value − baseline.
+    Difference,
+}
+
+/// A cell compared with that of the baseline.
+pub(crate) struct Comparison<'a> {
+    /// Indices of the two cells in the stage.
+    pub(crate) of: usize,
+    pub(crate) to: usize,
+    /// The value of the factor that is compared.
+    pub(crate) value: &'a Value,
+    pub(crate) verdict: Verdict,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    Decided(Effect),
+    /// With the reason, if it is another than the interval.
+    Undecided(Effect, Option<String>),
+    /// Why, as a clause.
+    Unknown(String),
+}
+
+/// A ratio or difference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Effect {
+    pub(crate) estimate: Estimate,
+    /// Corrected for all comparisons of the metric.
+    pub(crate) p_value: f64,
+}
+
+impl Scale {
+    /// The value that means no effect.
+    pub(crate) fn neutral(self) -> f64 {
+        match self {
+            Self::Ratio => 1.0,
+            Self::Difference => 0.0,
+        }
+    }
+}
+
+impl Family<'_> {
+    /// Whether a decided effect is an improvement.
+    pub(crate) fn is_better(&self, effect: &Effect) -> bool {
+        let is_higher = effect.estimate.value > self.scale.neutral();
+        is_higher == (self.metric.better == Better::Higher)
+    }
+}
+
+/// The comparisons of a stage. None: no factor has several values in it.
+pub(crate) fn of<'a>(
+    run: &'a Run,
+    stage: &'a Stage,
+    cells: &[Cell<'a>],
+) -> Option<Comparisons<'a>> {
+    let mut varied = cell::varied(&run.plan, stage).into_iter();
+    let factor = varied.next()?;
+    let baseline = baseline(factor, cells)?;
+    let pairs = Pairs::of(factor, baseline, cells);
+    let (mut families, mut omitted) = (Vec::new(), Vec::new());
+    for metric in cell::measured(&run.plan, cells) {
+        if metric.better == Better::Neither {
+            continue;
+        }
+        if (families.len() + 1) * pairs.pairs.len() > limits::COMPARISONS {
+            omitted.push(metric);
+            continue;
+        }
+        let values: Vec<Values> = cells.iter().map(|cell| cell.values(&metric.name)).collect();
+        families.push(family(metric, factor, baseline, &pairs.pairs, &values));
+    }
+    Some(Comparisons {
+        factor,
+        baseline,
+        others: varied.collect(),
+        families,
+        unmatched: pairs.unmatched,
+        omitted,
+    })
+}
+
+/// The reference if a cell has it, else the first value that a cell has.
+fn baseline<'a>(factor: &'a Factor, cells: &[Cell]) -> Option<&'a Value> {
+    let is_there = |value: &&Value| cells.iter().any(|cell| cell.value(factor) == Some(*value));
+    let reference = factor.reference.iter();
+    reference.chain(&factor.values).find(is_there)
+}
+
+/// The cells that are compared.
+struct Pairs<'a> {
+    pairs: Vec<Pair<'a>>,
+    unmatched: u64,
+}
+
+/// The indices of a cell and that of the baseline, and the former's value of the factor.
+struct Pair<'a> {
+    of: usize,
+    to: usize,
+    value: &'a Value,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(factor: &Factor, baseline: &Value, cells: &[Cell<'a>]) -> Self {
+        let others = |cell: &Cell<'a>| -> BTreeMap<&'a String, &'a Value> {
+            let others = cell.factors.iter();
+            others.filter(|(name, _)| **name != factor.name).collect()
+        };
+        let mut baselines = BTreeMap::new();
+        for (index, cell) in cells.iter().enumerate() {
+            if cell.value(factor) == Some(baseline) {
+                baselines.entry(others(cell)).or_insert(index);
+            }
+        }
+        let (mut pairs, mut unmatched) = (Vec::new(), 0);
+        for (of, cell) in cells.iter().enumerate() {
+            let Some(value) = cell.factors.get(&factor.name) else {
+                continue;
+            };
+            if value == baseline {
+                continue;
+            }
+            match baselines.get(&others(cell)) {
+                Some(&to) => pairs.push(Pair { of, to, value }),
+                None => unmatched += 1,
+            }
+        }
+        Self { pairs, unmatched }
+    }
+}
+
+fn family<'a>(
+    metric: &'a Metric,
+    factor: &Factor,
+    baseline: &Value,
+    pairs: &[Pair<'a>],
+    values: &[Values],
+) -> Family<'a> {
+    let is_positive = |values: &Values| values.valid.iter().all(|&value| value > 0.0);
+    let scale = match values.iter().all(is_positive) {
+        true => Scale::Ratio,
+        false => Scale::Difference,
+    };
+    let subject = |value: &Value| words::subject(factor, value);
+    let tested: Vec<Result<Tested, String>> = pairs
+        .iter()
+        .map(|pair| {
+            let (of, to) = (&values[pair.of], &values[pair.to]);
+            let unknown = [(of, pair.value), (to, baseline)]
+                .into_iter()
+                .find_map(|(values, value)| unknown(values, &subject(value)));
+            match unknown {
+                Some(reason) => Err(reason),
+                None => tested(of, to, scale),
+            }
+        })
+        .collect();
+    let p_values: Vec<f64> = tested.iter().flatten().map(|it| it.p_value).collect();
+    let count = p_values.len() as u64;
+    // Every p-value of the test is a probability, so there are corrected ones.
+    let mut corrected = holm(&p_values).unwrap_or_default().into_iter();
+    let verdict = |tested: Result<Tested, String>| match tested {
+        Err(reason) => Verdict::Unknown(reason),
+        Ok(tested) => {
+            let effect = Effect {
+                estimate: tested.estimate,
+                p_value: corrected.next().unwrap_or(1.0),
+            };
+            decide(effect, &tested, scale, count)
+        }
+    };
+    let verdicts = tested.into_iter().map(verdict);
+    let comparisons = pairs
+        .iter()
+        .zip(verdicts)
+        .map(|(pair, verdict)| Comparison {
+            of: pair.of,
+            to: pair.to,
+            value: pair.value,
+            verdict,
+        });
+    Family {
+        metric,
+        scale,
+        comparisons: comparisons.collect(),
+    }
+}
+
+/// A test of two cells, not yet corrected.
+struct Tested {
+    estimate: Estimate,
+    p_value: f64,
+    /// Whether the true effect may be higher, and whether it may be lower.
+    may_be: (bool, bool),
+}
+
+fn tested(of: &Values, to: &Values, scale: Scale) -> Result<Tested, String> {
+    let Some(test) = RankTest::of(&of.valid, &to.valid, CONFIDENCE) else {
+        return Err("there are too many trials for the test".to_owned());
+    };
+    let estimate = match scale {
+        Scale::Ratio => test.ratio.unwrap_or(test.shift),
+        Scale::Difference => test.shift,
+    };
+    Ok(Tested {
+        estimate,
+        p_value: test.p_value,
+        may_be: (!of.bounds.is_empty(), !to.bounds.is_empty()),
+    })
+}
+
+/// Why nothing can be concluded from the values of a cell. None: something can.
+fn unknown(values: &Values, subject: &str) -> Option<String> {
+    let count = values.count();
+    if count == 0 {
+        return Some(format!("no trial {subject} has a value"));
+    }
+    let of_all = |some: usize| match some == count {
+        true => format!("all {} {subject}", units::plural(count as u64, "value")),
+        false => format!(
+            "{some} of {} {subject}",
+            units::plural(count as u64, "value")
+        ),
+    };
+    if values.mostly_invalid() {
+        let reason = values.reason.as_deref().unwrap_or_default();
+        return Some(format!(
+            "{} do not count ({reason})",
+            of_all(values.invalid)
+        ));
+    }
+    if 2 * values.bounds.len() > count {
+        return Some(format!("{} are lower bounds", of_all(values.bounds.len())));
+    }
+    let unusable = values.invalid + values.bounds.len();
+    (2 * unusable > count).then(|| format!("{} do not count or are lower bounds", of_all(unusable)))
+}
+
+fn decide(effect: Effect, tested: &Tested, scale: Scale, count: u64) -> Verdict {
+    let Estimate {
+        value, interval, ..
+    } = effect.estimate;
+    let undecided = |reason: Option<String>| Verdict::Undecided(effect, reason);
+    if !has_full_confidence(&effect.estimate) {
+        let reason = "there are too few trials for a 95\u{a0}% interval";
+        return undecided(Some(reason.to_owned()));
+    }
+    if interval.contains(scale.neutral()) {
+        return undecided(None);
+    }
+    if effect.p_value >= 1.0 - CONFIDENCE {
+        let comparisons = units::plural(count, "comparison");
+        let reason = format!("it is not significant after Holm's correction for {comparisons}");
+        return undecided(Some(reason));
+    }
+    let (may_be_higher, may_be_lower) = tested.may_be;
+    let is_higher = value > scale.neutral();
+    if (is_higher && may_be_lower) || (!is_higher && may_be_higher) {
+        let reason = "some values are lower bounds, and the true ones could reverse it";
+        return undecided(Some(reason.to_owned()));
+    }
+    Verdict::Decided(effect)
+}
+
+/// Whether an interval has 95 %; few trials give less.
+pub(crate) fn has_full_confidence(estimate: &Estimate) -> bool {
+    // Order statistics and ranks attain a confidence that is at least the requested one.
+    estimate.samples >= 2 && estimate.interval.confidence >= CONFIDENCE - 0.001
+}

@@ -1,0 +1,152 @@
+//! Comparisons in words.
+
+use super::{Comparison, Comparisons, Effect, Family, Scale, Verdict, has_full_confidence};
+use crate::cell::Cell;
+use crate::record::{Factor, Metric, Unit, Value};
+
+/// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`.
+pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
+    let words = factor.words(value);
+    let is_name = factor.phrase.as_ref().is_none_or(|it| it.starts_with("{}"));
+    match is_name {
+        true => format!("for {words}"),
+        false => words,
+    }
+}
+
+/// The values of these factors in a cell: `for input small, with 16 connections`.
+pub(crate) fn place(factors: &[&Factor], cell: &Cell) -> String {
+    let values = factors.iter();
+    let values = values.filter_map(|factor| Some(subject(factor, cell.value(factor)?)));
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// The title of a metric within a sentence: `response time (99th percentile)`.
+pub(crate) fn title(metric: &Metric) -> String {
+    match metric.title.split_once(", ") {
+        Some((head, tail)) => format!("{head} ({tail})"),
+        None => metric.title.clone(),
+    }
+}
+
+impl Family<'_> {
+    /// `0.88 [0.85, 0.91]`, or a difference with its unit: `+3.2 ms [2.9, 3.6]`.
+    pub(crate) fn effect(&self, effect: &Effect) -> String {
+        let estimate = &effect.estimate;
+        let (low, high) = (estimate.interval.low, estimate.interval.high);
+        let (value, range) = match self.scale {
+            Scale::Ratio => {
+                let ratio = Unit::ratio();
+                (
+                    ratio.words(estimate.value),
+                    ratio.range(estimate.value, low, high),
+                )
+            }
+            Scale::Difference => {
+                let unit = &self.metric.unit;
+                (
+                    difference(unit, estimate.value),
+                    unit.range(estimate.value, low, high),
+                )
+            }
+        };
+        match has_full_confidence(estimate) {
+            true => format!("{value} {range}"),
+            false if estimate.samples < 2 => format!("{value} (one trial)"),
+            false => {
+                let confidence = estimate.interval.confidence * 100.0;
+                format!("{value} {range} ({confidence:.0}\u{a0}%)")
+            }
+        }
+    }
+
+    /// The effect without its interval, as in `0.71 to 0.93 times`.
+    pub(crate) fn short_effect(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Ratio => Unit::ratio().words(value),
+            Scale::Difference => difference(&self.metric.unit, value),
+        }
+    }
+
+    /// `better`, `worse`, `undecided` or `not known`, with the reason.
+    pub(crate) fn verdict(&self, comparison: &Comparison) -> String {
+        match &comparison.verdict {
+            Verdict::Decided(effect) if self.is_better(effect) => "better".to_owned(),
+            Verdict::Decided(_) => "worse".to_owned(),
+            Verdict::Undecided(_, None) => "undecided".to_owned(),
+            Verdict::Undecided(_, Some(reason)) => format!("undecided: {reason}"),
+            Verdict::Unknown(reason) => format!("not known: {reason}"),
+        }
+    }
+
+    /// Head of a column of effects: `÷ version a`, `− memcached`.
+    pub(crate) fn effect_head(&self, factor: &Factor, baseline: &Value) -> String {
+        let sign = match self.scale {
+            Scale::Ratio => '÷',
+            Scale::Difference => '−',
+        };
+        format!("{sign} that {}", subject(factor, baseline))
+    }
+}
+
+impl Comparisons<'_> {
+    /// A comparison as a sentence without a full stop, beginning in lower case.
+    pub(crate) fn sentence(
+        &self,
+        family: &Family,
+        comparison: &Comparison,
+        cells: &[Cell],
+    ) -> String {
+        let title = title(family.metric);
+        let of = subject(self.factor, comparison.value);
+        let base = subject(self.factor, self.baseline);
+        let place = cells
+            .get(comparison.of)
+            .map(|cell| place(&self.others, cell));
+        let place = match place.unwrap_or_default() {
+            place if place.is_empty() => place,
+            place => format!("{place}, "),
+        };
+        match (&comparison.verdict, family.scale) {
+            (Verdict::Decided(effect), Scale::Ratio) => {
+                let effect = family.effect(effect);
+                format!("{place}the {title} {of} is {effect} times that {base}")
+            }
+            (Verdict::Decided(effect), Scale::Difference) => {
+                let effect = family.effect(effect);
+                format!("{place}the {title} {of} differs from that {base} by {effect}")
+            }
+            (Verdict::Undecided(effect, reason), scale) => {
+                let what = match scale {
+                    Scale::Ratio => "ratio",
+                    Scale::Difference => "difference",
+                };
+                let effect = family.effect(effect);
+                let reason = reason.as_ref().map(|it| format!(", and {it}"));
+                let reason = reason.unwrap_or_default();
+                format!(
+                    "{place}whether the {title} {of} differs from that {base} is undecided: the \
+                     {what} is {effect}{reason}"
+                )
+            }
+            (Verdict::Unknown(reason), _) => {
+                format!(
+                    "{place}whether the {title} {of} differs from that {base} is not known: \
+                     {reason}"
+                )
+            }
+        }
+    }
+}
+
+/// A difference with its sign and unit.
+fn difference(unit: &Unit, value: f64) -> String {
+    let sign = if value > 0.0 { "+" } else { "" };
+    let words = unit.words(value);
+    // A difference of shares is not a share.
+    let words = match unit.as_str() {
+        "share" => words.replace('%', "percentage points"),
+        _ => words,
+    };
+    format!("{sign}{words}")
+}

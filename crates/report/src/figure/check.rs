@@ -1,0 +1,251 @@
+//! Checks a declaration against a plan.
+
+use super::{Figure, FigureKind, Scale};
+use crate::figures::is_fit;
+use crate::limits;
+use crate::record::{Better, Plan};
+use crate::units;
+
+/// How similar a known name must be to be suggested (Jaro-Winkler, 0 to 1).
+const NEAR: f64 = 0.7;
+/// Names suggested at most.
+const SUGGESTIONS: usize = 3;
+
+/// What a key of a declaration may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Factor,
+    Metric,
+    Either,
+}
+
+/// Checks the names and keys of a declaration against a plan.
+///
+/// # Errors
+/// The problem in words, with the figure, the key and the nearest known names. The names of series
+/// and artefacts are not checked: a plan does not list them.
+pub fn check(figure: &Figure, plan: &Plan) -> Result<(), String> {
+    let checked = name(figure)
+        .and_then(|()| keys(figure))
+        .and_then(|()| names(figure, plan))
+        .and_then(|()| values(figure, plan));
+    checked.map_err(|what| format!("figure `{}`: {what}", figure.name))
+}
+
+fn name(figure: &Figure) -> Result<(), String> {
+    match is_fit(&figure.name) && !figure.name.is_empty() && !figure.name.starts_with('.') {
+        true => Ok(()),
+        false => Err(format!(
+            "the name is a part of file names: 1 to {} of letters, digits, `-`, `_` and `.`",
+            limits::FILE_NAME_CHARACTERS
+        )),
+    }
+}
+
+/// Which keys a kind needs, and which have no effect on it.
+fn keys(figure: &Figure) -> Result<(), String> {
+    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Scatter, Table};
+    let kind = figure.kind;
+    let kind_name = kind.name();
+    let is_plane = matches!(kind, Curve | Scatter | Pareto);
+    if figure.x.is_none() && (is_plane || kind == HeatMap) {
+        return Err(format!("a {kind_name} needs `x`"));
+    }
+    let has_markers = kind.is_of_cells();
+    let without_effect = [
+        ("x", figure.x.is_some() && matches!(kind, Cdf | Deciles)),
+        (
+            "by",
+            figure.by.is_some() && matches!(kind, Deciles | HeatMap),
+        ),
+        ("size", figure.size.is_some() && !has_markers),
+        ("shade", figure.shade.is_some() && !has_markers),
+        ("marks", !figure.marks.is_empty() && !has_markers),
+        ("knee", figure.knee.is_some() && kind != Curve),
+        ("diagonal", figure.diagonal && kind != Curve),
+        (
+            "diagonal-title",
+            figure.diagonal_title.is_some() && kind != Curve,
+        ),
+        ("classes", !figure.classes.is_empty() && kind != Deciles),
+        ("step-s", figure.step_s.is_some() && kind != HeatMap),
+        (
+            "scale",
+            figure.scale != Scale::Linear && matches!(kind, Deciles | HeatMap | Table),
+        ),
+        (
+            "x-scale",
+            figure.x_scale.is_some() && matches!(kind, Bars | Deciles | HeatMap | Table),
+        ),
+    ];
+    match without_effect.iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => Err(format!("`{key}` has no effect on a {kind_name}")),
+        None => Ok(()),
+    }
+}
+
+fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
+    use FigureKind::{Bars, Cdf, Deciles, HeatMap, Table};
+    let is_grouped = matches!(figure.kind, Bars | Table | HeatMap);
+    let x = if is_grouped {
+        Known::Factor
+    } else {
+        Known::Either
+    };
+    // A distribution may be of an artefact; deciles and heat maps are of a series.
+    let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap);
+    let named = [
+        ("x", figure.x.as_ref(), x),
+        ("y", Some(&figure.y).filter(|_| has_metric), Known::Metric),
+        ("by", figure.by.as_ref(), Known::Factor),
+        ("panel", figure.panel.as_ref(), Known::Factor),
+        ("size", figure.size.as_ref(), Known::Either),
+        ("shade", figure.shade.as_ref(), Known::Either),
+        ("knee", figure.knee.as_ref(), Known::Metric),
+    ];
+    for (key, name, known) in named {
+        name.map_or(Ok(()), |name| find(plan, key, name, known))?;
+    }
+    for name in &figure.marks {
+        find(plan, "marks", name, Known::Metric)?;
+    }
+    if plan.factor(&figure.y).is_some() {
+        return Err(format!(
+            "`y` is the factor `{}`: it is not measured",
+            figure.y
+        ));
+    }
+    if figure.by.is_some() && figure.by == figure.x {
+        return Err("`by` and `x` are the same factor".to_owned());
+    }
+    if let Some(name) = figure.panel.as_ref()
+        && [figure.x.as_ref(), figure.by.as_ref()].contains(&Some(name))
+    {
+        return Err(format!("`panel` is `{name}`, as `x` or `by` is"));
+    }
+    Ok(())
+}
+
+fn values(figure: &Figure, plan: &Plan) -> Result<(), String> {
+    for (name, value) in &figure.only {
+        find(plan, "only", name, Known::Factor)?;
+        let factor = plan.factor(name);
+        if factor.is_some_and(|factor| !factor.values.contains(value)) {
+            let values = factor.into_iter().flat_map(|factor| &factor.values);
+            let values: Vec<String> = values.take(8).map(|it| format!("`{it}`")).collect();
+            let known = units::listed(&values);
+            return Err(format!(
+                "`only`: `{name}` has no value `{value}`; it has {known}"
+            ));
+        }
+    }
+    if let Some(name) = &figure.stage
+        && plan.stage(name).is_none()
+    {
+        let stages = plan.stages.iter().map(|stage| stage.name.as_str());
+        let known = nearest(name, stages.collect());
+        return Err(format!("`stage`: no stage is named `{name}`; {known}"));
+    }
+    let unit = plan.metric(&figure.y).map(|metric| &metric.unit);
+    if let (Some(of), Some(shown)) = (unit, &figure.unit)
+        && of.to(shown).is_none()
+    {
+        return Err(format!(
+            "`unit`: `{}` is in `{of}`, not `{shown}`",
+            figure.y
+        ));
+    }
+    if let Some(name) = &figure.knee
+        && plan
+            .metric(name)
+            .is_none_or(|it| it.better != Better::Lower)
+    {
+        return Err(format!(
+            "`knee`: `{name}` must be a metric of which lower values are better"
+        ));
+    }
+    let sides = [("x", figure.x.as_ref()), ("y", Some(&figure.y))];
+    let fronts = sides
+        .into_iter()
+        .filter(|_| figure.kind == FigureKind::Pareto);
+    let marks = figure.marks.iter().map(|name| ("marks", Some(name)));
+    for (key, name) in fronts.chain(marks) {
+        let better = name.and_then(|name| plan.metric(name)).map(|it| it.better);
+        if matches!(better, None | Some(Better::Neither)) {
+            let name = name.map(String::as_str).unwrap_or_default();
+            return Err(format!(
+                "`{key}`: `{name}` must be a metric of which higher or lower values are better"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a name is of a factor or metric.
+fn find(plan: &Plan, key: &str, name: &str, known: Known) -> Result<(), String> {
+    let has_factor = known != Known::Metric;
+    let has_metric = known != Known::Factor;
+    let is_factor = has_factor && plan.factor(name).is_some();
+    if is_factor || (has_metric && plan.metric(name).is_some()) {
+        return Ok(());
+    }
+    let mut names: Vec<&str> = Vec::new();
+    if has_factor {
+        names.extend(plan.factors.iter().map(|factor| factor.name.as_str()));
+    }
+    if has_metric {
+        names.extend(plan.metrics.iter().map(|metric| metric.name.as_str()));
+    }
+    let what = match known {
+        Known::Factor => "factor",
+        Known::Metric => "metric",
+        Known::Either => "factor or metric",
+    };
+    let known = nearest(name, names);
+    Err(format!("`{key}`: no {what} is named `{name}`; {known}"))
+}
+
+/// The names nearest to one; all, if they are few and none is near.
+fn nearest(name: &str, names: Vec<&str>) -> String {
+    let mut near: Vec<(f64, &str)> = names
+        .iter()
+        .map(|&known| (strsim::jaro_winkler(name, known), known))
+        .filter(|&(similarity, _)| similarity >= NEAR)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let quoted = |names: Vec<&str>| -> Vec<String> {
+        names.iter().map(|name| format!("`{name}`")).collect()
+    };
+    let near: Vec<&str> = near
+        .into_iter()
+        .take(SUGGESTIONS)
+        .map(|(_, it)| it)
+        .collect();
+    match (near.is_empty(), names.len()) {
+        (false, _) => format!("the nearest known: {}", units::listed(&quoted(near))),
+        (true, 0) => "there is none".to_owned(),
+        (true, 1..=12) => format!("known: {}", units::listed(&quoted(names))),
+        (true, count) => format!("none of the {count} known names is similar"),
+    }
+}
+
+impl FigureKind {
+    /// Whether each cell has a marker of its own, whatever `x` is.
+    pub(crate) fn is_of_cells(self) -> bool {
+        matches!(self, Self::Scatter | Self::Pareto)
+    }
+
+    /// Its name in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Curve => "curve",
+            Self::Cdf => "cdf",
+            Self::Bars => "bars",
+            Self::Deciles => "deciles",
+            Self::Scatter => "scatter",
+            Self::HeatMap => "heat-map",
+            Self::Pareto => "pareto",
+            Self::Table => "table",
+        }
+    }
+}

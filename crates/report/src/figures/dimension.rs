@@ -1,0 +1,301 @@
+//! What an axis, a size or a shade shows: a factor or a metric by its name, or a series or
+//! artefact, which a plan does not define.
+//!
+//! Values are numbers. Those of a factor whose values are names are their indices.
+
+use std::collections::HashSet;
+
+use crate::chart::axis::{Axis, Scale};
+use crate::chart::side::{LABEL_SIZE, Side};
+use crate::chart::svg;
+use crate::record::{Factor, Factors, Measured, Metric, Plan, Record, Unit, Value};
+use crate::{limits, units};
+
+/// Above this ratio of the greatest value of a factor to the least, its axis is logarithmic.
+pub(super) const WIDE: f64 = 5.0;
+/// Width of a plot, for labels that must not overlap.
+pub(super) const PLOT_WIDTH: f64 = 652.0;
+
+/// What is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Dimension<'a> {
+    Factor(&'a Factor),
+    Metric(&'a Metric),
+    /// A series or artefact.
+    Other(&'a str),
+}
+
+impl<'a> Dimension<'a> {
+    /// The factor or metric of that name, or else a series or artefact.
+    pub(super) fn of(plan: &'a Plan, name: &'a str) -> Self {
+        match (plan.factor(name), plan.metric(name)) {
+            (Some(factor), _) => Self::Factor(factor),
+            (None, Some(metric)) => Self::Metric(metric),
+            (None, None) => Self::Other(name),
+        }
+    }
+
+    pub(super) fn name(self) -> &'a str {
+        match self {
+            Self::Factor(factor) => &factor.name,
+            Self::Metric(metric) => &metric.name,
+            Self::Other(name) => name,
+        }
+    }
+
+    pub(super) fn title(self) -> &'a str {
+        match self {
+            Self::Factor(factor) => &factor.title,
+            Self::Metric(metric) => &metric.title,
+            Self::Other(name) => name,
+        }
+    }
+
+    pub(super) fn unit(self) -> Option<&'a Unit> {
+        match self {
+            Self::Factor(factor) => factor.unit.as_ref(),
+            Self::Metric(metric) => Some(&metric.unit),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Whether a measurement has it.
+    pub(super) fn is_in(self, record: &Record, measured: &Measured) -> bool {
+        match self {
+            Self::Factor(_) | Self::Metric(_) => self.of_record(record).is_some(),
+            Self::Other(name) => {
+                measured.series.contains_key(name) || measured.artefacts.contains_key(name)
+            }
+        }
+    }
+
+    /// The value of a trial. None: not measured.
+    pub(super) fn of_record(self, record: &Record) -> Option<f64> {
+        match self {
+            Self::Factor(_) => self.of_factors(&record.factors),
+            Self::Metric(metric) => record.number(&metric.name),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// The value of a cell, where no trial is needed to know it: of a factor, or of the factor that
+    /// is the planned value of a metric.
+    pub(super) fn of_factors(self, factors: &Factors) -> Option<f64> {
+        match self {
+            Self::Factor(factor) => {
+                let value = factors.get(&factor.name)?;
+                if !factor.is_named() {
+                    return value.number();
+                }
+                let index = factor.values.iter().position(|it| it == value)?;
+                Some(index as f64)
+            }
+            Self::Metric(metric) => {
+                let planned = metric.planned.as_ref()?;
+                factors.get(planned)?.number()
+            }
+            Self::Other(_) => None,
+        }
+    }
+
+    /// A value with its unit.
+    pub(super) fn text(self, number: f64) -> String {
+        match self {
+            Self::Factor(factor) => factor.value_text(&value_of(factor, number)),
+            Self::Metric(metric) => metric.unit.words(number),
+            Self::Other(_) => units::number(number),
+        }
+    }
+
+    /// A value as the data beside a figure has it: a number or a name.
+    pub(super) fn plain(self, number: f64) -> String {
+        match self {
+            Self::Factor(factor) => value_of(factor, number).to_string(),
+            Self::Metric(_) | Self::Other(_) => number.to_string(),
+        }
+    }
+
+    /// A value in a sentence: `at 20.0 k/s offered`, `with 16 connections`.
+    pub(super) fn place(self, number: f64) -> String {
+        match self {
+            Self::Factor(factor) => factor.words(&value_of(factor, number)),
+            Self::Metric(metric) => metric.words(number),
+            Self::Other(name) => format!("at {name} {}", units::number(number)),
+        }
+    }
+
+    /// The horizontal axis over some values. Every value of a factor has a label; metrics have
+    /// labels at round values.
+    pub(super) fn horizontal(
+        self,
+        scale: Option<Scale>,
+        values: impl Iterator<Item = f64>,
+    ) -> Side {
+        match self {
+            Self::Factor(factor) => factor_side(factor, scale, values),
+            Self::Metric(_) | Self::Other(_) => {
+                let values: Vec<f64> = values.collect();
+                let least = values.iter().copied().reduce(f64::min);
+                let scale = scale.unwrap_or(linear_over(least.unwrap_or_default()));
+                let axis = Axis::over(scale, values);
+                self.side(axis, None, &self.axis_title())
+            }
+        }
+    }
+
+    /// The vertical axis over some values, with labels in `unit`, if that is given.
+    pub(super) fn vertical(
+        self,
+        scale: Scale,
+        values: impl Iterator<Item = f64>,
+        unit: Option<&Unit>,
+        title: Option<&String>,
+    ) -> Side {
+        if let Self::Factor(factor) = self {
+            return factor_side(factor, Some(scale), values);
+        }
+        let axis = Axis::over(scale, values);
+        let is_log = matches!(scale, Scale::Log);
+        let composed = || {
+            let title = match unit {
+                Some(unit) => format!("{} ({})", self.title(), unit.name()),
+                None => self.axis_title(),
+            };
+            format!("{title}{}", if is_log { " (log scale)" } else { "" })
+        };
+        let title = title.cloned().unwrap_or_else(composed);
+        self.side(axis, unit, &title)
+    }
+
+    /// The title of an axis, with the unit, if the labels have none.
+    pub(super) fn axis_title(self) -> String {
+        let declared = match self {
+            Self::Factor(factor) => factor.axis_title.clone(),
+            Self::Metric(metric) => metric.axis_title.clone(),
+            Self::Other(_) => None,
+        };
+        declared.unwrap_or_else(|| match self.unit() {
+            Some(unit) if !unit.is_in_ticks() => format!("{} ({})", self.title(), unit.name()),
+            _ => self.title().to_owned(),
+        })
+    }
+
+    fn side(self, axis: Axis, shown: Option<&Unit>, title: &str) -> Side {
+        side(self.unit(), shown, axis, title)
+    }
+}
+
+/// An axis with labels of numbers in a unit, or converted to another one.
+pub(super) fn side(unit: Option<&Unit>, shown: Option<&Unit>, axis: Axis, title: &str) -> Side {
+    match (unit, shown) {
+        (Some(unit), Some(shown)) => {
+            let factor = unit.to(shown).unwrap_or(1.0);
+            let label = |value: f64, _: f64| units::plain_tick(value * factor);
+            Side::new(axis, title, plain_script(factor), label)
+        }
+        (Some(unit), None) => {
+            let label = |value, greatest| unit.tick(value, greatest);
+            Side::new(axis, title, unit.script(), label)
+        }
+        (None, _) => {
+            let label = |value: f64, _: f64| units::plain_tick(value);
+            Side::new(axis, title, "count".to_owned(), label)
+        }
+    }
+}
+
+/// An axis of names. Long ones are shortened to what fits into `width` pixels a name.
+pub(super) fn names_side(title: &str, names: &[String], width: f64) -> Side {
+    let label = |at: f64, _: f64| {
+        let name = names.get(at.round().max(0.0) as usize);
+        name.map_or_else(String::new, |name| svg::fitted(name, LABEL_SIZE, width))
+    };
+    let axis = Axis::of_names(names.len());
+    Side::new(axis, title, "count".to_owned(), label)
+}
+
+/// [`names_side`] along the plot, with numbers in place of names that would not be distinct once
+/// shortened; the note then says what they stand for.
+pub(super) fn numbered_side(title: &str, names: &[String]) -> (Side, Option<String>) {
+    let width = PLOT_WIDTH / names.len().max(1) as f64 - 4.0;
+    let fitted: HashSet<String> = names
+        .iter()
+        .map(|name| svg::fitted(name, LABEL_SIZE, width))
+        .collect();
+    if fitted.len() == names.len() {
+        return (names_side(title, names, width), None);
+    }
+    let numbers: Vec<String> = (1..=names.len()).map(|number| number.to_string()).collect();
+    let listed = numbers.iter().zip(names).take(limits::LEGEND_ENTRIES);
+    let mut listed: Vec<String> = listed
+        .map(|(number, name)| format!("{number}: {name}"))
+        .collect();
+    let more = names.len().saturating_sub(listed.len()) as u64;
+    if more > 0 {
+        let others = units::plural(more, "other");
+        listed.push(format!("and {others}, which the CSV names in this order"));
+    }
+    let note = format!("Along the axis, by {title}: {}.", listed.join("; "));
+    let title = format!("{title} (numbers: see below)");
+    let side = names_side(&title, &numbers, f64::INFINITY);
+    // As if the plot were narrower: numbers need a gap between them.
+    (side.thinned(0.8 * PLOT_WIDTH), Some(note))
+}
+
+/// The unit by which the page's script labels numbers multiplied by a factor.
+fn plain_script(factor: f64) -> String {
+    match factor {
+        1.0 => "count".to_owned(),
+        // The name that pages have had from the first.
+        1e-3 => "micro".to_owned(),
+        _ => format!("count:{factor}"),
+    }
+}
+
+/// The axis of a factor.
+fn factor_side(factor: &Factor, scale: Option<Scale>, values: impl Iterator<Item = f64>) -> Side {
+    let title = Dimension::Factor(factor).axis_title();
+    let label = |number: f64, _: f64| factor.value_text(&value_of(factor, number));
+    if factor.is_named() {
+        let axis = Axis::of_names(factor.values.len());
+        let room = (PLOT_WIDTH / factor.values.len().max(1) as f64 / 7.0) as usize;
+        let label = |number, greatest| units::shortened(&label(number, greatest), room.max(4));
+        return Side::new(axis, &title, "count".to_owned(), label).thinned(PLOT_WIDTH);
+    }
+    let numbers: Vec<f64> = factor.values.iter().filter_map(Value::number).collect();
+    let least = numbers.iter().copied().reduce(f64::min).unwrap_or_default();
+    let greatest = numbers.iter().copied().reduce(f64::max).unwrap_or_default();
+    let is_wide = least > 0.0 && greatest > WIDE * least;
+    let scale = scale.unwrap_or(match is_wide {
+        true => Scale::Log,
+        false => linear_over(least),
+    });
+    let axis = Axis::over(scale, values).labelled_at(&numbers);
+    let script = factor.unit.as_ref().map(Unit::script);
+    let script = script.unwrap_or_else(|| "count".to_owned());
+    Side::new(axis, &title, script, label).thinned(PLOT_WIDTH)
+}
+
+/// The scale without logarithms of values of which this is the least: from 0, if none is below.
+fn linear_over(least: f64) -> Scale {
+    match least < 0.0 {
+        true => Scale::Fitted,
+        false => Scale::Linear,
+    }
+}
+
+/// The value of a factor that a number stands for. The number may have been computed from its
+/// logarithm.
+fn value_of(factor: &Factor, number: f64) -> Value {
+    if factor.is_named() {
+        let index = number.round().max(0.0) as usize;
+        let value = factor.values.get(index).cloned();
+        return value.unwrap_or(Value::Number(number));
+    }
+    let is_near = |value: &&Value| {
+        let value = value.number().unwrap_or(f64::NAN);
+        (value - number).abs() <= 1e-9 * value.abs()
+    };
+    let near = factor.values.iter().find(is_near);
+    near.cloned().unwrap_or(Value::Number(number))
+}

@@ -1,0 +1,468 @@
+//! One panel of a figure: its curves, their cells and their trials.
+//!
+//! A *panel* is a picture of its own: one for each value of the declaration's `panel`, or one for
+//! all. A *curve* is a value of `by`, drawn in one colour. A *point* holds the trials at one value
+//! of `x`: those of a cell or, if `x` is a factor, of all cells of the curve with that value. In a
+//! scatter each cell is a point of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::dimension::Dimension;
+use super::spread::Spread;
+use crate::cell::Values;
+use crate::chart::CurveStyle;
+use crate::figure::{Figure, FigureKind};
+use crate::record::{Factor, Factors, Measured, Plan, Record, Stage, Value};
+use crate::{limits, units};
+
+/// One panel of a figure.
+#[derive(Debug, Clone)]
+pub(super) struct Panel<'a> {
+    pub(super) figure: &'a Figure,
+    pub(super) plan: &'a Plan,
+    /// The run folder, for artefacts.
+    pub(super) folder: &'a Path,
+    /// The panel's value in words. None: there is one panel.
+    pub(super) of: Option<String>,
+    /// Suffix of the file names.
+    pub(super) suffix: String,
+    pub(super) x: Option<Dimension<'a>>,
+    pub(super) y: Dimension<'a>,
+    pub(super) curves: Vec<Curve<'a>>,
+    /// Names of curves that were measured, but without `y`.
+    pub(super) lacking: Vec<String>,
+    /// Cells that are not drawn because they lack a factor of the figure: its title, their number.
+    pub(super) omitted: Vec<(&'a str, u64)>,
+    /// The factors that tell cells apart, of those that the figure does not show otherwise.
+    pub(super) telling: Vec<&'a Factor>,
+}
+
+/// The points of one colour.
+#[derive(Debug, Clone)]
+pub(super) struct Curve<'a> {
+    /// Its name, that of the panel included.
+    pub(super) name: String,
+    /// Its name in a panel whose title names the panel.
+    pub(super) short: String,
+    /// Index among the curves of the panel, from 0, those without `y` included.
+    pub(super) index: usize,
+    pub(super) style: CurveStyle,
+    pub(super) points: Vec<Point<'a>>,
+}
+
+/// The trials at one value of `x`.
+#[derive(Debug, Clone)]
+pub(super) struct Point<'a> {
+    /// The factors of its first cell.
+    pub(super) factors: &'a Factors,
+    /// Its `x`: the median of the values that are known. None: none is.
+    pub(super) at: Option<f64>,
+    /// The measured trials, by cell and repeat.
+    pub(super) trials: Vec<Trial<'a>>,
+    /// Trials that were expected.
+    pub(super) planned: u32,
+}
+
+/// A measured trial.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trial<'a> {
+    pub(super) record: &'a Record,
+    pub(super) measured: &'a Measured,
+    /// Its number among the trials of the point that were expected, from 0.
+    pub(super) number: u32,
+}
+
+/// The trials of a cell.
+struct Cell<'a> {
+    factors: &'a Factors,
+    /// Those that ended, by repeat.
+    ended: Vec<&'a Record>,
+    planned: u32,
+}
+
+impl<'a> Panel<'a> {
+    /// The panels of a figure in which there is anything to draw; the first, if there is none.
+    pub(super) fn all(
+        figure: &'a Figure,
+        plan: &'a Plan,
+        records: &'a [Record],
+        folder: &'a Path,
+    ) -> Vec<Self> {
+        let cells = cells(figure, plan, records);
+        let factor = figure.panel.as_ref().and_then(|name| plan.factor(name));
+        let panel = |of: Option<&Value>, suffix| {
+            Self::of(figure, plan, folder, &cells, factor.zip(of), suffix)
+        };
+        let values = factor.map_or(&[][..], |factor| &factor.values);
+        let mut panels: Vec<Self> = values
+            .iter()
+            .zip(file_suffixes(values))
+            .map(|(value, suffix)| panel(Some(value), suffix))
+            .filter(|panel| !panel.curves.is_empty() || !panel.lacking.is_empty())
+            .collect();
+        if panels.is_empty() {
+            panels.push(panel(None, String::new()));
+        }
+        let first = panels.first().cloned();
+        // A panel that was measured, but without `y`, has no curve left.
+        panels.retain(|panel| !panel.curves.is_empty());
+        if panels.is_empty() {
+            panels.extend(first);
+        }
+        if let Some(factor) = factor {
+            let without = cells
+                .iter()
+                .filter(|it| !it.factors.contains_key(&factor.name));
+            let without = without.count() as u64;
+            for panel in panels
+                .iter_mut()
+                .filter(|it| it.of.is_some() && without > 0)
+            {
+                panel.omitted.insert(0, (&factor.title, without));
+            }
+        }
+        panels
+    }
+
+    fn of(
+        figure: &'a Figure,
+        plan: &'a Plan,
+        folder: &'a Path,
+        cells: &[Cell<'a>],
+        of: Option<(&'a Factor, &Value)>,
+        suffix: String,
+    ) -> Self {
+        let mut panel = Self {
+            figure,
+            plan,
+            folder,
+            of: of.map(|(factor, value)| factor.label(value)),
+            suffix,
+            x: figure.x.as_ref().map(|name| Dimension::of(plan, name)),
+            y: Dimension::of(plan, &figure.y),
+            curves: Vec::new(),
+            lacking: Vec::new(),
+            omitted: Vec::new(),
+            telling: Vec::new(),
+        };
+        let is_in = |cell: &&Cell| match of {
+            Some((factor, value)) => cell.factors.get(&factor.name) == Some(value),
+            None => true,
+        };
+        let cells: Vec<&Cell> = cells.iter().filter(is_in).collect();
+        panel.omitted = omitted(&panel, &cells);
+        let by = figure.by.as_ref().and_then(|name| plan.factor(name));
+        let Some(by) = by else {
+            let name = panel
+                .of
+                .clone()
+                .unwrap_or_else(|| panel.y.title().to_owned());
+            let short = panel.y.title().to_owned();
+            panel.push(name, short, CurveStyle::of(0), &cells);
+            return panel.without_lacking();
+        };
+        for (index, value) in by.values.iter().enumerate() {
+            let own = cells.iter().copied();
+            let own: Vec<&Cell> = own
+                .filter(|cell| cell.factors.get(&by.name) == Some(value))
+                .collect();
+            let short = by.label(value);
+            let name = match &panel.of {
+                Some(of) => format!("{of}, {short}"),
+                None => short.clone(),
+            };
+            let style = by.styles.get(index).map_or(index, |&style| style as usize);
+            panel.push(name, short, CurveStyle::of(style), &own);
+        }
+        panel.without_lacking()
+    }
+
+    /// Adds a curve of some cells, if there are any.
+    fn push(&mut self, name: String, short: String, style: CurveStyle, cells: &[&Cell<'a>]) {
+        if cells.is_empty() {
+            return;
+        }
+        self.curves.push(Curve {
+            name,
+            short,
+            index: self.curves.len(),
+            style,
+            points: points(self.figure.kind, self.x, cells),
+        });
+    }
+
+    /// Without the curves that were measured, but without `y`.
+    fn without_lacking(mut self) -> Self {
+        let y = self.y;
+        let (lacking, curves) = self.curves.into_iter().partition(|curve| {
+            let mut trials = curve.trials().peekable();
+            trials.peek().is_some() && !trials.any(|it| y.is_in(it.record, it.measured))
+        });
+        self.curves = curves;
+        let lacking: Vec<Curve> = lacking;
+        self.lacking = lacking.into_iter().map(|curve| curve.name).collect();
+        self.telling = self.telling_factors();
+        self
+    }
+
+    /// Whether the run is of another kind than trials of cache servers, whose figures say no more
+    /// than they did when first drawn.
+    pub(super) fn is_general(&self) -> bool {
+        self.plan.kind != crate::cache::KIND
+    }
+
+    /// The points of all curves.
+    pub(super) fn points(&self) -> impl Iterator<Item = &Point<'a>> {
+        self.curves.iter().flat_map(|curve| &curve.points)
+    }
+
+    /// The measured trials of all curves.
+    pub(super) fn trials(&self) -> impl Iterator<Item = Trial<'a>> {
+        self.curves.iter().flat_map(Curve::trials)
+    }
+
+    /// Whether all trials of a point have the same `x`, a setting: a factor, or a metric that
+    /// follows from trials of an earlier stage.
+    pub(super) fn is_over_setting(&self) -> bool {
+        match self.x {
+            Some(Dimension::Metric(metric)) => {
+                let is_measured = |it: Trial| it.measured.metrics.contains_key(&metric.name);
+                !self.trials().any(is_measured)
+            }
+            Some(Dimension::Factor(_)) => true,
+            Some(Dimension::Other(_)) | None => false,
+        }
+    }
+
+    /// The factors of a trial that the figure does not show otherwise: ` (level 0.9)`.
+    pub(super) fn aside(&self, factors: &Factors) -> String {
+        let planned = match self.x {
+            Some(Dimension::Metric(metric)) => metric.planned.as_deref(),
+            _ => None,
+        };
+        let figure = self.figure;
+        let shown = [
+            figure.x.as_deref(),
+            figure.by.as_deref(),
+            figure.panel.as_deref(),
+            planned,
+        ];
+        let is_shown = |factor: &&Factor| {
+            let is_told = factor.label.is_some() || factor.values.len() > 1;
+            is_told && !shown.contains(&Some(factor.name.as_str()))
+        };
+        let factors: Vec<String> = (self.plan.factors.iter())
+            .filter(is_shown)
+            .filter_map(|factor| Some(factor.label(factors.get(&factor.name)?)))
+            .collect();
+        match factors.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", factors.join(", ")),
+        }
+    }
+}
+
+impl<'a> Panel<'a> {
+    fn telling_factors(&self) -> Vec<&'a Factor> {
+        let figure = self.figure;
+        let shown = [&figure.x, &figure.by, &figure.panel];
+        let is_telling = |factor: &&Factor| {
+            let mut values = self.points().map(|it| it.factors.get(&factor.name));
+            let first = values.next();
+            let is_shown = shown.iter().any(|it| it.as_ref() == Some(&factor.name));
+            !is_shown && values.any(|value| Some(value) != first)
+        };
+        self.plan.factors.iter().filter(is_telling).collect()
+    }
+
+    /// The name of a curve in a legend: short, unless others are then the same.
+    pub(super) fn legend_name(&self, curve: &Curve) -> String {
+        let short = |curve: &Curve| units::shortened(&curve.short, limits::NAME_CHARACTERS);
+        let own = short(curve);
+        match self.curves.iter().filter(|it| short(it) == own).count() {
+            0 | 1 => own,
+            _ => units::shortened(&curve.short, limits::CELL_CHARACTERS),
+        }
+    }
+
+    /// A cell by the factors that tell it from others: `level 0.9, 16 connections`.
+    pub(super) fn cell_name(&self, factors: &Factors) -> String {
+        let label = |factor: &Factor| Some(factor.label(factors.get(&factor.name)?));
+        let labels: Vec<String> = self.telling.iter().copied().filter_map(label).collect();
+        labels.join(", ")
+    }
+
+    /// A point in words: `version b, with 4 threads`; `all trials`, if there is no other.
+    pub(super) fn point_name(&self, curve: &Curve, point: &Point) -> String {
+        let by = self.figure.by.as_ref().map(|_| curve.short.clone());
+        let at = match self.x {
+            Some(Dimension::Factor(_)) => self.x.zip(point.at).map(|(x, at)| x.place(at)),
+            _ => None,
+        };
+        let cell = Some(self.cell_name(point.factors)).filter(|name| !name.is_empty());
+        let parts: Vec<String> = [by, at, cell].into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => "all trials".to_owned(),
+            false => parts.join(", "),
+        }
+    }
+}
+
+impl<'a> Curve<'a> {
+    /// The measured trials.
+    pub(super) fn trials(&self) -> impl Iterator<Item = Trial<'a>> {
+        self.points
+            .iter()
+            .flat_map(|point| point.trials.iter().copied())
+    }
+}
+
+impl Point<'_> {
+    /// Expected trials without a measurement.
+    pub(super) fn missing(&self) -> u32 {
+        self.planned.saturating_sub(self.trials.len() as u32)
+    }
+
+    /// Median, minimum and maximum of all values, counting or not.
+    pub(super) fn spread(&self, of: Dimension) -> Option<Spread> {
+        Spread::of(self.trials.iter().filter_map(|it| of.of_record(it.record)))
+    }
+
+    /// The values of a metric that count, and the number of the others.
+    pub(super) fn values(&self, metric: &str) -> Values {
+        Values::of(
+            self.trials.iter().map(|it| (it.record, it.measured)),
+            metric,
+        )
+    }
+
+    /// Whether more than half of the measured trials are suspect.
+    pub(super) fn is_suspect(&self) -> bool {
+        let suspect = |it: &&Trial| it.measured.suspect.is_some();
+        2 * self.trials.iter().filter(suspect).count() > self.trials.len()
+    }
+}
+
+/// The cells that a figure shows, with their trials.
+fn cells<'a>(figure: &'a Figure, plan: &'a Plan, records: &'a [Record]) -> Vec<Cell<'a>> {
+    let stage = match &figure.stage {
+        Some(name) => plan.stage(name),
+        None => plan.last_stage(),
+    };
+    let Some(stage) = stage else {
+        return Vec::new();
+    };
+    let mut ended: HashMap<u32, Vec<&Record>> = HashMap::new();
+    for record in records.iter().filter(|record| record.stage == stage.name) {
+        ended.entry(record.cell).or_default().push(record);
+    }
+    let is_shown = |factors: &Factors| {
+        let mut only = figure.only.iter();
+        only.all(|(name, value)| factors.get(name) == Some(value))
+    };
+    let cell = |(index, factors): (u32, &'a Factors)| {
+        let mut ended = ended.remove(&index).unwrap_or_default();
+        ended.sort_by_key(|record| record.repeat);
+        is_shown(factors).then(|| Cell {
+            factors,
+            planned: planned(stage, &ended),
+            ended,
+        })
+    };
+    (0u32..).zip(&stage.cells).filter_map(cell).collect()
+}
+
+/// The cells of a panel that are on no curve or have no `x`, because they lack that factor. Those
+/// of a scatter without `x` are not among them: its notes name them.
+fn omitted<'a>(panel: &Panel<'a>, cells: &[&Cell]) -> Vec<(&'a str, u64)> {
+    let by = panel.figure.by.as_ref();
+    let by = by.and_then(|name| panel.plan.factor(name));
+    let x = match panel.x {
+        Some(Dimension::Factor(factor)) if !panel.figure.kind.is_of_cells() => Some(factor),
+        _ => None,
+    };
+    let lacks = |cell: &Cell, factor: Option<&Factor>| {
+        factor.is_some_and(|factor| !cell.factors.contains_key(&factor.name))
+    };
+    let without_by = cells.iter().filter(|cell| lacks(cell, by));
+    let without_x = cells
+        .iter()
+        .filter(|cell| !lacks(cell, by) && lacks(cell, x));
+    [(by, without_by.count()), (x, without_x.count())]
+        .into_iter()
+        .filter(|&(_, count)| count > 0)
+        .filter_map(|(factor, count)| Some((factor?.title.as_str(), count as u64)))
+        .collect()
+}
+
+/// The trials that were expected of a cell: the least number, and those beyond it that ended.
+fn planned(stage: &Stage, ended: &[&Record]) -> u32 {
+    let least = stage.repeats.least;
+    let beyond = ended.iter().filter(|record| record.repeat >= least).count();
+    least.saturating_add(beyond as u32)
+}
+
+/// The points of a curve: one a cell or, if `x` is a factor, one for each of its values, in
+/// ascending order.
+fn points<'a>(kind: FigureKind, x: Option<Dimension<'a>>, cells: &[&Cell<'a>]) -> Vec<Point<'a>> {
+    if kind.is_of_cells() || !matches!(x, Some(Dimension::Factor(_))) {
+        return cells.iter().map(|cell| point(x, &[*cell])).collect();
+    }
+    let at = |cell: &Cell| x.and_then(|x| x.of_factors(cell.factors));
+    let mut sorted: Vec<&Cell> = cells
+        .iter()
+        .copied()
+        .filter(|cell| at(cell).is_some())
+        .collect();
+    let key = |cell: &Cell| at(cell).unwrap_or_default();
+    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    let groups = sorted.chunk_by(|a, b| at(a) == at(b));
+    groups.map(|cells| point(x, cells)).collect()
+}
+
+/// The point of some cells, at least one.
+fn point<'a>(x: Option<Dimension<'a>>, cells: &[&Cell<'a>]) -> Point<'a> {
+    let known = cells.iter().flat_map(|cell| &cell.ended);
+    let known = Spread::of(known.filter_map(|record| x?.of_record(record)));
+    let factors = cells[0].factors;
+    let known = known.map(|spread| spread.median);
+    let mut point = Point {
+        factors,
+        at: known.or_else(|| x?.of_factors(factors)),
+        trials: Vec::new(),
+        planned: 0,
+    };
+    for cell in cells {
+        let before = point.planned;
+        let trial = |&record: &&'a Record| {
+            Some(Trial {
+                record,
+                measured: record.measured()?,
+                number: before.saturating_add(record.repeat),
+            })
+        };
+        point.trials.extend(cell.ended.iter().filter_map(trial));
+        point.planned = before.saturating_add(cell.planned);
+    }
+    point
+}
+
+/// The file name suffix of each panel: its value or, if any value is unfit for a file name, its
+/// number.
+fn file_suffixes(values: &[Value]) -> Vec<String> {
+    let names: Vec<String> = values.iter().map(ToString::to_string).collect();
+    let distinct: HashSet<&String> = names.iter().collect();
+    let are_fit = distinct.len() == names.len() && names.iter().all(|name| is_fit(name));
+    let suffix = |(index, name): (usize, &String)| match are_fit {
+        true => format!("-{name}"),
+        false => format!("-{}", index + 1),
+    };
+    names.iter().enumerate().map(suffix).collect()
+}
+
+/// Whether a name is fit for a part of a file name.
+pub(crate) fn is_fit(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.len() <= limits::FILE_NAME_CHARACTERS && name.chars().all(is_plain)
+}

@@ -1,0 +1,180 @@
+//! Synthetic runs of programs, which have no servers and rates: generated from a seed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use report::Run;
+use report::figure::{Figure, FigureKind};
+use report::record::{
+    Better, Factor, Factors, Flag, Measured, Metric, Outcome, Plan, Record, Repeats, SCHEMA, Stage,
+    Unit, Value,
+};
+
+use crate::synthetic::{SplitMix, host};
+
+/// Trials of a cell.
+pub(crate) const REPEATS: u32 = 12;
+/// Version, and the factor of its run time.
+const VERSIONS: [(&str, f64); 3] = [("a", 1.0), ("b", 0.8), ("c", 1.0)];
+const THREADS: [f64; 2] = [1.0, 4.0];
+
+/// A run that a test modifies before it is written.
+pub(crate) struct General {
+    pub(crate) plan: Plan,
+    pub(crate) records: Vec<Record>,
+}
+
+impl General {
+    /// Three versions of a program with one and four threads. Version b takes 0.8 of the time of
+    /// a, version c as much as a. The clock drift is around zero. One trial failed, one never
+    /// ended, one was retried, and in one the clock was stepped.
+    pub(crate) fn versions(seed: u64) -> Self {
+        let mut random = SplitMix(seed);
+        let plan = plan(seed);
+        let mut records = Vec::new();
+        for (cell, factors) in (0..).zip(&plan.stages[0].cells) {
+            for repeat in 0..REPEATS {
+                records.push(record(&mut random, cell, repeat, factors));
+            }
+        }
+        records.retain(|record| record.id != "main-005-11");
+        let mut run = Self { plan, records };
+        run.record("main-001-03").outcome = Outcome::Failed("ended with signal 11".to_owned());
+        run.record("main-002-00").retries = 2;
+        run.record("main-002-01").notes = vec!["the log was cut".to_owned()];
+        let measured = run.measured("main-003-04");
+        measured.suspect = Some("clock stepped".to_owned());
+        measured
+            .flags
+            .insert("wall_ns".to_owned(), invalid("clock stepped"));
+        run
+    }
+
+    pub(crate) fn record(&mut self, id: &str) -> &mut Record {
+        let found = self.records.iter_mut().find(|record| record.id == id);
+        found.expect("a record")
+    }
+
+    pub(crate) fn measured(&mut self, id: &str) -> &mut Measured {
+        match &mut self.record(id).outcome {
+            Outcome::Measured(measured) => measured,
+            Outcome::Failed(why) => panic!("{id} failed: {why}"),
+        }
+    }
+
+    /// The run as it reads from its folder.
+    pub(crate) fn run(&self) -> Run {
+        let place = tempfile::tempdir().expect("a place");
+        Run::open(self.write(place.path())).expect("a run")
+    }
+
+    /// Writes the folder.
+    pub(crate) fn write(&self, folder: &Path) -> PathBuf {
+        let folder = folder.join("run");
+        fs::create_dir_all(&folder).expect("a folder");
+        let plan = toml::to_string_pretty(&self.plan).expect("a plan is TOML");
+        fs::write(folder.join("plan.toml"), plan).expect("plan.toml");
+        let host = serde_json::to_string_pretty(&host()).expect("a host is JSON");
+        fs::write(folder.join("host.json"), host).expect("host.json");
+        let line = |record| serde_json::to_string(record).expect("a record is JSON") + "\n";
+        let lines: String = self.records.iter().map(line).collect();
+        fs::write(folder.join("trials.jsonl"), lines).expect("trials.jsonl");
+        folder
+    }
+}
+
+pub(crate) fn invalid(reason: &str) -> Flag {
+    Flag {
+        lower_bound: false,
+        invalid: Some(reason.to_owned()),
+    }
+}
+
+pub(crate) fn metric(name: &str, title: &str, unit: &str, better: Better) -> Metric {
+    Metric::new(name, title, Unit::from(unit.to_owned()), better)
+}
+
+fn plan(seed: u64) -> Plan {
+    let names = VERSIONS.map(|(name, _)| Value::from(name)).to_vec();
+    let version = Factor::new("version", names);
+    let threads = Factor {
+        unit: Some(Unit::count()),
+        phrase: Some("with {} threads".to_owned()),
+        reference: Some(Value::from(1.0)),
+        ..Factor::new("threads", THREADS.map(Value::from).to_vec())
+    };
+    let cells = VERSIONS.iter().flat_map(|(name, _)| {
+        THREADS.iter().map(|&threads| {
+            Factors::from([
+                ("version".to_owned(), Value::from(*name)),
+                ("threads".to_owned(), Value::from(threads)),
+            ])
+        })
+    });
+    let mut figure = Figure::new("time", FigureKind::Curve, "wall_ns");
+    figure.only = BTreeMap::from([("version".to_owned(), Value::from("a"))]);
+    figure.x = Some("threads".to_owned());
+    figure.stage = Some("main".to_owned());
+    Plan {
+        schema: SCHEMA.to_owned(),
+        experiment: "versions".to_owned(),
+        question: "Which version of the program is faster?".to_owned(),
+        kind: "program".to_owned(),
+        quick: false,
+        seed,
+        retries: 0,
+        suspects: BTreeMap::new(),
+        notes: Vec::new(),
+        settings: toml::Table::from_iter([("command".to_owned(), "./sort {version}".into())]),
+        factors: vec![version, threads],
+        metrics: vec![
+            Metric {
+                judged: Some("does not count if the clock was stepped".to_owned()),
+                ..metric("wall_ns", "wall time", "ns", Better::Lower)
+            },
+            metric("drift_ns", "drift, of the clock", "ns", Better::Lower),
+            metric("energy_j", "energy", "J", Better::Lower),
+            metric("resident_bytes", "resident memory", "B", Better::Neither),
+        ],
+        stages: vec![Stage {
+            name: "main".to_owned(),
+            repeats: Repeats::fixed(REPEATS),
+            cells: cells.collect(),
+        }],
+        figures: vec![figure],
+    }
+}
+
+fn record(random: &mut SplitMix, cell: u32, repeat: u32, factors: &Factors) -> Record {
+    let (name, factor) = VERSIONS[cell as usize / THREADS.len()];
+    let threads = THREADS[cell as usize % THREADS.len()];
+    let wall_ns = 2e9 / threads.sqrt() * factor * random.about(0.05);
+    let mut metrics = BTreeMap::from([
+        ("wall_ns".to_owned(), wall_ns),
+        ("drift_ns".to_owned(), 500.0 * (random.about(1.0) - 1.0)),
+        ("resident_bytes".to_owned(), 3e6),
+    ]);
+    // Version c cannot be measured.
+    if name != "c" {
+        metrics.insert("energy_j".to_owned(), 40.0 * factor * random.about(0.3));
+    }
+    let id = format!("main-{cell:03}-{repeat:02}");
+    let log = BTreeMap::from([("output".to_owned(), format!("logs/{id}.out"))]);
+    Record {
+        stage: "main".to_owned(),
+        cell,
+        repeat,
+        retries: 0,
+        factors: factors.clone(),
+        resolved: BTreeMap::new(),
+        started_unix_ns: 1_795_223_563_000_000_000 + u64::from(cell * REPEATS + repeat),
+        outcome: Outcome::Measured(Measured {
+            metrics,
+            artefacts: log,
+            ..Measured::default()
+        }),
+        notes: Vec::new(),
+        id,
+    }
+}

@@ -1,0 +1,150 @@
+//! Shows durations, rates and sizes as text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Returns a duration as text with three digits, in the largest unit that does not exceed the
+/// duration: `412 ns`, `1.84 ms`.
+#[must_use]
+pub fn show_duration(ns: u64) -> String {
+    let (scale, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (1e3, "µs"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    three_digits(ns as f64 / scale, unit)
+}
+
+/// Returns a rate as text with three digits: `950`, `203 k`, `1.25 M`.
+#[must_use]
+pub fn show_rate(rate_rps: f64) -> String {
+    match rate_rps {
+        rate if rate < 1e3 => three_digits(rate, ""),
+        rate if rate < 1e6 => three_digits(rate / 1e3, "k"),
+        rate => three_digits(rate / 1e6, "M"),
+    }
+}
+
+/// Returns a duration of seconds, minutes or hours as text, in at most two units: `1 h 2 min`,
+/// `3 min 20 s`, `4.2 s`, `250 ms`.
+#[must_use]
+pub fn duration_text(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        3600.. => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        60.. => format!("{} min {} s", seconds / 60, seconds % 60),
+        1.. => format!("{} s", (duration.as_secs_f64() * 10.0).round() / 10.0),
+        0 => format!("{} ms", duration.as_millis()),
+    }
+}
+
+/// Returns a duration as [`crate::duration_ns`] parses it, exactly, in the largest unit without a
+/// fraction: `5s`, `1500ns`.
+#[must_use]
+pub fn duration_argument(duration_ns: u64) -> String {
+    for (unit, unit_ns) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
+        if duration_ns.is_multiple_of(unit_ns) {
+            return format!("{}{unit}", duration_ns / unit_ns);
+        }
+    }
+    format!("{duration_ns}ns")
+}
+
+/// Returns a size as text, in the largest unit that does not exceed it, with one decimal if it is
+/// not a whole number: `64 MiB`, `23.5 GiB`, `1023 bytes`.
+#[must_use]
+pub fn show_size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.into_iter().find(|(unit, _)| bytes >= *unit);
+    let Some((unit, name)) = unit else {
+        return format!("{bytes} bytes");
+    };
+    match bytes % unit {
+        0 => format!("{} {name}", bytes / unit),
+        _ => format!("{:.1} {name}", bytes as f64 / unit as f64),
+    }
+}
+
+fn three_digits(number: f64, unit: &str) -> String {
+    let decimals = match number {
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    let mut text = format!("{number:.decimals$}");
+    if !unit.is_empty() {
+        // Writing into a String cannot fail.
+        let _ = write!(text, " {unit}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::duration_ns;
+
+    #[test]
+    fn durations_and_rates_are_shown_with_three_digits() {
+        let durations = [
+            (412, "412 ns"),
+            (1_840_000, "1.84 ms"),
+            (99_960, "100 µs"),
+            (12_345, "12.3 µs"),
+        ];
+        for (ns, shown) in durations {
+            assert_eq!(show_duration(ns), shown);
+        }
+        for (rate, shown) in [
+            (950.0, "950"),
+            (203_400.0, "203 k"),
+            (1_250_000.0, "1.25 M"),
+        ] {
+            assert_eq!(show_rate(rate), shown);
+        }
+    }
+
+    #[test]
+    fn long_durations_are_rounded_to_two_units() {
+        let text = |ms| duration_text(Duration::from_millis(ms));
+        assert_eq!(text(3_720_000), "1 h 2 min");
+        assert_eq!(text(200_000), "3 min 20 s");
+        assert_eq!(text(4_230), "4.2 s");
+        assert_eq!(text(250), "250 ms");
+    }
+
+    #[test]
+    fn sizes_are_shown_in_the_largest_unit() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (64 << 20, "64 MiB"),
+            ((1 << 30) + (1 << 29), "1.5 GiB"),
+        ] {
+            assert_eq!(show_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_passed_exactly() {
+        for (ns, text) in [
+            (5_000_000_000, "5s"),
+            (300_000_000, "300ms"),
+            (1_500, "1500ns"),
+            (0, "0s"),
+        ] {
+            assert_eq!(duration_argument(ns), text);
+        }
+    }
+
+    proptest! {
+        /// Up to 2^53 ns (104 days), above which `f64` has not every integer.
+        #[test]
+        fn a_duration_passed_as_an_argument_is_the_same(ns in 0..1_u64 << 53) {
+            prop_assert_eq!(duration_ns(&duration_argument(ns)).unwrap(), ns);
+        }
+    }
+}
