@@ -18,11 +18,12 @@ use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
 
 use crate::error::Error;
+use crate::kind::TrialError;
 use crate::limits;
 
 mod guard;
 
-pub(crate) use guard::ProcessGuard;
+use guard::ProcessGuard;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,9 @@ pub(crate) struct Process {
     child: Child,
     ended: OwnedFd,
     ended_with: Option<(ExitStatus, Usage)>,
+    began: Instant,
+    /// Fields are dropped after the process itself, which is then reaped.
+    guard: Option<ProcessGuard>,
 }
 
 impl Process {
@@ -96,12 +100,15 @@ impl Process {
             goes_first,
         };
         sys::child::bind(command, &bounds)?;
+        let began = Instant::now();
         let mut child = command.spawn()?;
         match sys::child::ended(&child) {
             Ok(ended) => Ok(Self {
                 child,
                 ended,
                 ended_with: None,
+                began,
+                guard: None,
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -109,6 +116,32 @@ impl Process {
                 Err(error)
             }
         }
+    }
+
+    /// As [`Process::start`], with a guard that kills the process if the lab is killed. The guard
+    /// is started first: the process's time does not hold another's start.
+    ///
+    /// # Errors
+    /// The guard or the process, called `name`, could not be started.
+    pub(crate) fn start_guarded(
+        command: &mut Command,
+        cpus: &[usize],
+        goes_first: bool,
+        name: &str,
+    ) -> Result<Self, TrialError> {
+        let mut guard = ProcessGuard::start().map_err(Error::system("start /bin/sh"))?;
+        let mut process = Self::start(command, cpus, goes_first)
+            .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))?;
+        guard
+            .watch(process.id())
+            .map_err(Error::system("guard a process"))?;
+        process.guard = Some(guard);
+        Ok(process)
+    }
+
+    /// Just before the process was created.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     /// The child's standard output, if it is a pipe and was not taken before.

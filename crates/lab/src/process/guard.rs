@@ -18,20 +18,13 @@ const SCRIPT: &str = "read -r group && { read -r word || kill -9 \"-$group\"; }"
 /// A running guard. Dropping it releases the server from the guard: drop it only after the server
 /// has been reaped, or just before.
 #[derive(Debug)]
-pub(crate) struct ProcessGuard {
+pub(super) struct ProcessGuard {
     shell: Child,
 }
 
 impl ProcessGuard {
-    /// Starts a guard for the process group that `pid` leads.
-    pub(crate) fn over(pid: u32) -> io::Result<Self> {
-        let mut guard = Self::start()?;
-        guard.watch(pid)?;
-        Ok(guard)
-    }
-
     /// Starts a guard that guards nothing yet.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(super) fn start() -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", SCRIPT, "curtail-guard"])
@@ -49,7 +42,7 @@ impl ProcessGuard {
     }
 
     /// Guards the process group that `pid` leads. To be called once.
-    pub(crate) fn watch(&mut self, pid: u32) -> io::Result<()> {
+    pub(super) fn watch(&mut self, pid: u32) -> io::Result<()> {
         match &mut self.shell.stdin {
             Some(pipe) => pipe.write_all(format!("{pid}\n").as_bytes()),
             None => Ok(()),

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::kind::{Context, Trial, TrialError};
 use crate::limits;
-use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{Process, WaitResult, with_last_lines};
 
 /// The port at which each agent listens. Nothing else does on its host.
 const PORT: u16 = 7700;
@@ -33,9 +33,7 @@ pub(super) struct Agents {
 
 #[derive(Debug)]
 struct Agent {
-    /// Dropped before the guard: the process is killed before its guard is released.
     process: Process,
-    _guard: ProcessGuard,
     address: SocketAddr,
 }
 
@@ -88,16 +86,10 @@ impl Agents {
             command.args(["--cpus", &cpu_list(cpus)]);
         }
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let process = Process::start(&mut command, cpus, cache.settings.goes_first);
-        let process = process.map_err(|error| {
-            TrialError::Failed(format!("agent {number} could not be started: {error}"))
-        })?;
-        let guard = ProcessGuard::over(process.id()).map_err(Error::system("start /bin/sh"))?;
-        let mut agent = Agent {
-            process,
-            _guard: guard,
-            address,
-        };
+        let name = format!("agent {number}");
+        let process =
+            Process::start_guarded(&mut command, cpus, cache.settings.goes_first, &name)?;
+        let mut agent = Agent { process, address };
         agent.wait_until_it_listens(context, log)?;
         Ok(agent)
     }

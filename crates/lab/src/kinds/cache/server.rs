@@ -16,7 +16,7 @@ use crate::hosts::Hosts;
 use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::port::Ports;
-use crate::process::{Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{Process, WaitResult, with_last_lines};
 
 /// Time between two attempts to reach a server that does not reply yet.
 const ATTEMPT_GAP: Duration = Duration::from_millis(2);
@@ -31,9 +31,7 @@ const SIGTERM: i32 = 15;
 /// A server that has replied.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// Dropped before the guard: the process is killed before its guard is released.
     process: Process,
-    _guard: ProcessGuard,
     pub(super) address: SocketAddr,
     pub(super) version: String,
 }
@@ -79,17 +77,15 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let process = Process::start(
+    let process = Process::start_guarded(
         &mut start,
         &cache.settings.server_cpus,
         cache.settings.goes_first,
-    )
-    .map_err(|error| TrialError::Failed(format!("`{program}` could not be started: {error}")))?;
-    let guard = ProcessGuard::over(process.id()).map_err(Error::system("start /bin/sh"))?;
+        &format!("`{program}`"),
+    )?;
     let address = SocketAddr::from((ip, port));
     let mut server = Server {
         process,
-        _guard: guard,
         address,
         version: String::new(),
     };

@@ -14,7 +14,7 @@ use super::trial::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::limits;
-use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
 /// The time between two attempts of a probe.
 const ATTEMPT_GAP: Duration = Duration::from_millis(5);
@@ -28,9 +28,7 @@ const COMMAND: Duration = Duration::from_secs(2);
 pub(super) struct Running {
     name: String,
     log: PathBuf,
-    /// Dropped before the guard: the process is killed before its guard is released.
     process: Process,
-    _guard: ProcessGuard,
 }
 
 impl Running {
@@ -45,15 +43,11 @@ impl Running {
         let errors = output.try_clone().map_err(Error::file("open", &log))?;
         let mut command = words.command(beside.host, &beside.command, &beside.environment);
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let process = Process::start(&mut command, &beside.cpus, false).map_err(|error| {
-            TrialError::Failed(format!("{} could not be started: {error}", beside.name))
-        })?;
-        let guard = ProcessGuard::over(process.id()).map_err(Error::system("start /bin/sh"))?;
+        let process = Process::start_guarded(&mut command, &beside.cpus, false, &beside.name)?;
         let mut running = Self {
             name: beside.name.clone(),
             log,
             process,
-            _guard: guard,
         };
         running.wait_until_ready(beside, words, context)?;
         Ok(running)

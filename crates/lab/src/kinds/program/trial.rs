@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use report::record::Measured;
 use sys::child::Usage;
@@ -20,7 +20,7 @@ use crate::hosts::{Hosts, RelayRecord, relayed};
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
 use crate::port::Ports;
-use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
+use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
 /// The values of the placeholders of a trial.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ fn run(
         }
     };
     let mut command = words.command(Side::Client, &table.command, &table.environment);
-    let pipe = input.as_mut().and_then(|it| it.process.take_output());
+    let pipe = input.as_mut().and_then(Process::take_output);
     command
         .stdin(pipe.map_or_else(Stdio::null, Stdio::from))
         .stdout(create(&stdout)?)
@@ -216,10 +216,10 @@ fn run(
     // This process must not hold the reading end of the pipe, or the program of the input would
     // get no SIGPIPE after the end of its reader.
     drop(command);
-    let mut awaited = vec![&running.process];
+    let mut awaited = vec![&running];
     awaited.extend(beside.iter().map(Running::process));
     let exit = Process::wait_for_first(&awaited, table.timeout, Some(context.stop_signals))?;
-    let elapsed = running.began.elapsed();
+    let elapsed = running.began().elapsed();
     match exit {
         FirstExit::Exited(0) => {}
         FirstExit::Exited(_) => {
@@ -234,11 +234,11 @@ fn run(
             return Err(TrialError::Final(with_last_lines(&reason, &stderr)));
         }
     }
-    let (status, usage) = running.process.finish_with_usage()?;
+    let (status, usage) = running.finish_with_usage()?;
     check_status(status, &table.success, &stderr)?;
     let mut notes = Vec::new();
     if let Some(mut input) = input {
-        notes.extend(end_of_input(&mut input.process, &log("input"), context)?);
+        notes.extend(end_of_input(&mut input, &log("input"), context)?);
     }
     let [printed, errors] = [&stdout, &stderr].map(|path| match program.metric.is_empty() {
         true => Ok(String::new()),
@@ -258,32 +258,9 @@ fn run(
     Ok(Performed { measured, notes })
 }
 
-/// A process and its guard, which is released after it.
-struct Guarded {
-    process: Process,
-    /// Just before the process was created.
-    began: Instant,
-    _guard: ProcessGuard,
-}
-
-/// Starts a process. Its guard is started first, so that the time from `began` holds no other
-/// process's start.
-fn start(command: &mut Command, cpus: &[usize]) -> Result<Guarded, TrialError> {
-    let guarding = Error::system("start /bin/sh");
-    let mut guard = ProcessGuard::start().map_err(guarding)?;
-    let began = Instant::now();
-    let process = Process::start(command, cpus, false).map_err(|error| {
-        let program = command.get_program().to_string_lossy().into_owned();
-        TrialError::Failed(format!("`{program}` could not be started: {error}"))
-    })?;
-    guard
-        .watch(process.id())
-        .map_err(Error::system("guard a process"))?;
-    Ok(Guarded {
-        process,
-        began,
-        _guard: guard,
-    })
+fn start(command: &mut Command, cpus: &[usize]) -> Result<Process, TrialError> {
+    let name = format!("`{}`", command.get_program().to_string_lossy());
+    Process::start_guarded(command, cpus, false, &name)
 }
 
 fn check_status(status: ExitStatus, success: &[i32], stderr: &Path) -> Result<(), TrialError> {
