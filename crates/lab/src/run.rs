@@ -144,7 +144,7 @@ impl Run<'_> {
         reporter: &mut dyn Reporter,
     ) -> Result<Ending, Error> {
         for planned in planned_trials {
-            if self.places.contains(&planned.id) || self.has_enough(planned) {
+            if !self.is_left(planned, &mut HashMap::new()) {
                 continue;
             }
             if self.stop_signals.stopped() {
@@ -280,17 +280,24 @@ impl Run<'_> {
         self.append(record)
     }
 
-    /// Whether the trial's cell has enough trials already: its interval is narrow.
+    /// Whether a trial is still to be made: it is not done, and its cell has too few trials or an
+    /// interval that is not narrow. `narrow` holds what is known of cells already.
+    fn is_left(&self, planned: &PlannedTrial, narrow: &mut HashMap<(usize, u32), bool>) -> bool {
+        let cell = (planned.stage, planned.cell);
+        let least = self.plan.stages[planned.stage].repeats.least;
+        let mut is_narrow = || {
+            *narrow
+                .entry(cell)
+                .or_insert_with(|| self.is_narrow(cell.0, cell.1))
+        };
+        !self.places.contains(&planned.id) && (planned.repeat < least || !is_narrow())
+    }
+
+    /// Whether the interval of a cell is as narrow as its stage demands.
     ///
     /// The interval is that of [`median_of_trials`]; it is looked at after each trial beyond the
     /// least number, so its coverage is somewhat below 95 % (the report says so). A cell with a
     /// lower bound among its values never has enough.
-    fn has_enough(&self, planned: &PlannedTrial) -> bool {
-        let repeats = &self.plan.stages[planned.stage].repeats;
-        planned.repeat >= repeats.least && self.is_narrow(planned.stage, planned.cell)
-    }
-
-    /// Whether the interval of a cell is as narrow as its stage demands.
     fn is_narrow(&self, stage: usize, cell: u32) -> bool {
         let stage = &self.plan.stages[stage];
         let Some(until) = &stage.repeats.until else {
@@ -345,13 +352,10 @@ impl Run<'_> {
     fn progress(&self, planned_trials: &[PlannedTrial]) -> Progress {
         // Each cell's interval once, not once a trial.
         let mut narrow = HashMap::new();
-        let mut has_enough = |it: &PlannedTrial| {
-            let is_narrow = || self.is_narrow(it.stage, it.cell);
-            it.repeat >= self.plan.stages[it.stage].repeats.least
-                && *narrow.entry((it.stage, it.cell)).or_insert_with(is_narrow)
-        };
-        let is_left = |it: &&PlannedTrial| !self.places.contains(&it.id) && !has_enough(it);
-        let left = planned_trials.iter().filter(is_left).count();
+        let left = planned_trials
+            .iter()
+            .filter(|it| self.is_left(it, &mut narrow))
+            .count();
         let mean = self.pace.mean();
         let mean = mean.unwrap_or_else(|| estimate::trial(self.plan, self.kind));
         Progress {
