@@ -16,6 +16,7 @@ use serde::Deserialize;
 use crate::error::{did_you_mean, nearest};
 use crate::kind::{Kind, Violation};
 use crate::limits;
+use crate::placeholder;
 
 /// A factor as a file declares it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -276,9 +277,8 @@ impl Design {
 }
 
 /// The name of a factor is a column of a table, and a placeholder.
-fn check_name(name: &str) -> Result<(), String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    match (1..=64).contains(&name.len()) && name.chars().all(is_plain) {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    match (1..=64).contains(&name.len()) && name.chars().all(placeholder::is_in_name) {
         true => Ok(()),
         false => Err("must be 1 to 64 letters, digits, `.`, `_` or `-`".to_owned()),
     }

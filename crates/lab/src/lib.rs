@@ -24,6 +24,7 @@ mod kinds;
 pub mod limits;
 mod location;
 mod overlay;
+mod placeholder;
 pub mod plan;
 mod port;
 mod process;

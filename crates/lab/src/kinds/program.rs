@@ -35,7 +35,7 @@ use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 use crate::plan::Options;
-use crate::{limits, location};
+use crate::{limits, location, placeholder};
 
 mod beside;
 mod extract;
@@ -356,7 +356,7 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
     };
     let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
     for word in &words {
-        let mut names = trial::placeholders(word).into_iter();
+        let mut names = placeholder::names(word).into_iter();
         let is_known = |it: &&str| factors.contains(it) || PLACEHOLDERS.contains(it);
         if let Some(name) = names.find(|it| !is_known(it)) {
             let near = crate::error::nearest(name, factors.iter().copied());
@@ -366,7 +366,7 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
     }
     for cell in cells {
         for word in &needed {
-            let mut names = trial::placeholders(word).into_iter();
+            let mut names = placeholder::names(word).into_iter();
             let has_value = |it: &&str| cell.contains_key(*it) || PLACEHOLDERS.contains(it);
             if let Some(name) = names.find(|it| !has_value(it)) {
                 let problem = "which has no value in some cells: only an argument can be left out";

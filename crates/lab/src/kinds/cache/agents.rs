@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Cache, cpu_list};
 use crate::error::Error;
@@ -21,8 +21,6 @@ use crate::process::{Process, WaitResult, with_last_lines};
 const PORT: u16 = 7700;
 /// The line that an agent prints when it listens begins with this.
 const LISTENING: &str = "agent: listening at ";
-/// Time between two looks at the output of an agent.
-const ATTEMPT_GAP: Duration = Duration::from_millis(2);
 
 /// The agents of one trial. They end when this value is dropped.
 #[derive(Debug)]
@@ -125,7 +123,7 @@ impl Agent {
             if fs::read_to_string(log).is_ok_and(|text| text.contains(LISTENING)) {
                 return Ok(());
             }
-            match self.process.wait(ATTEMPT_GAP, Some(context.stop_signals))? {
+            match self.process.wait(limits::ATTEMPT_GAP, Some(context.stop_signals))? {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(failed(&format!("an agent exited ({status})")));

@@ -14,10 +14,12 @@ use report::record::{Factors, Value};
 use units::duration_text;
 
 use super::{Cache, ServerKind, ServerTable};
+use crate::design::check_name;
 use crate::error::{Error, did_you_mean, nearest};
 use crate::hosts::table::HostsTable;
 use crate::kind::Violation;
 use crate::limits;
+use crate::placeholder;
 
 /// The first problem of the settings under these cells.
 pub(super) fn check(cache: &Cache, cells: &[Factors]) -> Result<(), Violation> {
@@ -124,11 +126,8 @@ fn check_arguments(cache: &Cache, cell: &Factors, own: Option<&str>) -> Result<(
     let Some((nth, server)) = cache.declared.iter().enumerate().find(is_own) else {
         return Ok(());
     };
-    let opened = server.arguments.iter().flat_map(|it| it.split('{').skip(1));
-    for name in opened.filter_map(|it| Some(it.split_once('}')?.0)) {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let is_name = !name.is_empty() && name.chars().all(is_plain);
-        if is_name && !["port", "ip"].contains(&name) && !cell.contains_key(name) {
+    for name in server.arguments.iter().flat_map(|it| placeholder::names(it)) {
+        if !["port", "ip"].contains(&name) && !cell.contains_key(name) {
             let near = did_you_mean(nearest(name, cell.keys().map(String::as_str).chain(["port"])));
             let problem = format!("has `{{{name}}}`, which is no factor of each of its cells{near}");
             return Err(Violation::new("[[server]]", nth, "arguments", problem));
@@ -276,10 +275,7 @@ fn check_servers(servers: &[ServerTable]) -> Result<(), Violation> {
     for (nth, server) in servers.iter().enumerate() {
         let violation = |key, problem: &str| Err(Violation::new(TABLE, nth, key, problem));
         let name = server.name.as_str();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            return violation("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`");
-        }
+        check_name(name).or_else(|problem| violation("name", &problem))?;
         if !names.insert(name) {
             return violation("name", "is used by another server");
         }

@@ -18,10 +18,6 @@ use crate::limits;
 use crate::port::Ports;
 use crate::process::{Process, WaitResult, with_last_lines};
 
-/// Time between two attempts to reach a server that does not reply yet.
-const ATTEMPT_GAP: Duration = Duration::from_millis(2);
-/// Timeout of one attempt: short, so that a request to stop is noticed soon.
-const ATTEMPT: Duration = Duration::from_millis(250);
 
 /// Grace time for a server that may be about to exit by itself.
 const MOMENT: Duration = Duration::from_millis(250);
@@ -114,7 +110,7 @@ impl Server {
             if let Ok(version) = ask_version(hosts, self.address) {
                 return Ok(version);
             }
-            match self.process.wait(ATTEMPT_GAP, Some(context.stop_signals))? {
+            match self.process.wait(limits::ATTEMPT_GAP, Some(context.stop_signals))? {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(quoting(format!(
@@ -180,9 +176,9 @@ pub(crate) fn probe_version(
 }
 
 fn ask_version(hosts: &Hosts, address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = hosts.connect(address, ATTEMPT)?;
-    stream.set_read_timeout(Some(ATTEMPT))?;
-    stream.set_write_timeout(Some(ATTEMPT))?;
+    let mut stream = hosts.connect(address, limits::CONNECT_ATTEMPT)?;
+    stream.set_read_timeout(Some(limits::CONNECT_ATTEMPT))?;
+    stream.set_write_timeout(Some(limits::CONNECT_ATTEMPT))?;
     stream.write_all(b"version\r\n")?;
     let mut line = String::new();
     BufReader::new(stream.take(limits::VERSION_LEN as u64)).read_line(&mut line)?;

@@ -14,6 +14,7 @@ use super::{Cache, generator, server, summary};
 use crate::error::Error;
 use crate::hosts::{Hosts, relayed};
 use crate::kind::{Context, Performed, Trial, TrialError};
+use crate::placeholder;
 use crate::process::with_last_lines;
 
 /// Makes a trial. Its offered rate is resolved; none: closed loop at full rate.
@@ -103,15 +104,14 @@ fn flag_latencies(measured: &mut report::record::Measured) {
     }
 }
 
-/// A command with the values of the factors in place of their names.
+/// A command with the values of the factors in place of their names. Other placeholders stay: the
+/// server's start replaces them.
 fn filled(command: &[String], factors: &Factors) -> Vec<String> {
-    let fill = |word: &String| {
-        let mut word = word.clone();
-        for (name, value) in factors {
-            word = word.replace(&format!("{{{name}}}"), &value.to_string());
-        }
-        word
+    let value = |name: &str| match factors.get(name) {
+        Some(value) => Some(value.to_string()),
+        None => Some(format!("{{{name}}}")),
     };
+    let fill = |word: &String| placeholder::fill(word, value).unwrap_or_default();
     command.iter().map(fill).collect()
 }
 

@@ -16,12 +16,6 @@ use crate::kind::{Context, TrialError};
 use crate::limits;
 use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
-/// The time between two attempts of a probe.
-const ATTEMPT_GAP: Duration = Duration::from_millis(5);
-/// The timeout of one attempt to connect.
-const CONNECT: Duration = Duration::from_millis(250);
-/// The timeout of one attempt of a probe that is a command.
-const COMMAND: Duration = Duration::from_secs(2);
 
 /// A process that is ready.
 #[derive(Debug)]
@@ -72,7 +66,7 @@ impl Running {
             let Err(lacking) = ready else {
                 return Ok(());
             };
-            match self.process.wait(ATTEMPT_GAP, Some(context.stop_signals))? {
+            match self.process.wait(limits::PROBE_GAP, Some(context.stop_signals))? {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(self.failed(&format!("exited before it was ready ({status})")));
@@ -99,7 +93,7 @@ impl Running {
         let ready = &beside.ready;
         // The address has a value in every cell (`check_placeholders`).
         if let Some(address) = ready.connect.as_ref().and_then(|it| words.fill(it)) {
-            let timeout = CONNECT.min(left).max(ATTEMPT_GAP);
+            let timeout = limits::CONNECT_ATTEMPT.min(left).max(limits::PROBE_GAP);
             let mut addresses = address.to_socket_addrs().into_iter().flatten();
             if !addresses.any(|it| words.reaches(beside.host, it, timeout)) {
                 return Err(format!("no connection to {address}"));
@@ -116,7 +110,7 @@ impl Running {
         let shown = ready.command.join(" ");
         let probe = Process::start(&mut probe, &[], false);
         let mut probe = probe.map_err(|error| format!("`{shown}`: {error}"))?;
-        let timeout = COMMAND.min(left).max(ATTEMPT_GAP);
+        let timeout = limits::COMMAND_ATTEMPT.min(left).max(limits::PROBE_GAP);
         let awaited = [&probe, &self.process];
         match Process::wait_for_first(&awaited, timeout, Some(context.stop_signals)) {
             Ok(FirstExit::Exited(0)) => {}

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kind::{Performed, Violation};
 use crate::limits;
+use crate::placeholder;
 
 /// A metric as a file declares it: from the key `json` of lines that are JSON objects, or from the
 /// first group of the regular expression `regex`.
@@ -216,9 +217,8 @@ pub(super) fn check(tables: &[MetricTable]) -> Result<(), Violation> {
     const TABLE: &str = "[[metric]]";
     for (nth, table) in tables.iter().enumerate() {
         let violation = |key, problem: String| Err(Violation::new(TABLE, nth, key, problem));
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_again = tables[..nth].iter().any(|it| it.name == table.name);
-        if table.name.is_empty() || !table.name.chars().all(is_plain) || is_again {
+        if table.name.is_empty() || !table.name.chars().all(placeholder::is_in_name) || is_again {
             let problem = "must be letters, digits, `.`, `_` or `-`, and of no other metric";
             return violation("name", problem.to_owned());
         }

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::hosts::{Hosts, RelayRecord, relayed};
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
+use crate::placeholder;
 use crate::port::Ports;
 use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
@@ -73,15 +74,7 @@ impl<'a> Words<'a> {
     /// `word` with the values in place of the names. Values are not searched for names again. None:
     /// a name has no value in this cell.
     pub(super) fn fill(&self, word: &str) -> Option<String> {
-        let mut filled = String::new();
-        let mut rest = word;
-        while let Some((before, name, after)) = next_placeholder(rest) {
-            filled.push_str(before);
-            filled.push_str(self.values.get(name)?);
-            rest = after;
-        }
-        filled.push_str(rest);
-        Some(filled)
+        placeholder::fill(word, |name| self.values.get(name).cloned())
     }
 
     /// A command with the values in place of the names, which starts its program on that host.
@@ -107,33 +100,6 @@ impl<'a> Words<'a> {
         }
         command
     }
-}
-
-/// The names of the placeholders in a word.
-pub(super) fn placeholders(word: &str) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut rest = word;
-    while let Some((_, name, after)) = next_placeholder(rest) {
-        names.push(name);
-        rest = after;
-    }
-    names
-}
-
-/// The text before the first placeholder, its name, and the text after it. Braces around anything
-/// but a name, as in a program of awk, are no placeholder.
-fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let mut from = 0;
-    while let Some(open) = text[from..].find('{').map(|at| from + at) {
-        let inside = &text[open + 1..];
-        let len = inside.find(|c| !is_name(c)).unwrap_or(inside.len());
-        if len > 0 && inside[len..].starts_with('}') {
-            return Some((&text[..open], &inside[..len], &inside[len + 1..]));
-        }
-        from = open + 1;
-    }
-    None
 }
 
 /// Makes a trial.
@@ -368,13 +334,5 @@ mod tests {
             assert_eq!(measured.valid("elapsed_ns"), valid);
             assert_eq!(measured.valid("user_ns"), Some(1.0));
         }
-    }
-
-    #[test]
-    fn only_names_in_braces_are_placeholders() {
-        assert_eq!(placeholders("{ s += $1 } END { print s }"), [""; 0]);
-        assert_eq!(placeholders("a{n}b{x-y}"), ["n", "x-y"]);
-        assert_eq!(placeholders("{{n}"), ["n"]);
-        assert_eq!(placeholders("{}{n"), [""; 0]);
     }
 }
