@@ -50,8 +50,6 @@ pub(crate) const SOFT_INK: &str = "#444444";
 /// A finished figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
-    /// The name of its declaration.
-    pub(crate) name: String,
     /// Notes below the figure, such as missing trials.
     pub(crate) notes: Vec<String>,
     /// File stem: the name and, if there are panels, that of the panel.
@@ -72,7 +70,6 @@ pub(crate) struct Drawing {
 
 /// What a figure is called, and the words around it.
 pub(crate) struct Head<'a> {
-    pub(crate) name: &'a str,
     pub(crate) stem: String,
     pub(crate) title: String,
     /// One line on what was measured.
@@ -169,7 +166,6 @@ pub(crate) fn draw(head: Head, data: &dyn Data) -> Result<Drawing, Error> {
     }
     svg.close();
     Ok(Drawing {
-        name: head.name.to_owned(),
         notes: head.notes,
         description: data.description(),
         rows: data.rows(),

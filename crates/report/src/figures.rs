@@ -148,7 +148,6 @@ fn draw_panel(panel: &Panel, context: &Context) -> Result<Drawing, Error> {
     notes.extend(after);
     notes.extend(notes::omitted(panel));
     let head = Head {
-        name: &figure.name,
         stem: format!("{}{}", figure.name, panel.suffix),
         title: format!("{title}{}", of.unwrap_or_default()),
         about: &context.about,

@@ -52,7 +52,6 @@ struct Page {
     torn: bool,
     comparisons: Vec<StageComparisons>,
     figures: Vec<FigurePart>,
-    undrawn: Vec<String>,
     cells: Vec<CellTable>,
     missing: Cut<MissingRow>,
     retried: Cut<RetriedRow>,
@@ -102,7 +101,6 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing]) -> Result<String, Error> {
         torn: run.torn,
         comparisons: comparisons.collect(),
         figures: drawings.iter().map(figure_part).collect(),
-        undrawn: undrawn(run, drawings),
         cells: stages
             .iter()
             .flat_map(|it| tables::cells(run, it))
@@ -128,13 +126,6 @@ pub(crate) fn figure_part(drawing: &Drawing) -> FigurePart {
         svg: drawing.inline(),
         notes: drawing.notes.clone(),
     }
-}
-
-/// Figures of the plan of which there is no drawing.
-fn undrawn(run: &Run, drawings: &[Drawing]) -> Vec<String> {
-    let is_drawn = |name: &str| drawings.iter().any(|drawing| drawing.name == name);
-    let names = run.plan.figures.iter().map(|figure| &figure.name);
-    names.filter(|name| !is_drawn(name)).cloned().collect()
 }
 
 /// One line on what was measured.

@@ -46,14 +46,14 @@ fn table(run: &Run, last: &StageResults) -> Vec<String> {
     );
     heads.push("trials".to_owned());
     let shown = last.cells.iter().take(limits::TERMINAL_ROWS);
-    let mut lines = vec![row(&heads)];
+    let mut lines = vec![row(heads.iter().zip(widths(heads.len())))];
     lines.extend(shown.map(|cell| {
         let mut fields = vec![name(last, cell)];
         fields.extend(columns.iter().map(|metric| value(metric, cell)));
         let suspect = cell.measured.iter().any(|(_, it)| it.suspect.is_some());
         let suspect = if suspect { "*" } else { "" };
         fields.push(format!("{}/{}{suspect}", cell.measured.len(), cell.planned));
-        row(&fields)
+        row(fields.iter().zip(widths(fields.len())))
     }));
     let others = last.cells.len().saturating_sub(limits::TERMINAL_ROWS);
     if others > 0 {
@@ -88,16 +88,11 @@ fn value(metric: &Metric, cell: &Cell) -> String {
     )
 }
 
-/// A row of the table: the first column left-aligned, the others right-aligned.
-fn row(fields: &[String]) -> String {
-    let last = fields.len() - 1;
+/// A row of a table, of fields with their widths: the first column left-aligned, the others
+/// right-aligned.
+pub(crate) fn row<'a>(fields: impl IntoIterator<Item = (&'a String, usize)>) -> String {
     let mut line = String::new();
-    for (index, field) in fields.iter().enumerate() {
-        let width = match index {
-            0 => NAME_WIDTH,
-            _ if index == last => TRIALS_WIDTH,
-            _ => VALUE_WIDTH,
-        };
+    for (index, (field, width)) in fields.into_iter().enumerate() {
         let padding = " ".repeat(width.saturating_sub(field.chars().count()));
         if index == 0 {
             line.push_str(field);
@@ -109,6 +104,15 @@ fn row(fields: &[String]) -> String {
         }
     }
     line
+}
+
+/// The width of each of `count` columns.
+fn widths(count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |index| match index {
+        0 => NAME_WIDTH,
+        _ if index + 1 == count => TRIALS_WIDTH,
+        _ => VALUE_WIDTH,
+    })
 }
 
 fn remarks(run: &Run) -> Vec<String> {

@@ -68,21 +68,8 @@ fn named(curve: &CurveFindings, cell: &Cell) -> String {
     format!("{} · {value}", units::shortened(name, room))
 }
 
-/// A table row: the first column left-aligned, numbers right-aligned.
 fn row(fields: &[String; 9]) -> String {
-    let mut line = String::new();
-    for (index, (field, width)) in fields.iter().zip(WIDTHS).enumerate() {
-        let padding = " ".repeat(width.saturating_sub(field.chars().count()));
-        if index == 0 {
-            line.push_str(field);
-            line.push_str(&padding);
-        } else {
-            line.push_str("  ");
-            line.push_str(&padding);
-            line.push_str(field);
-        }
-    }
-    line
+    terminal::row(fields.iter().zip(WIDTHS))
 }
 
 /// Capacity, knee and Little's law of a curve in one line; the tail for a curve over settings.

@@ -1,5 +1,6 @@
 //! Symbols that several kinds of figures share: lower bounds, missing trials, intervals.
 
+use super::palette::Ramp;
 use super::svg::{Svg, coordinate};
 
 /// Dashes of the maximum and minimum lines.
@@ -76,6 +77,28 @@ pub(crate) fn missing(svg: &mut Svg, (x, y): (f64, f64), colour: &str, hint: &st
         ],
         hint,
     );
+}
+
+/// A rectangle (left, top, width, height) in a shade.
+pub(crate) fn shaded(
+    svg: &mut Svg,
+    area: [f64; 4],
+    shade: Ramp,
+    style: &[(&str, &str)],
+    hint: &str,
+) {
+    let [x, y, width, height] = area.map(coordinate);
+    let class = format!("shade {}", shade.class);
+    let mut attributes = vec![
+        ("class", class.as_str()),
+        ("x", x.as_str()),
+        ("y", y.as_str()),
+        ("width", width.as_str()),
+        ("height", height.as_str()),
+        ("fill", shade.colour),
+    ];
+    attributes.extend(style);
+    svg.hinted("rect", &attributes, hint);
 }
 
 /// A vertical interval with ends, at `x` from `low` to `high`.

@@ -82,17 +82,9 @@ impl<'a> Bars<'a> {
         if self.has_trials() {
             key.push((Sample::Outline(DOT_SHAPE), "a trial".to_owned()));
         }
-        key.extend(notes::reasons(panel).map(|reasons| (Sample::Hollow, reasons)));
-        if self
-            .grid
-            .entries()
-            .any(|entry| entry.values.is_lower_bound())
-        {
-            key.push((Sample::Bound, "lower bound".to_owned()));
-        }
-        if panel.points().any(|point| point.missing() > 0) {
-            key.push((Sample::Missing, "missing".to_owned()));
-        }
+        let mut entries = self.grid.entries();
+        let has_bound = entries.any(|entry| entry.values.is_lower_bound());
+        key.extend(notes::marked(panel, has_bound));
         key
     }
 }

@@ -89,13 +89,8 @@ impl<'a> Curves<'a> {
         if self.knees.iter().any(Option::is_some) {
             key.push((Sample::Knee, "knee".to_owned()));
         }
-        key.extend(notes::reasons(panel).map(|reasons| (Sample::Hollow, reasons)));
-        if panel.trials().any(|trial| self.is_lower_bound(trial)) {
-            key.push((Sample::Bound, "lower bound".to_owned()));
-        }
-        if panel.points().any(|point| point.missing() > 0) {
-            key.push((Sample::Missing, "missing".to_owned()));
-        }
+        let has_bound = panel.trials().any(|trial| self.is_lower_bound(trial));
+        key.extend(notes::marked(panel, has_bound));
         key
     }
 }

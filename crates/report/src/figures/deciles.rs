@@ -8,8 +8,9 @@ use super::panel::Panel;
 use super::{Data, Rows, notes, titled};
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Legend, Sample};
+use crate::chart::mark;
 use crate::chart::side::Side;
-use crate::chart::svg::{Svg, coordinate};
+use crate::chart::svg::Svg;
 use crate::chart::{Field, PAPER, Ramp};
 use crate::figure::Scale;
 use crate::record::Unit;
@@ -173,26 +174,15 @@ impl Data for Deciles<'_> {
                     continue;
                 };
                 let shade = self.shade(class);
-                let [x, y, width, height] =
-                    [middle - width / 2.0, high, width, (low - high).max(0.0)].map(coordinate);
+                let area = [middle - width / 2.0, high, width, (low - high).max(0.0)];
                 let hint = format!(
                     "Decile {}: {}, {}",
                     decile + 1,
                     self.class(class),
                     units::share(share)
                 );
-                let class = format!("shade {}", shade.class);
-                let style = [
-                    ("class", class.as_str()),
-                    ("x", x.as_str()),
-                    ("y", y.as_str()),
-                    ("width", width.as_str()),
-                    ("height", height.as_str()),
-                    ("fill", shade.colour),
-                    ("stroke", PAPER),
-                    ("stroke-width", "1"),
-                ];
-                svg.hinted("rect", &style, &hint);
+                let style = [("stroke", PAPER), ("stroke-width", "1")];
+                mark::shaded(svg, area, shade, &style, &hint);
             }
         }
     }

@@ -9,8 +9,9 @@ use super::panel::Panel;
 use super::{Data, Rows, notes, titled};
 use crate::chart::axis::Axis;
 use crate::chart::legend::{Entry, Legend, Sample};
+use crate::chart::mark;
 use crate::chart::side::{LABEL_SIZE, Side};
-use crate::chart::svg::{self, Svg, coordinate};
+use crate::chart::svg::{self, Svg};
 use crate::chart::{Field, PLOT_HEIGHT, PLOT_LEFT, Ramp};
 use crate::figure::Scale;
 use crate::record::Unit;
@@ -269,24 +270,14 @@ impl Data for HeatMap<'_> {
                     self.unit.words(mean)
                 );
                 // Neighbours overlap a little, or the paper would show between them.
-                let [x, y, width, height] = [
+                let area = [
                     left,
                     middle - height / 2.0 + 0.5,
                     right - left + 0.3,
                     height - 1.0,
-                ]
-                .map(coordinate);
-                let class = format!("shade {}", shade.class);
-                let style = [
-                    ("class", class.as_str()),
-                    ("x", x.as_str()),
-                    ("y", y.as_str()),
-                    ("width", width.as_str()),
-                    ("height", height.as_str()),
-                    ("fill", shade.colour),
-                    ("shape-rendering", "crispEdges"),
                 ];
-                svg.hinted("rect", &style, &hint);
+                let style = [("shape-rendering", "crispEdges")];
+                mark::shaded(svg, area, shade, &style, &hint);
             }
         }
     }

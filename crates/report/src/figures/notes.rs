@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::dimension::Dimension;
 use super::panel::{Panel, Point, Trial};
 use crate::chart::axis::Axis;
+use crate::chart::legend::{Entry, Sample};
 use crate::record::{Factor, Plan};
 use crate::run::MissingTrial;
 use crate::{Run, limits, units};
@@ -164,6 +165,16 @@ pub(super) fn reasons(panel: &Panel) -> Option<String> {
         [reason] => Some(units::shortened(reason, limits::NAME_CHARACTERS)),
         _ => Some("suspect".to_owned()),
     }
+}
+
+/// The entries of a legend for hollow markers, lower bounds and missing trials, if there are any.
+pub(super) fn marked(panel: &Panel, has_bound: bool) -> Vec<Entry> {
+    let mut key: Vec<Entry> = Vec::new();
+    key.extend(reasons(panel).map(|reasons| (Sample::Hollow, reasons)));
+    key.extend(has_bound.then(|| (Sample::Bound, "lower bound".to_owned())));
+    let has_missing = panel.points().any(|point| point.missing() > 0);
+    key.extend(has_missing.then(|| (Sample::Missing, "missing".to_owned())));
+    key
 }
 
 /// Curves without the quantity of the figure.

@@ -246,7 +246,7 @@ impl Scatter<'_> {
     fn key(&self) -> Vec<Entry> {
         let mut key = Vec::new();
         if self.front.len() > 1 {
-            let words = "not beaten in both".to_owned();
+            let words = "Pareto front".to_owned();
             key.push((Sample::Line("pareto", "none", "1.4"), words));
         }
         if self.cells.iter().any(|cell| cell.point.is_suspect()) {
