@@ -308,14 +308,7 @@ fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
     let mut kept_before = 0;
     for held in [3, 7] {
         fixture.hold(held);
-        let mut lab = Command::new(fixture.path("fake"))
-            .arg("lab")
-            .spawn()
-            .unwrap();
-        fixture.wait_for_held();
-        lab.kill().unwrap();
-        lab.wait().unwrap();
-        fixture.assert_no_processes_left();
+        fixture.run_lab_and_kill_it();
         let kept = trials(&only_run(&options)).len();
         assert_eq!(kept, kept_before + held - 1);
         kept_before = kept;

@@ -21,7 +21,6 @@ mod records;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use gate::Fixture;
@@ -327,14 +326,7 @@ fn a_killed_lab_leaves_no_program_and_the_run_resumes_with_every_trial_once() {
     let experiment = experiment(&waiting(&fixture.path("wrapped")));
     fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
     fixture.hold(3);
-    let mut lab = Command::new(fixture.path("fake"))
-        .arg("lab")
-        .spawn()
-        .unwrap();
-    fixture.wait_for_held();
-    lab.kill().unwrap();
-    lab.wait().unwrap();
-    fixture.assert_no_processes_left();
+    fixture.run_lab_and_kill_it();
     let folder = only_run(&options);
     let before = trials(&folder);
     assert_eq!(before.len(), 2);

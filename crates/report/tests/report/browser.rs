@@ -1,7 +1,7 @@
 //! The page in a real browser, where one is installed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use report::Run;
@@ -47,6 +47,13 @@ for (const figure of document.querySelectorAll('figure')) {
 </script>
 ";
 
+/// Writes a page with a script at its end.
+fn with_script(html: &str, script: &str, folder: &Path) -> PathBuf {
+    let page = folder.join("visited.html");
+    fs::write(&page, html.replace("</body>", &format!("{script}</body>"))).unwrap();
+    page
+}
+
 #[test]
 fn the_script_shows_values_and_zooms() {
     let Some(browser) = browser() else {
@@ -55,12 +62,7 @@ fn the_script_shows_values_and_zooms() {
     };
     let place = tempfile::tempdir().unwrap();
     let html = report::page_of(&Synthetic::ladder(5).run()).unwrap();
-    let visited = place.path().join("visited.html");
-    fs::write(
-        &visited,
-        html.replace("</body>", &format!("{VISITOR}</body>")),
-    )
-    .unwrap();
+    let visited = with_script(&html, VISITOR, place.path());
 
     let (document, log) = open(browser, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
@@ -94,9 +96,7 @@ fn the_script_serves_every_kind_of_figure() {
     let place = tempfile::tempdir().unwrap();
     let folder = illustrated::written(&illustrated::run(), place.path());
     let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
-    let visited = place.path().join("visited.html");
-    let html = html.replace("</body>", &format!("{VISITOR}</body>"));
-    fs::write(&visited, html).unwrap();
+    let visited = with_script(&html, VISITOR, place.path());
     let (document, log) = open(browser, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
     // All but the table have the script; curve, cdf, scatter and Pareto front can be zoomed.
@@ -135,9 +135,7 @@ fn a_run_of_any_kind_is_read_in_light_and_in_dark() {
     let place = tempfile::tempdir().unwrap();
     let folder = illustrated::written(&illustrated::run(), place.path());
     let html = report::page_of(&Run::open(&folder).unwrap()).unwrap();
-    let visited = place.path().join("visited.html");
-    let html = html.replace("</body>", &format!("{READER}</body>"));
-    fs::write(&visited, html).unwrap();
+    let visited = with_script(&html, READER, place.path());
     let schemes = [
         (1, "rgb(27, 29, 33) on rgb(255, 255, 255)"),
         (0, "rgb(232, 233, 236) on rgb(22, 24, 28)"),

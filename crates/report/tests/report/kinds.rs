@@ -1,6 +1,6 @@
 //! The kinds of figures: each shows the numbers of the trials, and says what is missing.
 
-use report::figure::{FigureKind, Scale};
+use report::figure::{Figure, FigureKind, Scale};
 use report::page_of;
 use report::record::{Flag, Outcome, Value};
 use resvg::usvg::roxmltree::{Document, Node};
@@ -34,6 +34,12 @@ fn in_data<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
 fn title<'a>(node: &Node<'a, 'a>) -> &'a str {
     let title = node.children().find(|node| node.has_tag_name("title"));
     title.and_then(|title| title.text()).unwrap_or_default()
+}
+
+/// The declaration of that name.
+fn figure<'a>(run: &'a mut General, name: &str) -> &'a mut Figure {
+    let mut figures = run.plan.figures.iter_mut();
+    figures.find(|it| it.name == name).unwrap()
 }
 
 /// Removes the trials of a cell.
@@ -159,12 +165,7 @@ fn bars_mark_lower_bounds() {
 #[test]
 fn bars_without_x_have_a_place_for_each_cell() {
     let mut run = run();
-    let bars = run
-        .plan
-        .figures
-        .iter_mut()
-        .find(|it| it.name == "bars")
-        .unwrap();
+    let bars = figure(&mut run, "bars");
     (bars.x, bars.by) = (None, None);
     let bars = drawn(&run, "bars");
     let document = Document::parse(&bars.svg).unwrap();
@@ -223,12 +224,7 @@ fn a_histogram_that_cannot_be_read_is_said_to_be_missing() {
 #[test]
 fn a_distribution_of_a_metric_is_the_staircase_of_its_trials() {
     let mut run = run();
-    let cdf = run
-        .plan
-        .figures
-        .iter_mut()
-        .find(|it| it.name == "cdf")
-        .unwrap();
+    let cdf = figure(&mut run, "cdf");
     cdf.y = "wall_ns".to_owned();
     let cdf = drawn(&run, "cdf");
     let mut expected = values(&run, 0, "wall_ns");
@@ -242,12 +238,7 @@ fn a_distribution_of_a_metric_is_the_staircase_of_its_trials() {
 #[test]
 fn a_logarithmic_distribution_shows_the_share_above() {
     let mut run = run();
-    let cdf = run
-        .plan
-        .figures
-        .iter_mut()
-        .find(|it| it.name == "cdf")
-        .unwrap();
+    let cdf = figure(&mut run, "cdf");
     cdf.scale = Scale::Log;
     assert!(
         drawn(&run, "cdf")
@@ -420,12 +411,7 @@ fn a_cell_of_mostly_suspect_trials_is_hollow() {
 #[test]
 fn cells_without_size_or_value_are_named() {
     let mut run = run();
-    let scatter = run
-        .plan
-        .figures
-        .iter_mut()
-        .find(|it| it.name == "scatter")
-        .unwrap();
+    let scatter = figure(&mut run, "scatter");
     (scatter.x, scatter.size) = (Some("threads".to_owned()), Some("energy_j".to_owned()));
     without_cell(&mut run, 0);
     let scatter = drawn(&run, "scatter");
