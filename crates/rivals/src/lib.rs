@@ -4,10 +4,12 @@
 //! all over one interface and charged for every byte they would need, so that a hit ratio at
 //! equal memory can be compared. They hold no values and are no caches to use. [`ours`] is what the
 //! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
-//! they start beside it.
+//! they start beside it. [`textile`] holds the caches of the
+//! multithreaded-cache study.
 #![forbid(unsafe_code)]
 
 pub mod cases;
 pub mod memcached;
 pub mod ours;
 pub mod policy;
+pub mod textile;

@@ -1,0 +1,97 @@
+//! Locks that count how often and how long threads wait for them. An uncontended lock costs no
+//! clock read and no write to a shared counter.
+//!
+//! A thread that panicked while it held a lock does not stop the others: no code under these locks
+//! panics between two writes that belong together.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{TryLockError, TryLockResult};
+use std::time::Instant;
+
+/// Waits for the locks of a cache, by kind. Kinds that a design does not have stay 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LockWaits {
+    /// The lock on the whole table, written while it doubles.
+    pub capacity: Waits,
+    /// The lock on the number of items.
+    pub length: Waits,
+    /// The lock on the memory used.
+    pub memory: Waits,
+    /// The lock on the list of recency.
+    pub recency: Waits,
+    /// The locks of slots; of stripes in the striped design; the only lock of the global one.
+    pub entry: Waits,
+}
+
+/// Waits for one kind of lock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Times that a thread found the lock taken.
+    pub count: u64,
+    /// Sum of the times that threads waited, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// The counters behind [`LockWaits`].
+#[derive(Debug, Default)]
+pub(super) struct LockCounters {
+    pub(super) capacity: WaitCounter,
+    pub(super) length: WaitCounter,
+    pub(super) memory: WaitCounter,
+    pub(super) recency: WaitCounter,
+    pub(super) entry: WaitCounter,
+}
+
+impl LockCounters {
+    /// The counts so far. Waits that are under way are not included.
+    pub(super) fn waits(&self) -> LockWaits {
+        LockWaits {
+            capacity: self.capacity.waits(),
+            length: self.length.waits(),
+            memory: self.memory.waits(),
+            recency: self.recency.waits(),
+            entry: self.entry.waits(),
+        }
+    }
+}
+
+/// The counter behind [`Waits`], in a cache line of its own: contention for one kind of lock does
+/// not slow down another kind.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct WaitCounter {
+    count: AtomicU64,
+    waited_ns: AtomicU64,
+}
+
+impl WaitCounter {
+    /// Locks a mutex.
+    pub(super) fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        self.acquire(mutex.try_lock(), || {
+            mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+
+    fn acquire<G>(&self, first_try: TryLockResult<G>, wait: impl FnOnce() -> G) -> G {
+        match first_try {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let start = Instant::now();
+                let guard = wait();
+                let waited_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.count.fetch_add(1, Relaxed);
+                self.waited_ns.fetch_add(waited_ns, Relaxed);
+                guard
+            }
+        }
+    }
+
+    fn waits(&self) -> Waits {
+        Waits {
+            count: self.count.load(Relaxed),
+            waited_ns: self.waited_ns.load(Relaxed),
+        }
+    }
+}
