@@ -5,7 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::global::Global;
+use super::per_entry::PerEntry;
+use super::presized::Presized;
 use super::small_cache::{SharedCache, SmallCache};
+use super::store_cache::StoreCache;
+use super::striped::Striped;
 use super::unthreaded::Unthreaded;
 
 /// A design of a cache.
@@ -40,9 +44,6 @@ pub enum CreateError {
     /// The store refused its memory limit.
     #[error(transparent)]
     Store(#[from] store::ConfigError),
-    /// The design is not implemented in this version.
-    #[error("design {0} is not implemented yet")]
-    Missing(Design),
 }
 
 /// A name that is not the name of a design.
@@ -83,9 +84,12 @@ impl Design {
     /// Only [`Design::Store`] fails: its memory limit is too large.
     pub fn create(self, maxmem: u64) -> Result<Created, CreateError> {
         Ok(match self {
+            Self::PerEntry => Created::Shared(Arc::new(PerEntry::new(maxmem))),
+            Self::Presized => Created::Shared(Arc::new(Presized::new(maxmem))),
+            Self::Striped => Created::Shared(Arc::new(Striped::new(maxmem))),
             Self::Global => Created::Shared(Arc::new(Global::new(maxmem))),
             Self::Unthreaded => Created::Single(Box::new(Unthreaded::new(maxmem))),
-            other => return Err(CreateError::Missing(other)),
+            Self::Store => Created::Shared(Arc::new(StoreCache::new(maxmem)?)),
         })
     }
 }

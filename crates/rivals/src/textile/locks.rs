@@ -5,7 +5,7 @@
 //! panics between two writes that belong together.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::{TryLockError, TryLockResult};
 use std::time::Instant;
 
@@ -73,6 +73,20 @@ impl WaitCounter {
         })
     }
 
+    /// Locks for reading.
+    pub(super) fn read<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
+        self.acquire(lock.try_read(), || {
+            lock.read().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+
+    /// Locks for writing.
+    pub(super) fn write<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
+        self.acquire(lock.try_write(), || {
+            lock.write().unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+
     fn acquire<G>(&self, first_try: TryLockResult<G>, wait: impl FnOnce() -> G) -> G {
         match first_try {
             Ok(guard) => guard,
@@ -93,5 +107,27 @@ impl WaitCounter {
             count: self.count.load(Relaxed),
             waited_ns: self.waited_ns.load(Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waits_are_counted() {
+        let (counters, mutex, lock) = (LockCounters::default(), Mutex::new(1), RwLock::new(2));
+        drop(counters.memory.lock(&mutex));
+        drop(counters.capacity.read(&lock));
+        drop(counters.capacity.write(&lock));
+        assert_eq!(counters.waits(), LockWaits::default());
+        let guard = counters.memory.acquire(Err(TryLockError::WouldBlock), || {
+            while Instant::now().elapsed().is_zero() {}
+            mutex.lock().unwrap()
+        });
+        assert_eq!(*guard, 1);
+        let waits = counters.waits();
+        assert_eq!((waits.memory.count, waits.capacity.count), (1, 0));
+        assert!(waits.memory.waited_ns > 0);
     }
 }

@@ -141,7 +141,7 @@ impl Table {
 }
 
 /// The slot at which the search for a key begins.
-fn home(key: &[u8], capacity: usize) -> usize {
+pub(super) fn home(key: &[u8], capacity: usize) -> usize {
     (djb2(key) % capacity as u64) as usize
 }
 
@@ -159,5 +159,32 @@ fn place(slots: &mut [Slot], recency: &mut Recency, item: Item) {
             recency.push(slot);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn djb2_is_that_of_the_original() {
+        assert_eq!(djb2(b""), 5381);
+        assert_eq!(djb2(b"a"), 177_670);
+        assert_eq!(djb2(b"ab"), 5_863_208);
+    }
+
+    #[test]
+    fn a_table_that_cannot_double_evicts() {
+        let mut table = Table::with_slots(4, 16);
+        for number in 0..20 {
+            let evicted = table.insert(Item {
+                key: [number].into(),
+                value: [].into(),
+            });
+            let evicted = evicted.map(|item| item.key[0]);
+            assert_eq!(evicted, number.checked_sub(8));
+        }
+        let present = (0..20).filter(|number| table.touch(&[*number]).is_some());
+        assert!(present.eq(12..20));
     }
 }
