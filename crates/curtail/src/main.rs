@@ -1,4 +1,4 @@
-//! The program: `serve`, `load`, `agent`, `lab`, `doctor`. Each command is a module that turns
+//! The program: `serve`, `load`, `agent`, `lab`, `rival`, `doctor`. Each command is a module that turns
 //! flags into the configuration of a crate and prints its output; nothing is decided here. `doctor`
 //! is a module, not a crate, because only the program uses it.
 //!
@@ -20,6 +20,8 @@ mod doctor;
 mod lab;
 #[cfg(feature = "load")]
 mod load;
+#[cfg(feature = "lab")]
+mod rival;
 #[cfg(feature = "serve")]
 mod serve;
 
@@ -55,6 +57,9 @@ enum Command {
     /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
+    /// Serve another design, to compare with, in an experiment.
+    #[cfg(feature = "lab")]
+    Rival(rival::Flags),
     /// Say what this machine offers a server and a measurement, what stands in the way, and what
     /// to do about it.
     #[cfg(feature = "serve")]
@@ -79,6 +84,8 @@ fn main() -> ExitCode {
         Command::Agent(flags) => agent::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
+        #[cfg(feature = "lab")]
+        Command::Rival(flags) => rival::run(&flags),
         #[cfg(feature = "serve")]
         Command::Doctor(flags) => doctor::run(&flags),
     };

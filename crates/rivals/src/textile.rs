@@ -47,11 +47,13 @@ mod locks;
 mod per_entry;
 mod presized;
 mod recency;
+pub mod server;
 mod small_cache;
 mod store_cache;
 mod striped;
 mod table;
 mod unthreaded;
+pub mod wire;
 
 pub use design::{CreateError, Created, Design, UnknownDesign};
 pub use global::Global;

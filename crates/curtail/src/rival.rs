@@ -1,0 +1,170 @@
+//! `curtail rival`: other designs as servers, for experiments.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use rivals::textile::Design;
+use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
+use rivals::textile::server::{Config, Pool, Server};
+use sys::signals::Signals;
+
+/// Other designs as servers.
+#[derive(Debug, Args)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the multithreaded cache of Kosik and Pan (2016) by its own protocol. Prints its
+    /// counters as a line of JSON when it is stopped
+    Textile(Textile),
+    /// Send one request of that protocol, such as `PUT /k/v` or `GET /k`, and print the answer
+    Request(Request),
+}
+
+#[derive(Debug, Args)]
+struct Textile {
+    /// The cache: per-entry (as published, its races fixed), presized (initialised at maxmem),
+    /// striped, global, unthreaded, or store (Curtail's own)
+    #[arg(long, value_name = "DESIGN", default_value = "per-entry", value_parser = parse::<Design>)]
+    cache: Design,
+
+    /// The threads: one-thread, queue-poll (as published), queue-sleep, or rings (Curtail's runtime)
+    #[arg(long, value_name = "POOL", default_value = "queue-sleep", value_parser = parse::<Pool>)]
+    pool: Pool,
+
+    /// Worker threads of the pool
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    workers: usize,
+
+    /// Most memory of all values
+    #[arg(long, short = 'm', value_name = "SIZE", default_value = "64MiB",
+          value_parser = units::size_bytes)]
+    maxmem: u64,
+
+    /// Address to listen on
+    #[arg(long, short = 'l', value_name = "IP", default_value = "127.0.0.1")]
+    listen: IpAddr,
+
+    /// Port for PUT, DELETE, HEAD and POST, over TCP
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 2001)]
+    port: u16,
+
+    /// Port for GET, over UDP
+    #[arg(long, short = 'U', value_name = "PORT", default_value_t = 3001)]
+    udp_port: u16,
+
+    /// Let `POST /shutdown` stop the server
+    #[arg(long)]
+    allow_shutdown: bool,
+}
+
+#[derive(Debug, Args)]
+struct Request {
+    /// HOST:PORT; for GET the port for datagrams
+    server: String,
+    /// The request, without its NUL
+    request: String,
+}
+
+/// How long `request` waits for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Parses a flag; the error of the type itself names the fault.
+fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
+    text.parse()
+}
+
+pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    match &flags.command {
+        Command::Textile(textile) => serve(textile),
+        Command::Request(request) => send(request),
+    }
+}
+
+fn serve(flags: &Textile) -> anyhow::Result<ExitCode> {
+    // Before the first thread, which inherits the mask.
+    let signals = Signals::block().context("block signals")?;
+    let server = Server::start(&Config {
+        design: flags.cache,
+        maxmem: flags.maxmem,
+        pool: flags.pool,
+        workers: flags.workers,
+        tcp: SocketAddr::new(flags.listen, flags.port),
+        udp: SocketAddr::new(flags.listen, flags.udp_port),
+        allows_shutdown: flags.allow_shutdown,
+    })?;
+    eprintln!(
+        "serving {} by {} at {} (TCP) and {} (UDP)",
+        flags.cache.name(),
+        flags.pool.name(),
+        server.tcp(),
+        server.udp(),
+    );
+    server.wait(&signals).context("wait for a signal")?;
+    let counters = server.stop()?;
+    let line = serde_json::to_string(&counters).context("print the counters")?;
+    writeln!(io::stdout().lock(), "{line}").context("print the counters")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn send(flags: &Request) -> anyhow::Result<ExitCode> {
+    let context = || flags.server.clone();
+    let mut addresses = flags.server.to_socket_addrs().with_context(context)?;
+    let Some(address) = addresses.next() else {
+        bail!("{}: no address has this name", flags.server);
+    };
+    let mut request = flags.request.clone().into_bytes();
+    if request.contains(&0) || request.len() > REQUEST_LEN_MAX {
+        bail!("the request has a NUL, or is longer than {REQUEST_LEN_MAX} bytes");
+    }
+    request.push(0);
+    let answer = match flags.request.starts_with("GET ") {
+        true => ask_datagram(address, &request),
+        false => ask_stream(address, &request),
+    };
+    let answer = answer.with_context(context)?;
+    let text = String::from_utf8_lossy(&answer);
+    writeln!(
+        io::stdout().lock(),
+        "{}",
+        text.trim_end_matches(['\0', '\n'])
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ask_stream(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(request)?;
+    let mut answer = Vec::new();
+    stream
+        .take(REQUEST_LEN_MAX as u64)
+        .read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+fn ask_datagram(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+    let local = match address {
+        SocketAddr::V4(_) => "0.0.0.0:0",
+        SocketAddr::V6(_) => "[::]:0",
+    };
+    let socket = UdpSocket::bind(local)?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.send(request)?;
+    let mut answer = Vec::new();
+    while answer.last() != Some(&0) && answer.len() <= REQUEST_LEN_MAX {
+        let mut datagram = [0; DATAGRAM_LEN_MAX];
+        let len = socket.recv(&mut datagram)?;
+        answer.extend_from_slice(&datagram[..len]);
+    }
+    Ok(answer)
+}
