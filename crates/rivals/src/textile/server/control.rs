@@ -68,7 +68,7 @@ impl Control {
     /// The counters since the start.
     fn all_counters(&self) -> Counters {
         let mut counters = Counters::sum(&self.workers);
-        (counters.user_ns, counters.system_ns) = own_times_ns();
+        counters.set_times(own_times_ns());
         if let Some(cache) = &self.cache {
             counters.add_waits(&cache.lock_waits());
         }

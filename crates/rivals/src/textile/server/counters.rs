@@ -56,10 +56,12 @@ pub struct Counters {
     pub user_ns: u64,
     /// Processor time of the process in the kernel.
     pub system_ns: u64,
-    /// Time inside the cache's operations, waits for its locks included.
+    /// Processor time of the cache's operations.
     pub cache_ns: u64,
     /// Processor time of workers that poll an empty queue.
     pub spin_ns: u64,
+    /// The rest of `user_ns` and `system_ns`: sockets, the protocol, and hand-overs among threads.
+    pub other_ns: u64,
     /// How often a worker found the queue locked, and the time it waited.
     pub queue_waits: u64,
     /// See `queue_waits`.
@@ -106,6 +108,13 @@ impl Counters {
         }
     }
 
+    /// Sets the processor time of the process.
+    pub(crate) fn set_times(&mut self, (user_ns, system_ns): (u64, u64)) {
+        let counted_ns = self.cache_ns + self.spin_ns;
+        self.other_ns = (user_ns + system_ns).saturating_sub(counted_ns);
+        (self.user_ns, self.system_ns) = (user_ns, system_ns);
+    }
+
     /// Adds the waits of a cache.
     pub(crate) fn add_waits(&mut self, waits: &LockWaits) {
         let all = [
@@ -138,6 +147,7 @@ impl Counters {
             system_ns: self.system_ns - earlier.system_ns,
             cache_ns: self.cache_ns - earlier.cache_ns,
             spin_ns: self.spin_ns - earlier.spin_ns,
+            other_ns: self.other_ns.saturating_sub(earlier.other_ns),
             queue_waits: self.queue_waits - earlier.queue_waits,
             queue_waited_ns: self.queue_waited_ns - earlier.queue_waited_ns,
             lock_waits: self.lock_waits - earlier.lock_waits,

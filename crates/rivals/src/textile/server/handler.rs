@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sys::clock::{monotonic_ns, unix_ns};
+use sys::clock::{thread_cpu_ns, unix_ns};
 
 use super::control::Control;
 use super::counters::{WorkerCounters, add};
@@ -113,11 +113,11 @@ impl Handler {
         }
     }
 
-    /// Calls the cache, and counts the time.
+    /// Calls the cache, and counts the processor time.
     fn timed<T>(&mut self, call: impl FnOnce(&mut dyn SmallCache) -> T) -> T {
-        let start_ns = monotonic_ns();
+        let start_ns = thread_cpu_ns();
         let outcome = call(&mut *self.cache);
-        add(&self.counters.cache_ns, monotonic_ns() - start_ns);
+        add(&self.counters.cache_ns, thread_cpu_ns() - start_ns);
         outcome
     }
 }
