@@ -82,6 +82,13 @@ impl Datagram {
     }
 }
 
+impl From<OwnedFd> for Datagram {
+    /// Takes over a descriptor, which must be a connected, non-blocking datagram socket.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
 impl AsFd for Datagram {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -18,4 +18,5 @@ pub mod privileges;
 pub mod ring;
 pub mod signals;
 pub mod socket;
+mod source;
 pub mod thread;
