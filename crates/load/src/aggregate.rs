@@ -230,6 +230,7 @@ pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<Carrier
         CarrierKind::Stream => return None,
         CarrierKind::Udp => "udp",
         CarrierKind::OneShot => "one-shot",
+        CarrierKind::PerOperation => "per-operation",
     };
     Some(CarrierSummary {
         name: name.to_owned(),

@@ -128,7 +128,8 @@ struct Splice {
     len: usize,
 }
 
-/// Returns `len_max` letters, which all threads share. Every value is a prefix of them.
+/// Returns `len_max` letters, which all threads share. Every value is a prefix of them. No protocol
+/// ends a value at a letter.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
     (0..len_max as usize)
         .map(|i| b'a' + (i % 26) as u8)
@@ -199,7 +200,7 @@ impl Batch {
         };
         W::encode(&mut self.bytes, &encoding);
         if request.op.stores() {
-            self.push_value(value_len);
+            self.push_value(value_len, W::VALUE_END);
         }
     }
 
@@ -217,12 +218,13 @@ impl Batch {
             opaque,
         };
         W::encode(&mut self.bytes, &encoding);
-        self.bytes.extend_from_slice(b"0\r\n");
+        self.bytes.push(b'0');
+        self.bytes.extend_from_slice(W::VALUE_END);
     }
 
-    /// Appends the value of a request and its line end.
+    /// Appends the value of a request and the bytes `end` after it.
     #[inline]
-    fn push_value(&mut self, len: usize) {
+    fn push_value(&mut self, len: usize, end: &[u8]) {
         if len <= COPIED_VALUE_LEN_MAX {
             self.bytes.extend_from_slice(&self.filler[..len]);
         } else {
@@ -232,7 +234,7 @@ impl Batch {
             });
             self.spliced_len += len;
         }
-        self.bytes.extend_from_slice(b"\r\n");
+        self.bytes.extend_from_slice(end);
     }
 
     fn push_multiget<W: Wire>(&mut self, request: &Request, opaque: u64) {
@@ -310,7 +312,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Meta, Text};
+    use crate::wire::{Meta, Text, Textile};
     use workload::{Distribution, Popularity};
 
     fn batch(values: Distribution) -> Batch {
@@ -387,6 +389,18 @@ mod tests {
         let without_ttl = Request::new(Op::Set, 1);
         assert_eq!(encoded::<Text>(without_ttl), "set K 0 0 3\r\nabc\r\n");
         assert_eq!(encoded::<Meta>(without_ttl), "ms K 3 O7\r\nabc\r\n");
+    }
+
+    #[test]
+    fn requests_of_the_study_end_with_a_nul_byte() {
+        let encoded = |op| encoded::<Textile>(Request::new(op, 1));
+        assert_eq!(encoded(Op::Get), "GET /K\0");
+        assert_eq!(encoded(Op::Set), "PUT /K/abc\0");
+        assert_eq!(encoded(Op::Delete), "DELETE /K\0");
+        let mut long = batch(Distribution::Fixed(70_000.0));
+        long.push::<Textile>(&Request::new(Op::Set, 5), 0, 0);
+        let all = long.to_vec();
+        assert_eq!(all.iter().position(|&byte| byte == 0), Some(all.len() - 1));
     }
 
     #[test]

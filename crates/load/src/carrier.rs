@@ -9,10 +9,13 @@
 //! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
 //! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
 //! | [`OneShot`] | on its own connection | if refused or closed early, or no answer comes in time |
+//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as over UDP, or as `OneShot` |
 
 mod one_shot;
+mod per_operation;
 mod persistent;
 mod replies;
+mod single_use;
 mod time_wait;
 mod udp;
 
@@ -21,11 +24,12 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) use one_shot::OneShot;
+pub(crate) use per_operation::PerOperation;
 pub(crate) use persistent::Persistent;
 use protocol::client::Malformed;
 use sys::poll::{Interest, Poll};
 pub(crate) use udp::Udp;
-use workload::Request;
+use workload::{Op, Request};
 
 use crate::batch::Batch;
 use crate::config::Config;
@@ -50,6 +54,12 @@ pub(crate) trait Carrier: Sized {
     const RECEIVES_MAX: usize = 1;
     /// The duration above which the thread counts as interrupted during a send.
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_NS;
+
+    /// Returns the time-out of a request with the operation `op`, which is not below `timeout_ns`,
+    /// the value of [`Config::timeout_ns`].
+    fn timeout_ns(_op: Op, timeout_ns: u64) -> u64 {
+        timeout_ns
+    }
 
     /// Opens a share of the run's connections. Each connection is registered with `poll` for
     /// reading as soon as it has a socket. Its poll token is its index in the result.

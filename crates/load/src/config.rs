@@ -1,7 +1,10 @@
 //! The settings of a run: which servers, how much load, for how long, and how it is measured.
 
+mod carriers;
+mod names;
+
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,7 +13,7 @@ use workload::{Demand, DemandError, Distribution, Keyspace, Mix, Op, Popularity,
 
 use crate::limits::{
     CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
-    TARGETS_MAX, THREADS_MAX, TIMEOUT_NS, UDP_VALUE_LEN_MAX,
+    TARGETS_MAX, THREADS_MAX,
 };
 
 /// A server's address. As text: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
@@ -40,6 +43,10 @@ pub enum Protocol {
     Text,
     /// The meta commands (`mg`, `ms`, …). Each reply repeats the opaque token of its request.
     Meta,
+    /// The protocol of the multithreaded-cache study (akosik/TextileCache, 2016): text that ends
+    /// with a NUL byte, with gets over UDP, and sets and deletes over TCP. Its carrier is
+    /// [`CarrierKind::PerOperation`].
+    Textile,
 }
 
 /// The transport of requests and answers.
@@ -52,6 +59,21 @@ pub enum CarrierKind {
     Udp,
     /// A new connection for each request.
     OneShot,
+    /// A new socket for each request: UDP for a get, TCP for any other operation. The carrier of
+    /// [`Protocol::Textile`], and of no other protocol.
+    PerOperation,
+}
+
+/// The operation that is made of each pair of lengths, in a script of lengths
+/// ([`Config::lengths`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lengths {
+    /// Gets. The lengths of values are not used.
+    Get,
+    /// Sets.
+    Set,
+    /// Deletes. The lengths of values are not used.
+    Delete,
 }
 
 /// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
@@ -119,12 +141,24 @@ pub struct Config {
     /// A file with one operation on each line, which replaces the load drawn from the seed. `-` is
     /// standard input. Lines without a time are paced by `rate` and `arrivals`.
     pub script: Option<PathBuf>,
+    /// If given, the script has no lines of operations but two lines of lengths: those of the keys,
+    /// then those of the values. A length includes one byte that ends the key or value in memory,
+    /// as in the C programs of the study, so a key of length 31 is 30 letters `K`.
+    pub lengths: Option<Lengths>,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
     /// The transport of requests and answers.
     pub carrier: CarrierKind,
+    /// The UDP port of the servers. Used only by [`CarrierKind::PerOperation`]. None: the TCP port
+    /// of the target + [`crate::limits::TEXTILE_UDP_PORT_OFFSET`].
+    pub udp_port: Option<u16>,
+    /// The local addresses of the sockets that carry a single request, used in turn. Each address
+    /// has its own ports, so several of them postpone the exhaustion of ports. Empty: the kernel
+    /// chooses the address.
+    pub sources: Vec<IpAddr>,
     /// The time after which a request without an answer has failed. Persistent connections have no
-    /// such time-out.
+    /// such time-out. With [`CarrierKind::PerOperation`] it is the time-out of gets; that of other
+    /// operations is not below [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
     pub timeout_ns: u64,
     /// The number of the process whose processor time, memory and context switches during the
     /// interval are reported, usually the server's.
@@ -202,8 +236,11 @@ impl Config {
             multiget: Distribution::Fixed(1.0),
             records: 10_000,
             script: None,
+            lengths: None,
             protocol: Protocol::Text,
             carrier: CarrierKind::Stream,
+            udp_port: None,
+            sources: Vec::new(),
             timeout_ns: 1_000_000_000,
             watch_pid: None,
             watch_bursts: false,
@@ -275,44 +312,6 @@ impl Config {
         demanded.map_err(|error| ConfigError::demand(&error))
     }
 
-    fn validate_carrier(&self) -> Result<(), ConfigError> {
-        let invalid = |setting, fault: &str| {
-            Err(ConfigError {
-                setting,
-                fault: fault.to_owned(),
-            })
-        };
-        if self.carrier == CarrierKind::Stream {
-            return Ok(());
-        }
-        let (least, most) = (*TIMEOUT_NS.start(), *TIMEOUT_NS.end());
-        within("time-out in ns", self.timeout_ns, least, most)?;
-        if self.saturating_connections > 0 {
-            return invalid(
-                "saturating connections",
-                "they are persistent; give carrier stream, or 0 saturating connections",
-            );
-        }
-        match self.carrier {
-            CarrierKind::Stream => Ok(()),
-            CarrierKind::OneShot if self.depth > 1 => invalid(
-                "depth",
-                "carrier one-shot opens a connection for each request; give depth 1, and more \
-                 connections",
-            ),
-            CarrierKind::OneShot => Ok(()),
-            CarrierKind::Udp if self.targets.iter().any(|it| matches!(it, Target::Unix(_))) => {
-                invalid("target", "a Unix socket has no UDP; give HOST:PORT")
-            }
-            CarrierKind::Udp => within(
-                "longest value",
-                self.value_len_max.into(),
-                0,
-                UDP_VALUE_LEN_MAX.into(),
-            ),
-        }
-    }
-
     /// Checks that no script is given. One process reads a script and sends its requests, so a
     /// script cannot be divided into parts. Its keys are those of its lines, so another load cannot
     /// use the same records. `flag` is the option that excludes `--script`.
@@ -379,6 +378,7 @@ impl Config {
     }
 }
 
+/// Checks that a setting lies in its bounds, which are inclusive.
 fn within(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -427,43 +427,6 @@ impl FromStr for Rate {
         match text {
             "max" => Ok(Self::Max),
             _ => units::rate_rps(text).map(Self::PerSecond),
-        }
-    }
-}
-
-impl FromStr for Protocol {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        match text {
-            "text" => Ok(Self::Text),
-            "meta" => Ok(Self::Meta),
-            _ => {
-                let fault = format!("there is no `{text}`; give text or meta");
-                Err(ConfigError {
-                    setting: "protocol",
-                    fault,
-                })
-            }
-        }
-    }
-}
-
-impl FromStr for CarrierKind {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        match text {
-            "stream" => Ok(Self::Stream),
-            "udp" => Ok(Self::Udp),
-            "one-shot" => Ok(Self::OneShot),
-            _ => {
-                let fault = format!("there is no `{text}`; give stream, udp or one-shot");
-                Err(ConfigError {
-                    setting: "carrier",
-                    fault,
-                })
-            }
         }
     }
 }
@@ -533,7 +496,7 @@ mod tests {
                 .parse::<Protocol>()
                 .unwrap_err()
                 .to_string()
-                .contains("text or meta")
+                .contains("text, meta or textile")
         );
     }
 }

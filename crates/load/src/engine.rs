@@ -126,9 +126,10 @@ pub(crate) struct Engine<C: Carrier> {
     cpu_at_end_ns: Option<u64>,
 }
 
-/// A connection and the time at which one of its requests fails if it is not answered. If that
+/// A connection and the time at which one of its requests may fail if it is not answered. If that
 /// request is answered in time, the entry stays. At its time it is replaced by that of the oldest
-/// request then in flight, which fails later, because it was sent later.
+/// request then in flight, which fails later, because it was sent later. If time-outs depend on the
+/// operation, an entry is never later than the shortest of them from the time of the last check.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,

@@ -1,6 +1,7 @@
 //! The errors of a run.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use units::show_duration;
 
@@ -79,6 +80,27 @@ pub enum Error {
         target: Target,
         /// How long the generator waited for an answer.
         waited_ms: u64,
+    },
+    /// A server of the protocol textile does not answer.
+    #[error(
+        "reach {address} over {transport}: {source}; does a server of the protocol textile listen \
+         there (--udp-port)?"
+    )]
+    Unanswered {
+        /// `TCP` or `UDP`.
+        transport: &'static str,
+        /// The address of the server.
+        address: SocketAddr,
+        /// The error of the last attempt.
+        source: io::Error,
+    },
+    /// A local address of `--source` cannot be used.
+    #[error("send from --source {address}: {source}; give addresses of this host")]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// The kernel's error.
+        source: io::Error,
     },
     /// A server answers `version` with another reply than its version.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]

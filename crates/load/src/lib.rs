@@ -13,9 +13,9 @@
 //! answers. A wire encodes requests and parses answers.
 //!
 //! ```text
-//! schedule ─┐            ┌─ carrier: persistent, udp, one_shot ─┐
-//! requests ─┼─► engine ──┤                                      ├─► server
-//! script ───┘     │      └─ wire: text, meta ───────────────────┘
+//! schedule ─┐            ┌─ carrier: persistent, udp, one_shot, per_operation ─┐
+//! requests ─┼─► engine ──┤                                                     ├─► server
+//! script ───┘     │      └─ wire: text, meta, textile ─────────────────────────┘
 //!                 └─► windows ─► summary: by operation, and together
 //! ```
 //!
@@ -56,7 +56,7 @@ mod timeline;
 mod waiting;
 mod wire;
 
-pub use config::{CarrierKind, Config, ConfigError, Protocol, Rate, Target};
+pub use config::{CarrierKind, Config, ConfigError, Lengths, Protocol, Rate, Target};
 pub use error::Error;
 pub use measuring::{MeasuringClient, MeasuringReport};
 pub use merge::MergeError;

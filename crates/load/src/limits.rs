@@ -65,6 +65,9 @@ pub const PREFILL_CONNECTIONS: u32 = 8;
 pub const PREFILL_DEPTH: u32 = 32;
 /// Longest time that a prefill waits for the next answer before it fails.
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
+/// How long a prefill over UDP waits for the next answer before it counts all outstanding requests
+/// as lost.
+pub const PREFILL_LOST_NS: u64 = 1_000_000_000;
 /// Maximum number of records read back after a prefill, to measure how many are resident.
 pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
 /// How long before its next send a thread starts to poll instead of sleeping, if `spin` is set. The
@@ -109,11 +112,28 @@ pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 /// Shortest and longest time-out of a request.
 pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
+/// Time-out of a get in the protocol textile, as in the clients of the study (`SO_RCVTIMEO` of 1000
+/// µs). It is the default of [`crate::Config::timeout_ns`] there.
+pub const TEXTILE_TIMEOUT_NS: u64 = 1_000_000;
+/// Shortest time-out of a set or delete in the protocol textile. The clients of the study have none
+/// for TCP. A run must end, and 1 s is far above the time of any answer.
+pub const TEXTILE_STREAM_TIMEOUT_NS: u64 = 1_000_000_000;
+/// By how much the UDP port of a server of the study is above its TCP port: 3001 and 2001.
+pub const TEXTILE_UDP_PORT_OFFSET: u16 = 1000;
+/// Longest value in the protocol textile. An answer is divided into datagrams of 1024 bytes, all of
+/// which must fit into the receive buffer, so long values are rarely received completely.
+pub const TEXTILE_VALUE_LEN_MAX: u32 = workload::limits::VALUE_LEN_MAX;
+/// Maximum number of bytes of an answer in the protocol textile: a key, a value and some 30 bytes
+/// around them.
+pub const TEXTILE_ANSWER_LEN_MAX: u32 = TEXTILE_VALUE_LEN_MAX + 512;
+/// Maximum number of local addresses of the sockets that carry a single request.
+pub const SOURCES_MAX: usize = 256;
 /// Number of seconds for which Linux keeps a closed socket in TIME_WAIT.
 pub const TIME_WAIT_S: usize = 60;
-/// Maximum number of sockets in TIME_WAIT, over all threads and runs of a process, if each request
-/// has its own connection. This is some 60 % of the usual 28 232 local ports. When it is reached,
-/// further connections end in a reset, which avoids TIME_WAIT.
+/// Maximum number of sockets in TIME_WAIT for each local address ([`crate::Config::sources`]), over
+/// all threads and runs of a process, if each request has its own connection. This is some 60 % of
+/// the usual 28 232 local ports. When it is reached, further connections end in a reset, which
+/// avoids TIME_WAIT.
 pub const TIME_WAIT_MAX: u32 = 16_384;
 /// Maximum number of bytes of one line of a script.
 pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
@@ -124,6 +144,13 @@ pub const SCRIPT_BATCHES_MAX: usize = 64;
 /// Maximum number of malformed lines of a script that are reported with their line numbers. All
 /// malformed lines are counted.
 pub const SCRIPT_FAULTS_MAX: usize = 10;
+/// Longest measured interval of a run from a script without `--duration`: an hour. The run ends
+/// earlier, with the script.
+pub const SCRIPT_DURATION_NS: u64 = 3_600_000_000_000;
+/// Maximum number of lengths in each of the two lines of a script of lengths.
+pub const SCRIPT_LENGTHS_MAX: usize = 1 << 22;
+/// Maximum number of digits of a length in a script of lengths. Any longer number is out of bounds.
+pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;

@@ -7,15 +7,15 @@ use sys::poll::{Events, Interest, Poll};
 use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler, Request};
 
 use crate::batch::{self, Batch, Keys};
-use crate::carrier::{Carrier, CarrierError, InFlight, Persistent};
+use crate::carrier::{Carrier, CarrierError, InFlight, PerOperation, Persistent};
 use crate::config::{Config, Protocol, Target};
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_TIMEOUT_NS, RECEIVE_BYTES_MAX,
-    RESIDENT_SAMPLE_MAX,
+    EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_LOST_NS, PREFILL_TIMEOUT_NS,
+    RECEIVE_BYTES_MAX, RESIDENT_SAMPLE_MAX,
 };
 use crate::opening::{self, Share};
-use crate::wire::{Answer, Meta, Outcome, Text, Wire};
+use crate::wire::{Answer, Meta, Outcome, Text, Textile};
 
 /// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Prefill {
     /// The number of counters set: one for each record and target if the load increments or
     /// decrements counters, otherwise 0.
     pub counters: u64,
-    /// The number of requests answered with an error.
+    /// The number of requests answered with an error. Over UDP, also those whose answers were lost.
     pub refused: u64,
     /// The number of bytes sent for the sets, commands included.
     pub bytes: u64,
@@ -51,14 +51,16 @@ pub struct Progress {
 /// [`RESIDENT_SAMPLE_MAX`] that is drawn from the seed. Every answer is checked. `progress` is
 /// called about 200 times.
 ///
-/// A prefill always uses persistent connections, even if the load itself uses another carrier.
+/// A prefill uses persistent connections, even if the load itself uses another carrier. Only the
+/// protocol textile has none: its sets are sent over one connection each, and its gets over UDP.
 ///
 /// # Errors
 /// A setting is invalid, a server cannot be reached, or it stops answering.
 pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
     match config.protocol {
-        Protocol::Text => prefill_over::<Text>(config, progress),
-        Protocol::Meta => prefill_over::<Meta>(config, progress),
+        Protocol::Text => prefill_over::<Persistent<Text>>(config, progress),
+        Protocol::Meta => prefill_over::<Persistent<Meta>>(config, progress),
+        Protocol::Textile => prefill_over::<PerOperation<Textile>>(config, progress),
     }
 }
 
@@ -70,7 +72,7 @@ enum Step {
     ReadBack,
 }
 
-fn prefill_over<W: Wire>(
+fn prefill_over<C: Carrier>(
     config: &Config,
     mut progress: impl FnMut(Progress),
 ) -> Result<Prefill, Error> {
@@ -105,7 +107,7 @@ fn prefill_over<W: Wire>(
             sampler: sampler.clone(),
         };
         let batch = Batch::new(keys, filler.clone());
-        let mut prefiller = Prefiller::<W>::open(target, batch)?;
+        let mut prefiller = Prefiller::<C>::open(config, target, batch)?;
         let mut count = |answer: Answer| {
             result.refused += u64::from(answer.outcome == Outcome::Error);
             hits += u64::from(answer.outcome == Outcome::Found);
@@ -136,12 +138,12 @@ fn prefill_over<W: Wire>(
 }
 
 /// The connections of a prefill to one server. While requests remain, each connection has
-/// [`PREFILL_DEPTH`] of them outstanding.
-struct Prefiller<'a, W: Wire> {
+/// [`PREFILL_DEPTH`] of them outstanding, or one if each request has its own socket.
+struct Prefiller<'a, C: Carrier> {
     target: &'a Target,
     poll: Poll,
     /// The index of a connection is its poll token.
-    connections: Vec<Persistent<W>>,
+    connections: Vec<C>,
     batch: Batch,
     /// The receive buffer of all connections.
     buffer: Vec<u8>,
@@ -153,9 +155,16 @@ struct Prefiller<'a, W: Wire> {
     in_flight: u64,
 }
 
-impl<'a, W: Wire> Prefiller<'a, W> {
+impl<'a, C: Carrier> Prefiller<'a, C> {
+    /// The number of requests that a connection keeps outstanding.
+    const DEPTH: usize = if C::BATCH_MAX < PREFILL_DEPTH as usize {
+        C::BATCH_MAX
+    } else {
+        PREFILL_DEPTH as usize
+    };
+
     /// Opens [`PREFILL_CONNECTIONS`] connections to a server.
-    fn open(target: &'a Target, batch: Batch) -> Result<Self, Error> {
+    fn open(config: &Config, target: &'a Target, batch: Batch) -> Result<Self, Error> {
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let share = Share {
             first: 0,
@@ -163,19 +172,16 @@ impl<'a, W: Wire> Prefiller<'a, W> {
             all: PREFILL_CONNECTIONS,
             concurrent_max: PREFILL_CONNECTIONS as usize,
         };
-        let streams = opening::open(
-            std::slice::from_ref(target),
-            &poll,
-            share,
-            &AtomicBool::new(false),
-        )?;
+        let config = Config {
+            targets: vec![target.clone()],
+            depth: Self::DEPTH as u32,
+            ..config.clone()
+        };
+        let connections = C::open(&config, &poll, share, &AtomicBool::new(false))?;
         Ok(Self {
             target,
             poll,
-            connections: streams
-                .into_iter()
-                .map(|stream| Persistent::new(stream, PREFILL_DEPTH))
-                .collect(),
+            connections,
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stored: 0,
@@ -194,20 +200,56 @@ impl<'a, W: Wire> Prefiller<'a, W> {
             self.fill(number, &mut requests)
                 .map_err(|error| self.error(error.to_string()))?;
         }
+        // An answer on a persistent connection cannot be lost, but only be late.
+        let wait_ns = if C::TIMES_OUT {
+            PREFILL_LOST_NS
+        } else {
+            PREFILL_TIMEOUT_NS
+        };
+        let mut silent_ns = 0;
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
             self.poll
-                .wait(&mut events, Some(PREFILL_TIMEOUT_NS))
+                .wait(&mut events, Some(wait_ns))
                 .map_err(Error::system("wait for answers"))?;
             if events.is_empty() {
-                let waited_s = PREFILL_TIMEOUT_NS / 1_000_000_000;
-                return Err(self.error(format!("no answer came for {waited_s} s")));
+                silent_ns += wait_ns;
+                if silent_ns >= PREFILL_TIMEOUT_NS {
+                    let waited_s = PREFILL_TIMEOUT_NS / 1_000_000_000;
+                    return Err(self.error(format!("no answer came for {waited_s} s")));
+                }
+                self.give_up_all(&mut requests, count)
+                    .map_err(|error| self.error(error.to_string()))?;
+                continue;
             }
+            silent_ns = 0;
             for event in events.iter() {
                 let number = event.token as usize;
                 let served = self.serve(number, event.readable, &mut requests, count);
                 served.map_err(|error| self.error(error.to_string()))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Counts all outstanding requests as failed, because no answer has come for a while, and sends
+    /// further requests.
+    fn give_up_all(
+        &mut self,
+        requests: &mut impl Iterator<Item = (Step, u64)>,
+        count: &mut impl FnMut(Answer),
+    ) -> Result<(), CarrierError> {
+        for number in 0..self.connections.len() {
+            let connection = &mut self.connections[number];
+            let opaque = connection.in_flight().front().map(|it| it.opaque);
+            if opaque
+                .and_then(|opaque| connection.give_up(opaque))
+                .is_some()
+            {
+                self.in_flight -= 1;
+                count(Answer::ERROR);
+            }
+            self.fill(number, requests)?;
         }
         Ok(())
     }
@@ -225,8 +267,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         if connection.is_blocked() {
             connection.send_unsent()?;
             if !connection.is_blocked() {
-                self.poll
-                    .change(&connection.stream, number as u64, Interest::Read)?;
+                connection.set_interest(&self.poll, number as u64, Interest::Read)?;
             }
         }
         if readable {
@@ -241,7 +282,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         self.fill(number, requests)
     }
 
-    /// Sends requests on a connection until it has [`PREFILL_DEPTH`] outstanding or its socket is
+    /// Sends requests on a connection until it has [`Self::DEPTH`] outstanding or its socket is
     /// full.
     fn fill(
         &mut self,
@@ -251,7 +292,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
         let connection = &mut self.connections[number];
         while !connection.is_blocked() {
             self.batch.clear();
-            while connection.in_flight().len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
+            while connection.in_flight().len() < Self::DEPTH && !self.batch.is_full() {
                 let Some((step, record)) = requests.next() else {
                     break;
                 };
@@ -261,11 +302,11 @@ impl<'a, W: Wire> Prefiller<'a, W> {
                 };
                 let request = Request::new(op, record);
                 match step {
-                    Step::SetCounter => self.batch.push_counter::<W>(record, record),
-                    _ => self.batch.push::<W>(&request, 0, record),
+                    Step::SetCounter => self.batch.push_counter::<C::Wire>(record, record),
+                    _ => self.batch.push::<C::Wire>(&request, 0, record),
                 }
                 self.in_flight += 1;
-                let in_flight = InFlight::unmeasured::<W>(request, record);
+                let in_flight = InFlight::unmeasured::<C::Wire>(request, record);
                 connection.in_flight_mut().push_back(in_flight);
             }
             if self.batch.len() == 0 {
@@ -274,8 +315,7 @@ impl<'a, W: Wire> Prefiller<'a, W> {
             self.bytes += self.batch.len() as u64;
             connection.send(&self.batch, &self.poll, number as u64)?;
             if connection.is_blocked() {
-                self.poll
-                    .change(&connection.stream, number as u64, Interest::ReadWrite)?;
+                connection.set_interest(&self.poll, number as u64, Interest::ReadWrite)?;
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use sys::poll::Poll;
 
 use crate::aggregate::Aggregate;
 use crate::batch::{self, Batch, Keys};
-use crate::carrier::{Carrier, OneShot, Persistent, Udp};
+use crate::carrier::{Carrier, OneShot, PerOperation, Persistent, Udp};
 use crate::config::{CarrierKind, Config, ConfigError, Protocol, Rate};
 use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
@@ -30,7 +30,7 @@ use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
 use crate::summary::{LatencyDistribution, Summary};
 use crate::timeline::Timeline;
-use crate::wire::{Meta, Text};
+use crate::wire::{Meta, Text, Textile};
 use workload::Op;
 
 /// The delay from the moment at which all threads are ready to the start of the load. In this time
@@ -377,6 +377,10 @@ impl ThreadSetup {
     /// Runs the thread with the loop that is compiled for the carrier and the protocol of `config`.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
         match (self.config.carrier, self.config.protocol) {
+            // The check of the settings admits the protocol and this carrier only together.
+            (CarrierKind::PerOperation, _) | (_, Protocol::Textile) => {
+                self.run_on::<PerOperation<Textile>>(ready, start)
+            }
             (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
             (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),
             (CarrierKind::Udp, Protocol::Text) => self.run_on::<Udp<Text>>(ready, start),

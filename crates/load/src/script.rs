@@ -1,4 +1,5 @@
-//! Requests from a script. A separate thread reads the lines.
+//! Requests from a script. A separate thread reads the lines of operations, or the two lines of
+//! lengths ([`lengths`]).
 //!
 //! ```text
 //! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
@@ -6,6 +7,8 @@
 //!
 //! All requests for a key go over one connection, so they stay in the order of the script. The
 //! reader waits while a channel is full, so a script of any length needs the same memory.
+
+mod lengths;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,7 +22,7 @@ use std::time::Duration;
 use sys::clock::monotonic_ns;
 use workload::{Arrivals, LineError, Op, Request, ScriptLine, Superposition};
 
-use crate::config::{Config, ConfigError, Rate};
+use crate::config::{Config, ConfigError, Protocol, Rate};
 use crate::error::Error;
 use crate::limits::{SCRIPT_BATCH, SCRIPT_BATCHES_MAX, SCRIPT_FAULTS_MAX, SCRIPT_LINE_LEN_MAX};
 use crate::summary::ScriptSummary;
@@ -208,6 +211,7 @@ impl Script {
             sources.push(ScriptSource::new(batches, open));
         }
         let reader = ScriptReader {
+            protocol: config.protocol,
             connections: config.connections,
             value_len_max: config.value_len_max,
             first_connections: first_connections.to_vec(),
@@ -217,11 +221,15 @@ impl Script {
             end_ns: config.warmup_ns + config.duration_ns,
             report: report.clone(),
         };
+        let (input, lengths) = (BufReader::new(input), config.lengths);
         // The thread is never joined, because it may still block in a read (from a pipe) when the
         // run is over.
         thread::Builder::new()
             .name("load-script".to_owned())
-            .spawn(move || reader.run(BufReader::new(input)))
+            .spawn(move || match lengths {
+                Some(lengths) => reader.run_lengths(lengths.op(), input),
+                None => reader.run(input),
+            })
             .map_err(Error::system("start a thread"))?;
         Ok(Some(Self { sources, report }))
     }
@@ -278,6 +286,7 @@ impl IntendedTimes {
 
 /// Reads the lines and distributes their requests to the generator threads.
 struct ScriptReader {
+    protocol: Protocol,
     connections: u32,
     value_len_max: u32,
     /// The number of each thread's first connection.
@@ -304,30 +313,38 @@ impl ScriptReader {
                 Ok(Line::Complete) => match self.add(&line) {
                     Ok(true) => {}
                     Ok(false) => break false,
-                    Err(fault) => self.count_fault(number, &fault),
+                    Err(fault) => self.count_fault("line", number, &fault),
                 },
                 Ok(Line::TooLong) => {
                     let fault = format!("longer than {SCRIPT_LINE_LEN_MAX} bytes");
-                    self.count_fault(number, &fault);
+                    self.count_fault("line", number, &fault);
                 }
                 Err(error) => {
-                    self.count_fault(number, &error.to_string());
+                    self.count_fault("line", number, &error.to_string());
                     break false;
                 }
             }
-            // The next read may block, for example on a pipe. So send the lines already read,
-            // although their batch is not full.
-            if input.buffer().is_empty() && !self.send_all() {
+            if !self.send_before_wait(&input) {
                 break false;
             }
         };
+        self.end(read_to_end);
+    }
+
+    /// Sends the requests already read, although their batches are not full, if the next read may
+    /// block, for example on a pipe. Returns false if a thread has ended.
+    fn send_before_wait(&mut self, input: &BufReader<impl Read>) -> bool {
+        !input.buffer().is_empty() || self.send_all()
+    }
+
+    /// Sends the remaining requests, and reports whether the script was read to its end.
+    fn end(&mut self, read_to_end: bool) {
         let _ = self.send_all();
         self.report.with(|report| report.ended = read_to_end);
     }
 
-    /// Adds the request of a line to its thread's batch, and sends the batch if it is full. Returns
-    /// true if the reader shall read on, and false if it can stop, because the request lies after
-    /// the end of the load or the thread has ended. The error says what is wrong with the line.
+    /// Adds the request of a line. Returns the same as [`Self::push`]. The error says what is wrong
+    /// with the line.
     fn add(&mut self, line: &[u8]) -> Result<bool, String> {
         let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
         // An empty line or a comment.
@@ -340,21 +357,11 @@ impl ScriptReader {
                 "a value of {len} bytes is longer than --value-max {len_max}"
             ));
         }
+        self.check_protocol(&parsed)?;
         let intended_ns = self.times.next_ns(parsed.at_ns);
-        if intended_ns >= self.end_ns {
-            return Ok(false);
-        }
-        self.report.with(|report| report.operations += 1);
         let first_key = parsed.each_key().next().unwrap_or_default();
-        // Scales the hash, which is below 2³², to a connection number below `connections`.
-        let product = u64::from(hash(first_key)) * u64::from(self.connections);
-        let connection = (product >> 32) as u32;
-        // The threads have ascending ranges of connections. The thread of this connection is the
-        // last one whose range begins at or before it.
-        let threads = &self.first_connections;
-        let thread = threads.partition_point(|&first| first <= connection) - 1;
-        let pending = &mut self.pending[thread];
-        pending.push(ScriptRequest {
+        let connection = self.connection_of(first_key);
+        Ok(self.push(ScriptRequest {
             intended_ns,
             connection,
             op: parsed.op,
@@ -364,13 +371,53 @@ impl ScriptReader {
                 value_len: parsed.value_len,
                 ttl_s: parsed.ttl_s,
             },
-        });
+        }))
+    }
+
+    /// Checks that the protocol has the operation of a line. The error says what it does not have.
+    fn check_protocol(&self, line: &ScriptLine<'_>) -> Result<(), String> {
+        if self.protocol != Protocol::Textile {
+            return Ok(());
+        }
+        if !self.protocol.has(line.op) {
+            return Err("protocol textile has only get of one key, set and delete".to_owned());
+        }
+        if line.ttl_s > 0 {
+            return Err("protocol textile has no TTL".to_owned());
+        }
+        if line.keys.contains(&b'/') {
+            return Err("a key of protocol textile cannot contain `/`".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the connection that sends all requests for a key.
+    fn connection_of(&self, key: &[u8]) -> u32 {
+        // Scales the hash, which is below 2³², to a connection number below `connections`.
+        let product = u64::from(hash(key)) * u64::from(self.connections);
+        (product >> 32) as u32
+    }
+
+    /// Adds a request to its thread's batch, and sends the batch if it is full. Returns false if
+    /// the reader can stop, because the request lies after the end of the load or the thread has
+    /// ended.
+    fn push(&mut self, request: ScriptRequest) -> bool {
+        if request.intended_ns >= self.end_ns {
+            return false;
+        }
+        self.report.with(|report| report.operations += 1);
+        // The threads have ascending ranges of connections. The thread of this connection is the
+        // last one whose range begins at or before it.
+        let threads = &self.first_connections;
+        let thread = threads.partition_point(|&first| first <= request.connection) - 1;
+        let pending = &mut self.pending[thread];
+        pending.push(request);
         if pending.len() < SCRIPT_BATCH {
-            return Ok(true);
+            return true;
         }
         let batch = std::mem::take(pending);
         // The send waits while the channel is full, and fails when the thread has ended.
-        Ok(self.senders[thread].send(batch).is_ok())
+        self.senders[thread].send(batch).is_ok()
     }
 
     /// Sends the incomplete batches. Returns false if a thread has ended.
@@ -383,12 +430,13 @@ impl ScriptReader {
         true
     }
 
-    /// Counts a line that is malformed or cannot be read. Records the first few with their numbers.
-    fn count_fault(&self, number: u64, fault: &str) {
+    /// Counts a part of the script that is malformed or cannot be read. Records the first few, with
+    /// what they are and their numbers.
+    fn count_fault(&self, part: &str, number: u64, fault: &str) {
         self.report.with(|report| {
             report.malformed += 1;
             if report.faults.len() < SCRIPT_FAULTS_MAX {
-                report.faults.push(format!("line {number}: {fault}"));
+                report.faults.push(format!("{part} {number}: {fault}"));
             }
         });
     }

@@ -222,11 +222,13 @@ pub struct ScriptSummary {
 /// The carrier of the requests, with its counts over the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarrierSummary {
-    /// The name of the carrier: `udp` or `one-shot`.
+    /// The name of the carrier: `udp`, `one-shot` or `per-operation`.
     pub name: String,
-    /// The time after which a request without an answer has failed.
+    /// The time after which a request without an answer has failed. With `per-operation`, this is
+    /// the time-out of gets; that of other requests is at least
+    /// [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
     pub timeout_ns: u64,
-    /// The number of connections opened for single requests.
+    /// The number of connections opened for single requests. Sockets of datagrams do not count.
     pub opened: u64,
     /// The number of these connections that ended in a reset, which bounds the number of sockets in
     /// TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).

@@ -6,10 +6,12 @@
 
 mod meta;
 mod text;
+mod textile;
 
 pub(crate) use meta::Meta;
 use protocol::client::Malformed;
 pub(crate) use text::Text;
+pub(crate) use textile::Textile;
 use workload::Op;
 
 /// A protocol, as the load generator encodes and parses it. The engine is compiled separately for
@@ -23,6 +25,9 @@ pub(crate) trait Wire: 'static {
     /// True: every request has one reply. False: a multiget has a reply for each of its keys.
     const ONE_REPLY: bool;
 
+    /// The bytes after the value of a request.
+    const VALUE_END: &'static [u8] = b"\r\n";
+
     /// Returns the number of replies to a request for `keys` keys.
     fn replies(op: Op, keys: u16) -> u16;
 
@@ -30,7 +35,7 @@ pub(crate) trait Wire: 'static {
     fn encode_get(out: &mut Vec<u8>, key: &[u8], opaque: u64);
 
     /// Appends a request for one key to `out`. If the operation stores a value, the caller appends
-    /// the value and a line end after it.
+    /// the value and [`Wire::VALUE_END`] after it.
     fn encode(out: &mut Vec<u8>, request: &Encoding<'_>);
 
     /// Appends a get of several keys to `out`.

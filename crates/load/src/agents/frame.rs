@@ -13,7 +13,7 @@ use crate::limits::FRAME_LEN_MAX;
 const MAGIC: [u8; 4] = *b"CAGT";
 /// The version of the messages. A change to a message must increase it. The messages contain the
 /// settings of a run, so a change to these settings must increase it too.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The number of bytes before the body.
 pub const HEAD_LEN: usize = 10;
 
@@ -170,7 +170,7 @@ mod tests {
         let fault = |input: &[u8]| parse(input, 100).unwrap_err();
         assert_eq!(fault(b"G"), FrameError::NotAFrame);
         assert_eq!(fault(b"CAGE"), FrameError::NotAFrame);
-        assert_eq!(fault(b"CAGT\0\x02"), FrameError::Version { peer: 2 });
+        assert_eq!(fault(b"CAGT\0\x03"), FrameError::Version { peer: 3 });
         let long = frame(&[0; 101]);
         let expected = FrameError::TooLong {
             len: 101,
@@ -178,8 +178,8 @@ mod tests {
         };
         assert_eq!(fault(&long[..HEAD_LEN]), expected);
         assert_eq!(
-            FrameError::Version { peer: 2 }.to_string(),
-            "it speaks version 2 of the agents' protocol, and this program version 1; run the same \
+            FrameError::Version { peer: 3 }.to_string(),
+            "it speaks version 3 of the agents' protocol, and this program version 2; run the same \
              curtail on both hosts"
         );
     }

@@ -1,24 +1,19 @@
 //! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
-//! The time of connecting is part of the service time. After the answer, the generator closes its
-//! end of a connection first. TCP keeps the socket of that end in TIME_WAIT, which occupies a local
-//! port. To bound the number of these sockets ([`crate::limits::TIME_WAIT_MAX`]), the generator
-//! resets a connection instead of closing it once the bound is reached. Resets are counted.
+//! The time of connecting is part of the service time. The generator closes each connection first
+//! ([`super::single_use`]).
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use sys::clock::monotonic_ns;
 use sys::poll::{Interest, Poll};
-use sys::socket::Stream;
 
-use super::persistent::{Unsent, receive};
 use super::replies::Replies;
-use super::time_wait::{TIME_WAIT, TimeWaitSockets};
+use super::single_use::{SingleUse, Sources};
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight};
 use crate::batch::Batch;
-use crate::config::{Config, Target};
+use crate::config::Config;
 use crate::error::Error;
 use crate::limits::INTERRUPTED_CONNECT_NS;
 use crate::opening::{self, Share};
@@ -28,49 +23,8 @@ use crate::wire::Wire;
 /// request.
 #[derive(Debug)]
 pub(crate) struct OneShot<W: Wire> {
-    target: Target,
-    /// The socket of the request in flight. None: no request is in flight.
-    stream: Option<Stream>,
+    socket: SingleUse,
     replies: Replies<W>,
-    unsent: Unsent,
-    /// The sockets in TIME_WAIT that all connections of this process have left.
-    time_wait: &'static TimeWaitSockets,
-    /// The number of sockets opened.
-    opened: u64,
-    /// The number of sockets that were reset instead of closed.
-    resets: u64,
-}
-
-impl<W: Wire> OneShot<W> {
-    fn connect(&self) -> io::Result<Stream> {
-        match &self.target {
-            Target::Tcp(address) => Stream::connect(*address),
-            Target::Unix(path) => Stream::connect_unix(path),
-        }
-    }
-
-    /// Closes the socket before the server does, or resets it if too many sockets are in TIME_WAIT.
-    fn close(&mut self) {
-        let Some(stream) = self.take_stream() else {
-            return;
-        };
-        // A Unix socket has no TIME_WAIT.
-        let has_time_wait = matches!(self.target, Target::Tcp(_));
-        if has_time_wait
-            && !self.time_wait.try_add(monotonic_ns())
-            && stream.reset_on_close().is_ok()
-        {
-            self.resets += 1;
-        }
-    }
-
-    /// Ends the use of the socket, and returns it. If the connection has already ended, dropping it
-    /// leaves no TIME_WAIT here.
-    fn take_stream(&mut self) -> Option<Stream> {
-        self.unsent.clear();
-        self.replies.reset();
-        self.stream.take()
-    }
 }
 
 impl<W: Wire> Carrier for OneShot<W> {
@@ -87,6 +41,7 @@ impl<W: Wire> Carrier for OneShot<W> {
         share: Share,
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
+        Sources::check(config)?;
         let targets = config.targets.len() as u32;
         let probes = Share {
             first: 0,
@@ -96,13 +51,8 @@ impl<W: Wire> Carrier for OneShot<W> {
         };
         drop(opening::open(&config.targets, poll, probes, stop)?);
         let connection = |number: u32| Self {
-            target: opening::target_of(&config.targets, share.first + number).clone(),
-            stream: None,
+            socket: SingleUse::new(config, share.first + number),
             replies: Replies::new(1),
-            unsent: Unsent::default(),
-            time_wait: &TIME_WAIT,
-            opened: 0,
-            resets: 0,
         };
         Ok((0..share.count).map(connection).collect())
     }
@@ -116,49 +66,30 @@ impl<W: Wire> Carrier for OneShot<W> {
     }
 
     fn is_blocked(&self) -> bool {
-        !self.unsent.is_empty()
+        self.socket.is_blocked()
     }
 
     fn send(&mut self, batch: &Batch, poll: &Poll, token: u64) -> Result<usize, CarrierError> {
-        let stream = self.connect()?;
-        self.opened += 1;
-        stream.set_nodelay();
-        // This fails for Unix sockets, which have no time stamps. The engine then takes the time
-        // just after the receive as the arrival time.
-        let _ = stream.stamp_receives();
-        poll.add(&stream, token, Interest::Read)?;
-        // The socket accepts no bytes while the connection is being established. All bytes are then
-        // kept until the poll reports that the socket is writable.
-        let sent = self.unsent.send_batch(batch, &stream);
-        self.stream = Some(stream);
-        sent
+        self.socket.send(batch, poll, token)
     }
 
     fn send_unsent(&mut self) -> Result<usize, CarrierError> {
-        match &self.stream {
-            Some(stream) => self.unsent.send(stream),
-            None => Ok(0),
-        }
+        self.socket.send_unsent()
     }
 
     fn set_interest(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
-        match &self.stream {
-            Some(stream) => poll.change(stream, token, interest),
-            None => Ok(()),
-        }
+        self.socket.set_interest(poll, token, interest)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<u64>), CarrierError> {
-        match &self.stream {
-            Some(stream) => receive(stream, buffer),
-            None => Ok((0, None)),
-        }
+        self.socket.receive(buffer)
     }
 
     fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError> {
         let answered = self.replies.next(input)?;
         if answered.is_some() {
-            self.close();
+            self.socket.close();
+            self.replies.reset();
         }
         Ok(answered)
     }
@@ -168,30 +99,20 @@ impl<W: Wire> Carrier for OneShot<W> {
         if request.opaque != opaque {
             return None;
         }
-        if self.unsent.is_empty() {
-            self.close();
-        } else {
-            // The connection was probably not established, and then leaves no TIME_WAIT.
-            drop(self.take_stream());
-        }
+        self.socket.give_up();
+        self.replies.reset();
         self.replies.in_flight.pop_front()
     }
 
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failed = self.replies.in_flight.drain(..).collect();
-        match error {
-            // The server or the network has ended the connection, or it was never established.
-            CarrierError::Closed | CarrierError::Io(_) => drop(self.take_stream()),
-            CarrierError::Malformed(_) | CarrierError::Unsolicited | CarrierError::ExtraValues => {
-                self.close();
-            }
-        }
+        self.socket.recover(error);
+        self.replies.reset();
         Some((failed, error.failure()))
     }
 
     fn add_counts_to(&self, counts: &mut CarrierCounts) {
-        counts.opened += self.opened;
-        counts.resets += self.resets;
+        self.socket.add_counts_to(counts);
     }
 }
 
@@ -201,9 +122,11 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
+    use sys::clock::monotonic_ns;
     use sys::poll::Events;
     use workload::{Op, Request};
 
+    use super::super::time_wait::TimeWaitSockets;
     use super::*;
     use crate::wire::Text;
 
@@ -244,7 +167,7 @@ mod tests {
 
     /// Sends a request and waits for the end of its connection, which is an answer or an error.
     fn request(connection: &mut OneShot<Text>, poll: &Poll, line: &[u8]) {
-        let stream = connection.connect().unwrap();
+        let stream = connection.socket.connect().unwrap();
         poll.add(&stream, 0, Interest::Read).unwrap();
         let mut events = Events::with_capacity(1);
         let request = Request::new(Op::Get, 0);
@@ -254,7 +177,7 @@ mod tests {
         while stream.send(line).is_err() {
             thread::yield_now();
         }
-        connection.stream = Some(stream);
+        connection.socket.stream = Some(stream);
         let mut buffer = [0; 64];
         loop {
             poll.wait(&mut events, None).unwrap();
@@ -276,11 +199,11 @@ mod tests {
         let config = server();
         let poll = Poll::new().unwrap();
         let mut first = open(&config, &poll);
-        let before = first.time_wait.len(monotonic_ns());
+        let before = first.socket.time_wait.len(monotonic_ns());
         request(&mut first, &poll, b"get a\r\n");
         drop(first);
         let second = open(&config, &poll);
-        assert_eq!(second.time_wait.len(monotonic_ns()), before + 1);
+        assert_eq!(second.socket.time_wait.len(monotonic_ns()), before + 1);
     }
     #[test]
     fn only_a_connection_that_the_generator_closes_first_counts_as_time_wait() {
@@ -288,7 +211,7 @@ mod tests {
         let config = server();
         let poll = Poll::new().unwrap();
         let mut connection = open(&config, &poll);
-        connection.time_wait = &SOCKETS;
+        connection.socket.time_wait = &SOCKETS;
         // The server closes the first two connections.
         for (line, time_wait, resets) in [
             (b"quit\r\n", 0, 0),
@@ -299,7 +222,11 @@ mod tests {
         {
             request(&mut connection, &poll, line);
             let len = SOCKETS.len(monotonic_ns());
-            assert_eq!((len, connection.resets), (time_wait, resets), "{line:?}");
+            assert_eq!(
+                (len, connection.socket.resets),
+                (time_wait, resets),
+                "{line:?}"
+            );
         }
     }
 }

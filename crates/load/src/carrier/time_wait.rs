@@ -20,7 +20,7 @@ pub(super) struct TimeWaitSockets {
     /// Second `s` is at index `s % TIME_WAIT_S`. The high 32 bits are `s`, which shows whether the
     /// entry is of this minute; the low 32 bits are the number of sockets closed in it.
     by_second: [AtomicU64; TIME_WAIT_S],
-    /// The maximum number of sockets.
+    /// The maximum number of sockets for each local address.
     max: u32,
 }
 
@@ -33,9 +33,10 @@ impl TimeWaitSockets {
     }
 
     /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
-    /// `now_ns` is on the monotonic clock.
-    pub(super) fn try_add(&self, now_ns: u64) -> bool {
-        if self.len(now_ns) >= u64::from(self.max) {
+    /// `now_ns` is on the monotonic clock. `addresses` is the number of local addresses over which
+    /// the caller distributes its sockets.
+    pub(super) fn try_add(&self, now_ns: u64, addresses: u32) -> bool {
+        if self.len(now_ns) >= u64::from(self.max) * u64::from(addresses) {
             return false;
         }
         let second = second_of(now_ns);
@@ -77,12 +78,14 @@ mod tests {
     fn sockets_closed_within_a_minute_are_bounded() {
         const S: u64 = 1_000_000_000;
         let sockets = TimeWaitSockets::new(3);
-        let at = |second: u64| sockets.try_add(second * S);
+        let at = |second: u64| sockets.try_add(second * S, 1);
         assert!(at(1000) && at(1000) && at(1030));
         assert!(!at(1030) && !at(1059));
         assert!(at(1060) && at(1060) && !at(1060));
         assert!(!at(1089) && at(1090));
         assert!(at(9999) && at(9999) && at(9999));
         assert!(!at(9999));
+        // Further local addresses have their own ports.
+        assert!(sockets.try_add(9999 * S, 2) && !at(9999));
     }
 }

@@ -119,11 +119,12 @@ impl<C: Carrier> Engine<C> {
             request, answer, ..
         } = answered;
         let answered_ns = arrival.at_ns.max(request.sent_ns);
-        if C::TIMES_OUT && answered_ns - request.sent_ns > self.options.timeout_ns {
+        let timeout_ns = C::timeout_ns(request.request.op, self.options.timeout_ns);
+        if C::TIMES_OUT && answered_ns - request.sent_ns > timeout_ns {
             // The answer arrived after the time-out of its request, but was received before this
             // thread gave the request up.
             self.totals.carriers.late_or_duplicate += 1;
-            let given_up_ns = request.sent_ns + self.options.timeout_ns;
+            let given_up_ns = request.sent_ns + timeout_ns;
             self.fail(request, Failure::TimedOut, given_up_ns, arrival.received_ns);
             return;
         }
@@ -275,15 +276,17 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Gives up the requests of one connection whose time-out has passed. Returns when the next of
-    /// its requests times out. None: none is in flight.
+    /// Gives up the requests of one connection whose time-out has passed. Returns when to check the
+    /// connection again: when the next of its requests times out, but no later than a request that
+    /// is sent from now on could time out. None: none is in flight.
     fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
         loop {
             let connection = self.slots[number].connection.as_ref()?;
             let oldest = connection.in_flight().front()?;
-            let (opaque, at_ns) = (oldest.opaque, oldest.sent_ns + self.options.timeout_ns);
+            let timeout_ns = C::timeout_ns(oldest.request.op, self.options.timeout_ns);
+            let (opaque, at_ns) = (oldest.opaque, oldest.sent_ns + timeout_ns);
             if at_ns > now_ns {
-                return Some(at_ns);
+                return Some(at_ns.min(now_ns + self.options.timeout_ns));
             }
             if self.receive(number, buffer, 0) > 0 {
                 continue;

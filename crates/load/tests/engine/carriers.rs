@@ -13,7 +13,7 @@ use super::{config, run};
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with those
 /// of the operations and with the latency distributions.
-fn assert_counts_are_consistent(summary: &Summary) {
+pub(crate) fn assert_counts_are_consistent(summary: &Summary) {
     let failed = summary.failures.total();
     let all = summary.answered + failed + summary.censored;
     assert_eq!(summary.intended, all, "{summary:?}");

@@ -9,6 +9,8 @@
 mod carriers;
 mod datagrams;
 mod server;
+mod textile;
+mod textile_server;
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;

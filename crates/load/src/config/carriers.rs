@@ -1,0 +1,284 @@
+//! The settings of a carrier and its protocol: which of them go together, and their bounds.
+
+use std::net::SocketAddr;
+
+use workload::{Distribution, Op};
+
+use super::{CarrierKind, Config, ConfigError, Protocol, Target, within};
+use crate::limits::{
+    SOURCES_MAX, TEXTILE_TIMEOUT_NS, TEXTILE_UDP_PORT_OFFSET, TEXTILE_VALUE_LEN_MAX, TIMEOUT_NS,
+    UDP_VALUE_LEN_MAX,
+};
+
+impl Protocol {
+    /// Returns the carrier that the protocol prescribes. None: any other carrier can be chosen.
+    #[must_use]
+    pub const fn own_carrier(self) -> Option<CarrierKind> {
+        match self {
+            Self::Text | Self::Meta => None,
+            Self::Textile => Some(CarrierKind::PerOperation),
+        }
+    }
+
+    /// Returns the default of [`Config::timeout_ns`].
+    #[must_use]
+    pub const fn default_timeout_ns(self) -> u64 {
+        match self {
+            Self::Text | Self::Meta => 1_000_000_000,
+            Self::Textile => TEXTILE_TIMEOUT_NS,
+        }
+    }
+
+    /// Whether the protocol has an operation.
+    pub(crate) const fn has(self, op: Op) -> bool {
+        match self {
+            Self::Text | Self::Meta => true,
+            Self::Textile => matches!(op, Op::Get | Op::Set | Op::Delete),
+        }
+    }
+}
+
+impl Config {
+    /// Checks the carrier, the protocol and the settings that depend on them.
+    pub(super) fn validate_carrier(&self) -> Result<(), ConfigError> {
+        self.validate_protocol()?;
+        self.validate_sources()?;
+        if self.lengths.is_some() && self.script.is_none() {
+            return invalid("lengths", "there is no script; give one with --script");
+        }
+        if self.carrier == CarrierKind::Stream {
+            return Ok(());
+        }
+        let (least, most) = (*TIMEOUT_NS.start(), *TIMEOUT_NS.end());
+        within("time-out in ns", self.timeout_ns, least, most)?;
+        if self.saturating_connections > 0 {
+            return invalid(
+                "saturating connections",
+                "they are persistent; give carrier stream, or 0 saturating connections",
+            );
+        }
+        match self.carrier {
+            CarrierKind::Stream => Ok(()),
+            CarrierKind::OneShot if self.depth > 1 => invalid(
+                "depth",
+                "carrier one-shot opens a connection for each request; give depth 1, and more \
+                 connections",
+            ),
+            CarrierKind::OneShot => Ok(()),
+            CarrierKind::Udp if self.has_unix_target() => {
+                invalid("target", "a Unix socket has no UDP; give HOST:PORT")
+            }
+            CarrierKind::Udp => within(
+                "longest value",
+                self.value_len_max.into(),
+                0,
+                UDP_VALUE_LEN_MAX.into(),
+            ),
+            CarrierKind::PerOperation => self.validate_per_operation(),
+        }
+    }
+
+    fn validate_protocol(&self) -> Result<(), ConfigError> {
+        let is_per_operation = self.carrier == CarrierKind::PerOperation;
+        match self.protocol {
+            Protocol::Textile if !is_per_operation => invalid(
+                "carrier",
+                "protocol textile decides it: gets over UDP, sets and deletes over TCP; leave it out",
+            ),
+            Protocol::Text | Protocol::Meta if is_per_operation => invalid(
+                "carrier",
+                "only protocol textile has a carrier for each operation; give stream, udp or one-shot",
+            ),
+            Protocol::Text | Protocol::Meta if self.udp_port.is_some() => invalid(
+                "UDP port",
+                "only protocol textile has one besides the TCP port; leave out --udp-port",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_sources(&self) -> Result<(), ConfigError> {
+        within("sources", self.sources.len() as u64, 0, SOURCES_MAX as u64)?;
+        if self.sources.is_empty() {
+            return Ok(());
+        }
+        if matches!(self.carrier, CarrierKind::Stream | CarrierKind::Udp) {
+            let fault = "they are for sockets of a single request; give --carrier one-shot or \
+                         --protocol textile, or leave out --source";
+            return invalid("sources", fault);
+        }
+        for target in &self.targets {
+            let Target::Tcp(address) = target else {
+                return invalid(
+                    "sources",
+                    "a Unix socket has no local address; give HOST:PORT",
+                );
+            };
+            let is_v6 = address.is_ipv6();
+            if let Some(source) = self.sources.iter().find(|it| it.is_ipv6() != is_v6) {
+                let fault = format!("{source} and {target} are not of the same version of IP");
+                return Err(ConfigError::new("sources", fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the settings of [`Protocol::Textile`], whose requests each have their own socket.
+    fn validate_per_operation(&self) -> Result<(), ConfigError> {
+        if self.depth > 1 {
+            let fault = "protocol textile opens a socket for each request; give depth 1, and more \
+                         connections";
+            return invalid("depth", fault);
+        }
+        if self.has_unix_target() {
+            let fault = "protocol textile needs TCP and UDP; give HOST:PORT";
+            return invalid("target", fault);
+        }
+        for target in &self.targets {
+            if self.udp_address(target).is_none() {
+                let fault = format!(
+                    "the TCP port of {target} + {TEXTILE_UDP_PORT_OFFSET} is above 65535; give \
+                     --udp-port"
+                );
+                return Err(ConfigError::new("UDP port", fault));
+            }
+        }
+        within(
+            "longest value",
+            self.value_len_max.into(),
+            0,
+            TEXTILE_VALUE_LEN_MAX.into(),
+        )?;
+        // A script has its own operations and TTLs, which its reader checks.
+        if self.script.is_some() {
+            return Ok(());
+        }
+        if let Some(op) = self.mix().operations().find(|&op| !self.protocol.has(op)) {
+            let fault = format!("protocol textile has no {op}; give get, set and delete");
+            return Err(ConfigError::new("mix", fault));
+        }
+        if self.ttl != Distribution::Fixed(0.0) {
+            return invalid("TTL", "protocol textile has none; leave out --ttl");
+        }
+        Ok(())
+    }
+
+    fn has_unix_target(&self) -> bool {
+        self.targets.iter().any(|it| matches!(it, Target::Unix(_)))
+    }
+
+    /// Returns the UDP address of a target. None: it is a Unix socket, or its port is above 65535.
+    pub(crate) fn udp_address(&self, target: &Target) -> Option<SocketAddr> {
+        let Target::Tcp(address) = target else {
+            return None;
+        };
+        let after = || address.port().checked_add(TEXTILE_UDP_PORT_OFFSET);
+        let port = self.udp_port.or_else(after)?;
+        Some(SocketAddr::new(address.ip(), port))
+    }
+}
+
+fn invalid(setting: &'static str, fault: &str) -> Result<(), ConfigError> {
+    Err(ConfigError::new(setting, fault.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn textile() -> Config {
+        let mut config = Config::new("127.0.0.1:2001".parse().unwrap());
+        (config.protocol, config.carrier) = (Protocol::Textile, CarrierKind::PerOperation);
+        config.timeout_ns = config.protocol.default_timeout_ns();
+        config
+    }
+
+    #[test]
+    fn udp_port_follows_the_tcp_port_as_published_unless_it_is_given() {
+        let mut config = textile();
+        config.validate().unwrap();
+        let address = |config: &Config| config.udp_address(&config.targets[0]).unwrap();
+        assert_eq!(address(&config), "127.0.0.1:3001".parse().unwrap());
+        config.udp_port = Some(7);
+        assert_eq!(address(&config), "127.0.0.1:7".parse().unwrap());
+    }
+
+    #[test]
+    fn setting_that_the_protocol_does_not_have_is_an_error_that_says_so() {
+        type Change = fn(&mut Config);
+        let cases: [(Change, &str); 14] = [
+            (
+                |c| c.carrier = CarrierKind::OneShot,
+                "carrier: protocol textile decides it: gets over UDP, sets and deletes over TCP; \
+                 leave it out",
+            ),
+            (
+                |c| c.protocol = Protocol::Text,
+                "carrier: only protocol textile has a carrier for each operation; give stream, udp \
+                 or one-shot",
+            ),
+            (
+                |c| {
+                    (c.protocol, c.carrier) = (Protocol::Meta, CarrierKind::Stream);
+                    c.udp_port = Some(1);
+                },
+                "UDP port: only protocol textile has one besides the TCP port; leave out --udp-port",
+            ),
+            (
+                |c| c.depth = 2,
+                "depth: protocol textile opens a socket for each request; give depth 1, and more \
+                 connections",
+            ),
+            (
+                |c| c.saturating_connections = 1,
+                "saturating connections: they are persistent; give carrier stream, or 0 saturating \
+                 connections",
+            ),
+            (
+                |c| c.targets = vec!["/run/cache.sock".parse().unwrap()],
+                "target: protocol textile needs TCP and UDP; give HOST:PORT",
+            ),
+            (
+                |c| c.targets = vec!["127.0.0.1:65000".parse().unwrap()],
+                "UDP port: the TCP port of 127.0.0.1:65000 + 1000 is above 65535; give --udp-port",
+            ),
+            (
+                |c| c.value_len_max = 1_000_001,
+                "longest value: 1000001 is out of bounds; give 0 to 1000000",
+            ),
+            (
+                |c| c.mix = Some("get=1,incr=1".parse().unwrap()),
+                "mix: protocol textile has no incr; give get, set and delete",
+            ),
+            (
+                |c| c.ttl = Distribution::Fixed(60.0),
+                "TTL: protocol textile has none; leave out --ttl",
+            ),
+            (
+                |c| c.sources = vec!["::1".parse().unwrap()],
+                "sources: ::1 and 127.0.0.1:2001 are not of the same version of IP",
+            ),
+            (
+                |c| c.sources = vec!["127.0.0.1".parse().unwrap(); 257],
+                "sources: 257 is out of bounds; give 0 to 256",
+            ),
+            (
+                |c| {
+                    (c.protocol, c.carrier) = (Protocol::Text, CarrierKind::Stream);
+                    c.sources = vec!["127.0.0.1".parse().unwrap()];
+                },
+                "sources: they are for sockets of a single request; give --carrier one-shot or \
+                 --protocol textile, or leave out --source",
+            ),
+            (
+                |c| c.lengths = Some(super::super::Lengths::Get),
+                "lengths: there is no script; give one with --script",
+            ),
+        ];
+        for (change, message) in cases {
+            let mut config = textile();
+            change(&mut config);
+            assert_eq!(config.validate().unwrap_err().to_string(), message);
+        }
+    }
+}

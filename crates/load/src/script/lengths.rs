@@ -1,0 +1,293 @@
+//! Scripts of lengths: a line with the lengths of keys and a line with those of values, as the
+//! `distribution.py` of the multithreaded-cache study prints them (and `curtail distribution`).
+//!
+//! ```text
+//! 31 28 40 …      key 1, key 2, key 3, …
+//! 120 1 377 …     value 1, value 2, value 3, …
+//! ```
+//!
+//! One operation is made of each pair. As in the clients of the study, a length includes the NUL
+//! byte that ends the text in memory, so a key of length 31 is 30 letters `K`. All keys of one
+//! length are therefore the same key. The clients store a length of a key in 8 bits without a
+//! check; here a key outside of 1 to 250 bytes is malformed, and its operation is skipped.
+//!
+//! Gets and deletes do not need the second line and are sent while the first one is read.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use workload::Op;
+use workload::limits::KEY_LEN_MAX;
+
+use super::{ScriptItem, ScriptReader, ScriptRequest};
+use crate::limits::{SCRIPT_LENGTH_DIGITS_MAX, SCRIPT_LENGTHS_MAX};
+
+const KEY: [u8; KEY_LEN_MAX] = [b'K'; KEY_LEN_MAX];
+
+/// Mark of a key whose length is malformed. No valid key has this length.
+const MALFORMED: u8 = 0;
+
+/// The names of the two lines in reports of malformed lengths.
+const KEY_LENGTH: &str = "key length";
+const VALUE_LENGTH: &str = "value length";
+
+impl ScriptReader {
+    /// Reads both lines, and sends a request with the operation `op` for each pair of lengths.
+    pub(super) fn run_lengths(mut self, op: Op, input: BufReader<impl Read>) {
+        let mut words = Words::new(input);
+        let outcome = match op {
+            Op::Set => self.read_pairs(&mut words, op),
+            _ => self.read_keys(&mut words, op),
+        };
+        let read_to_end = outcome.unwrap_or_else(|error| {
+            self.count_fault("word", words.count + 1, &error.to_string());
+            false
+        });
+        self.end(read_to_end);
+        // The generator threads see the end of the script. The remaining input is read only so that
+        // the program that writes it does not fail.
+        self.senders.clear();
+        while words.next().is_ok_and(|item| item != Item::End) {}
+    }
+
+    /// Reads the first line, and sends a request for each length. Returns true at the end of the
+    /// line, and false if the reader can stop earlier.
+    fn read_keys(&mut self, words: &mut Words<impl Read>, op: Op) -> io::Result<bool> {
+        let mut number = 0;
+        while let Some(word) = words.next_in_line(number)? {
+            number += 1;
+            let Some(key_len) = self.key_len(number, &word) else {
+                continue;
+            };
+            if !self.push_pair(op, key_len, 0) || !self.send_before_wait(&words.input) {
+                return Ok(false);
+            }
+        }
+        Ok(self.check_count(number))
+    }
+
+    /// Reads the first line into memory. Then reads the second line, and sends a request for each
+    /// of its lengths. Returns the same as [`Self::read_keys`].
+    fn read_pairs(&mut self, words: &mut Words<impl Read>, op: Op) -> io::Result<bool> {
+        let mut key_lens: Vec<u8> = Vec::new();
+        while let Some(word) = words.next_in_line(key_lens.len() as u64)? {
+            let number = key_lens.len() as u64 + 1;
+            key_lens.push(self.key_len(number, &word).unwrap_or(MALFORMED));
+        }
+        let mut is_complete = self.check_count(key_lens.len() as u64);
+        let mut number = 0;
+        while let Some(word) = words.next_in_line(number)? {
+            let key_len = key_lens.get(number as usize).copied();
+            number += 1;
+            let Some(key_len) = key_len else {
+                self.count_fault(VALUE_LENGTH, number, "there is no such key length");
+                continue;
+            };
+            let Some(value_len) = self.length(VALUE_LENGTH, number, &word, 0, self.value_len_max)
+            else {
+                continue;
+            };
+            if key_len == MALFORMED {
+                continue;
+            }
+            if !self.push_pair(op, key_len, value_len) || !self.send_before_wait(&words.input) {
+                return Ok(false);
+            }
+        }
+        is_complete &= self.check_count(number);
+        for missing in number..key_lens.len() as u64 {
+            self.count_fault(KEY_LENGTH, missing + 1, "there is no such value length");
+        }
+        Ok(is_complete)
+    }
+
+    /// Returns the length of a key that a word of the first line states. None: it is malformed, and
+    /// counted.
+    fn key_len(&self, number: u64, word: &[u8]) -> Option<u8> {
+        let len = self.length(KEY_LENGTH, number, word, 1, KEY_LEN_MAX as u32)?;
+        u8::try_from(len).ok()
+    }
+
+    /// Returns the length that a word states, less the byte that ends the text. None: it is not
+    /// between `least` and `most`, or the word is not a number; it is then counted as malformed.
+    fn length(&self, part: &str, number: u64, word: &[u8], least: u32, most: u32) -> Option<u32> {
+        let text = String::from_utf8_lossy(word);
+        let len = text.parse::<u32>().ok().and_then(|it| it.checked_sub(1));
+        let len = len.filter(|len| (least..=most).contains(len));
+        if len.is_none() {
+            let (least, most) = (u64::from(least) + 1, u64::from(most) + 1);
+            let fault = format!("`{text}` is not a length from {least} to {most}");
+            self.count_fault(part, number, &fault);
+        }
+        len
+    }
+
+    /// Checks that a line was not longer than the maximum. Returns false if it was.
+    fn check_count(&self, count: u64) -> bool {
+        let is_within = count < SCRIPT_LENGTHS_MAX as u64;
+        if !is_within {
+            let fault = format!("a line has at most {} lengths", SCRIPT_LENGTHS_MAX - 1);
+            self.count_fault("length", count, &fault);
+        }
+        is_within
+    }
+
+    fn push_pair(&mut self, op: Op, key_len: u8, value_len: u32) -> bool {
+        let key = &KEY[..key_len.into()];
+        let request = ScriptRequest {
+            intended_ns: self.times.next_ns(None),
+            connection: self.connection_of(key),
+            op,
+            item: ScriptItem {
+                keys: key.into(),
+                key_count: 1,
+                value_len,
+                ttl_s: 0,
+            },
+        };
+        self.push(request)
+    }
+}
+
+/// What follows in the input.
+#[derive(Debug, PartialEq, Eq)]
+enum Item {
+    /// A word, cut after [`SCRIPT_LENGTH_DIGITS_MAX`] bytes.
+    Word(Vec<u8>),
+    LineEnd,
+    End,
+}
+
+/// Divides the input into words and lines. A line may have any length, because it is not kept.
+struct Words<R> {
+    input: BufReader<R>,
+    /// The number of words read.
+    count: u64,
+}
+
+impl<R: Read> Words<R> {
+    fn new(input: BufReader<R>) -> Self {
+        Self { input, count: 0 }
+    }
+
+    /// Returns the next word of a line of which `before` words were read. Skips empty lines before
+    /// the first word. None: the line has ended, or has [`SCRIPT_LENGTHS_MAX`] words.
+    fn next_in_line(&mut self, before: u64) -> io::Result<Option<Vec<u8>>> {
+        if before >= SCRIPT_LENGTHS_MAX as u64 {
+            return Ok(None);
+        }
+        loop {
+            match self.next()? {
+                Item::Word(word) => return Ok(Some(word)),
+                Item::LineEnd if before == 0 => {}
+                Item::LineEnd | Item::End => return Ok(None),
+            }
+        }
+    }
+
+    fn next(&mut self) -> io::Result<Item> {
+        let mut word = Vec::new();
+        loop {
+            let byte = self.input.fill_buf()?.first().copied();
+            let is_space = byte.is_none_or(|byte| byte.is_ascii_whitespace());
+            if is_space && !word.is_empty() {
+                // The space stays in the input, because it may be a line end.
+                self.count += 1;
+                return Ok(Item::Word(word));
+            }
+            let Some(byte) = byte else {
+                return Ok(Item::End);
+            };
+            self.input.consume(1);
+            match byte {
+                b'\n' => return Ok(Item::LineEnd),
+                _ if !is_space && word.len() < SCRIPT_LENGTH_DIGITS_MAX => word.push(byte),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{IntendedTimes, ScriptReport, ScriptSource};
+    use super::*;
+    use crate::config::{Config, Protocol, Rate};
+    use crate::summary::ScriptSummary;
+
+    /// Reads a script of lengths. Returns the lengths of the keys and values of its requests, and
+    /// the counts.
+    fn read(script: &str, op: Op) -> (Vec<(usize, u32)>, ScriptSummary) {
+        let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+        (config.rate, config.connections) = (Rate::Max, 1);
+        let (sender, batches) = std::sync::mpsc::sync_channel(1000);
+        let report = ScriptReport::default();
+        let reader = ScriptReader {
+            protocol: Protocol::Text,
+            connections: 1,
+            value_len_max: 1000,
+            first_connections: vec![0],
+            senders: vec![sender],
+            pending: vec![Vec::new()],
+            times: IntendedTimes::new(&config).unwrap(),
+            end_ns: 1,
+            report: report.clone(),
+        };
+        reader.run_lengths(op, BufReader::with_capacity(3, script.as_bytes()));
+        let mut source = ScriptSource::new(batches, false);
+        let mut requests = Vec::new();
+        while let Some(request) = source.pop() {
+            assert_eq!(request.op, op);
+            assert!(request.item.keys.iter().all(|&byte| byte == b'K'));
+            requests.push((request.item.keys.len(), request.item.value_len));
+        }
+        (requests, report.summary())
+    }
+
+    #[test]
+    fn operations_have_the_lengths_less_the_byte_that_ends_a_text() {
+        for script in ["31 2 251\n120 1 1001\n\n", "\n31  2\t251 \r\n120 1 1001"] {
+            let (sets, summary) = read(script, Op::Set);
+            assert_eq!(sets, [(30, 119), (1, 0), (250, 1000)]);
+            assert_eq!((summary.operations, summary.malformed), (3, 0));
+            assert!(summary.ended);
+            for op in [Op::Get, Op::Delete] {
+                let (requests, summary) = read(script, op);
+                assert_eq!(requests, [(30, 0), (1, 0), (250, 0)]);
+                assert!(summary.ended);
+            }
+        }
+    }
+
+    #[test]
+    fn malformed_lengths_are_skipped_and_counted_with_their_numbers() {
+        let script = "0 1 252 x -7 99999999999999999999999 10 11\n1 1 1 1 1 1 0\n";
+        let (gets, summary) = read(script, Op::Get);
+        assert_eq!(gets, [(9, 0), (10, 0)]);
+        assert_eq!(
+            summary.faults,
+            [
+                "key length 1: `0` is not a length from 2 to 251",
+                "key length 2: `1` is not a length from 2 to 251",
+                "key length 3: `252` is not a length from 2 to 251",
+                "key length 4: `x` is not a length from 2 to 251",
+                "key length 5: `-7` is not a length from 2 to 251",
+                "key length 6: `99999999999999999999` is not a length from 2 to 251",
+            ]
+        );
+        let (sets, summary) = read("10 20 30\n1 1002\n", Op::Set);
+        assert_eq!(sets, [(9, 0)]);
+        assert_eq!(
+            summary.faults,
+            [
+                "value length 2: `1002` is not a length from 1 to 1001",
+                "key length 3: there is no such value length",
+            ]
+        );
+        let (sets, summary) = read("10\n1 2\n", Op::Set);
+        assert_eq!((sets.len(), summary.operations), (1, 1));
+        assert_eq!(
+            summary.faults,
+            ["value length 2: there is no such key length"]
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! A minimal test server for the protocol of the multithreaded-cache study, with a fault of choice.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// How the server treats some of the requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// Every fifth get is not answered.
+    LosesEveryFifth,
+    /// No get is answered, except that of the generator's check.
+    LosesAll,
+    /// Every tenth get is answered after this time.
+    DelaysEveryTenth(Duration),
+    /// Every request over TCP is answered after this time.
+    DelaysSets(Duration),
+    /// Every request over TCP is answered with text that the study's server does not have.
+    Babbles,
+}
+
+/// A running test server. Its threads end with the test's process.
+pub(crate) struct TextileServer {
+    pub(crate) address: String,
+    pub(crate) udp_port: u16,
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// What the server has received.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The local addresses of the generator's sockets, over TCP and over UDP.
+    pub(crate) tcp_sources: Mutex<HashSet<IpAddr>>,
+    pub(crate) udp_sources: Mutex<HashSet<IpAddr>>,
+    /// The requests in the order of their arrival, without `HEAD` and the NUL byte.
+    pub(crate) requests: Mutex<Vec<String>>,
+    store: Mutex<HashMap<String, String>>,
+}
+
+impl TextileServer {
+    pub(crate) fn start(fault: Fault) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let udp_port = socket.local_addr().unwrap().port();
+        let seen: Arc<Seen> = Arc::default();
+        let (of_tcp, of_udp) = (Arc::clone(&seen), Arc::clone(&seen));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let seen = Arc::clone(&of_tcp);
+                thread::spawn(move || seen.serve_stream(stream.unwrap(), fault));
+            }
+        });
+        thread::spawn(move || of_udp.serve_datagrams(&socket, fault));
+        Self {
+            address,
+            udp_port,
+            seen,
+        }
+    }
+}
+
+impl Seen {
+    fn serve_stream(&self, mut stream: TcpStream, fault: Fault) {
+        let source = stream.peer_addr().unwrap().ip();
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while stream.read(&mut byte).is_ok_and(|len| len > 0) && byte != [0] {
+            request.push(byte[0]);
+        }
+        let request = String::from_utf8(request).unwrap();
+        let answer = match request.split_once(" /") {
+            None => "Space Used: 0\n",
+            Some(("PUT", item)) => {
+                let (key, value) = item.split_once('/').unwrap();
+                self.store.lock().unwrap().insert(key.into(), value.into());
+                "Value set in cache.\n"
+            }
+            Some(("DELETE", key)) => {
+                self.store.lock().unwrap().remove(key);
+                "Value deleted.\n"
+            }
+            Some(_) => "Malformed requested.\n",
+        };
+        if request != "HEAD" {
+            self.requests.lock().unwrap().push(request);
+            self.tcp_sources.lock().unwrap().insert(source);
+            if let Fault::DelaysSets(time) = fault {
+                thread::sleep(time);
+            }
+        }
+        let answer = match fault {
+            Fault::Babbles => "400",
+            _ => answer,
+        };
+        let _ = stream.write_all(&[answer.as_bytes(), b"\0"].concat());
+    }
+
+    fn serve_datagrams(self: &Arc<Self>, socket: &UdpSocket, fault: Fault) {
+        let mut buffer = [0; 1024];
+        let mut number = 0;
+        loop {
+            let (len, peer) = socket.recv_from(&mut buffer).unwrap();
+            let request = String::from_utf8(buffer[..len].to_vec()).unwrap();
+            let request = request.strip_suffix('\0').unwrap().to_owned();
+            let key = request.strip_prefix("GET /").unwrap();
+            let value = self.store.lock().unwrap().get(key).cloned();
+            let value = value.as_deref().unwrap_or("NULL");
+            let answer = format!("{{ \"key\" : \"{key}\", \"val\" : \"{value}\" }}\0");
+            if key == "curtail-probe" {
+                send(socket, &answer, peer);
+                continue;
+            }
+            self.udp_sources.lock().unwrap().insert(peer.ip());
+            self.requests.lock().unwrap().push(request);
+            number += 1;
+            match fault {
+                Fault::LosesAll => {}
+                Fault::LosesEveryFifth if number % 5 == 0 => {}
+                Fault::DelaysEveryTenth(time) if number % 10 == 0 => {
+                    let socket = socket.try_clone().unwrap();
+                    thread::spawn(move || {
+                        thread::sleep(time);
+                        send(&socket, &answer, peer);
+                    });
+                }
+                _ => send(socket, &answer, peer),
+            }
+        }
+    }
+}
+
+/// Sends an answer in datagrams of 1024 bytes, as the study's server does.
+fn send(socket: &UdpSocket, answer: &str, peer: SocketAddr) {
+    for part in answer.as_bytes().chunks(1024) {
+        // The generator may have closed its socket.
+        let _ = socket.send_to(part, peer);
+    }
+}
