@@ -4,11 +4,14 @@ mod search;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::load::agents::{self, AgentAddress, Coordinator, Progress};
-use ::load::{CarrierKind, Config, MeasuringClient, Protocol, Rate, Second, Summary, Target, text};
+use ::load::{
+    CarrierKind, Config, Lengths, MeasuringClient, Protocol, Rate, Second, Summary, Target, text,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use search::SearchFlags;
@@ -52,10 +55,10 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
 
-    /// Length of the measured interval
-    #[arg(long, short = 't', value_name = "TIME", default_value = "5s",
-          value_parser = units::duration_ns)]
-    duration: u64,
+    /// Length of the measured interval [default: 5s, with --script at most an hour, because the run
+    /// ends with the script]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = units::duration_ns)]
+    duration: Option<u64>,
 
     /// Load offered before the interval and not recorded [default: 1s, with --script 0s]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = units::duration_ns)]
@@ -128,18 +131,33 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prefill", "mix", "update", "ttl", "agents", "measure_connections"])]
     script: Option<PathBuf>,
 
-    /// Protocol: text or meta
+    /// The script has two lines of lengths, as `curtail distribution` prints them: those of keys,
+    /// then those of values. Each pair is this operation: get, set or delete
+    #[arg(long, value_name = "OPERATION", requires = "script", value_parser = parse::<Lengths>)]
+    lengths: Option<Lengths>,
+
+    /// Protocol: text, meta or textile (that of the multithreaded-cache study: gets over UDP, and
+    /// a TCP connection for each set or delete)
     #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
     protocol: Protocol,
 
     /// Carrier of requests: stream (persistent connections), udp (a datagram each; memcached's
-    /// frames) or one-shot (a connection each)
-    #[arg(long, value_name = "NAME", default_value = "stream", value_parser = parse::<CarrierKind>)]
-    carrier: CarrierKind,
+    /// frames) or one-shot (a connection each) [default: stream; textile has its own]
+    #[arg(long, value_name = "NAME", value_parser = parse::<CarrierKind>)]
+    carrier: Option<CarrierKind>,
 
-    /// Time after which a request over udp or one-shot without an answer has failed
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration_ns)]
-    timeout: u64,
+    /// UDP port of the servers, for textile [default: the TCP port + 1000]
+    #[arg(long, value_name = "PORT")]
+    udp_port: Option<u16>,
+
+    /// Local addresses of one-shot and textile sockets, used in turn: each has its own ports
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+
+    /// Time after which a request over udp or one-shot without an answer has failed [default: 1s;
+    /// for textile 1ms, and at least 1s for sets and deletes]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns)]
+    timeout: Option<u64>,
 
     /// Report this process's processor time, memory and context switches over the interval: the
     /// server's, if it runs here
@@ -339,13 +357,18 @@ impl Flags {
         config.saturating_depth = self.saturating_depth;
         config.threads = self.threads;
         config.cpus.clone_from(&self.cpus);
-        config.duration_ns = self.duration;
+        config.duration_ns = match self.duration {
+            Some(ns) => ns,
+            None if self.script.is_some() => ::load::limits::SCRIPT_DURATION_NS,
+            None => config.duration_ns,
+        };
         config.warmup_ns = match self.warmup {
             Some(ns) => ns,
             None if self.script.is_some() => 0,
             None => config.warmup_ns,
         };
         config.script.clone_from(&self.script);
+        config.lengths = self.lengths;
         config.grace_ns = self.grace;
         config.seed = self.seed;
         config.keys = self.keys;
@@ -353,7 +376,7 @@ impl Flags {
         config.value_len_max = match self.value_max {
             Some(len) => u32::try_from(len)
                 .with_context(|| format!("--value-max {len}: give at most 1 GiB"))?,
-            None if self.carrier == CarrierKind::Udp => ::load::limits::UDP_VALUE_LEN_MAX,
+            None if self.carrier == Some(CarrierKind::Udp) => ::load::limits::UDP_VALUE_LEN_MAX,
             None => config.value_len_max,
         };
         config.arrivals = self.arrivals;
@@ -367,8 +390,13 @@ impl Flags {
         config.multiget = self.multiget;
         config.records = self.records;
         config.protocol = self.protocol;
-        config.carrier = self.carrier;
-        config.timeout_ns = self.timeout;
+        config.carrier = self
+            .carrier
+            .or(self.protocol.own_carrier())
+            .unwrap_or_default();
+        config.udp_port = self.udp_port;
+        config.sources.clone_from(&self.source);
+        config.timeout_ns = self.timeout.unwrap_or(self.protocol.default_timeout_ns());
         config.watch_pid = self.watch_pid;
         config.watch_bursts = self.watch_bursts;
         config.stall_detector_cpu = self.detect_stalls;
@@ -473,6 +501,61 @@ mod tests {
         let line = Line::try_parse_from(words).unwrap();
         let client = line.flags.measuring_client().unwrap();
         client.cpus.first().copied()
+    }
+
+    /// The settings that flags give.
+    fn config(flags: &str) -> anyhow::Result<Config> {
+        let words = ["load", "127.0.0.1:2001"].into_iter();
+        let line = Line::try_parse_from(words.chain(flags.split_whitespace()))?;
+        line.flags.config()
+    }
+
+    #[test]
+    fn defaults_depend_on_the_protocol_and_on_a_script() {
+        let text = config("").unwrap();
+        assert_eq!(
+            (text.carrier, text.timeout_ns),
+            (CarrierKind::Stream, 1_000_000_000)
+        );
+        let textile = config("--protocol textile --source 127.0.0.1,127.0.0.2").unwrap();
+        assert_eq!(textile.carrier, CarrierKind::PerOperation);
+        assert_eq!((textile.timeout_ns, textile.sources.len()), (1_000_000, 2));
+        let script = config("--script - --lengths set --rate max").unwrap();
+        let hour_ns = 3_600_000_000_000;
+        assert_eq!((script.duration_ns, script.warmup_ns), (hour_ns, 0));
+        let short = config("--script - --duration 2s").unwrap();
+        assert_eq!(short.duration_ns, 2_000_000_000);
+    }
+
+    #[test]
+    fn flags_that_contradict_the_protocol_are_errors_that_name_it() {
+        for (flags, message) in [
+            (
+                "--protocol textile --carrier one-shot",
+                "carrier: protocol textile decides it",
+            ),
+            (
+                "--protocol textile -d 2",
+                "depth: protocol textile opens a socket",
+            ),
+            ("--udp-port 3001", "UDP port: only protocol textile has one"),
+            (
+                "--source 127.0.0.2",
+                "sources: they are for sockets of a single request",
+            ),
+            ("--lengths set", "--script <FILE>"),
+            (
+                "--script - --lengths touch",
+                "lengths: there is no `touch`; give get, set or delete",
+            ),
+            (
+                "--protocol binary",
+                "protocol: there is no `binary`; give text, meta or textile",
+            ),
+        ] {
+            let error = config(flags).unwrap_err().to_string();
+            assert!(error.contains(message), "{flags}: {error}");
+        }
     }
 
     #[test]

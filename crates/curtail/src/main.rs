@@ -1,6 +1,6 @@
-//! The program: `serve`, `load`, `agent`, `lab`, `rival`, `doctor`. Each command is a module that turns
-//! flags into the configuration of a crate and prints its output; nothing is decided here. `doctor`
-//! is a module, not a crate, because only the program uses it.
+//! The program: `serve`, `load`, `agent`, `distribution`, `lab`, `rival`, `doctor`. Each command is
+//! a module that turns flags into the configuration of a crate and prints its output; nothing is
+//! decided here. `doctor` is a module, not a crate, because only the program uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -14,6 +14,8 @@
 
 #[cfg(feature = "load")]
 mod agent;
+#[cfg(feature = "load")]
+mod distribution;
 #[cfg(feature = "serve")]
 mod doctor;
 #[cfg(feature = "lab")]
@@ -54,6 +56,10 @@ enum Command {
     /// Offer a part of a load for `curtail load --agent` on another host.
     #[cfg(feature = "load")]
     Agent(agent::Flags),
+    /// Print lengths of keys and values, as the multithreaded-cache study does, for `curtail load
+    /// --script - --lengths`.
+    #[cfg(feature = "load")]
+    Distribution(distribution::Flags),
     /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
@@ -82,6 +88,8 @@ fn main() -> ExitCode {
         Command::Load(flags) => load::run(&flags),
         #[cfg(feature = "load")]
         Command::Agent(flags) => agent::run(&flags),
+        #[cfg(feature = "load")]
+        Command::Distribution(flags) => distribution::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
         #[cfg(feature = "lab")]

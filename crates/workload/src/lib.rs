@@ -19,6 +19,7 @@
 mod arrivals;
 mod distribution;
 mod keyspace;
+mod lengths;
 pub mod limits;
 mod op;
 mod popularity;
@@ -30,6 +31,7 @@ mod size;
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
 pub use distribution::{Distribution, DistributionError};
 pub use keyspace::{KeyBuffer, Keyspace, KeyspaceError};
+pub use lengths::{KeyShape, value_lengths};
 pub use op::{Mix, MixError, Op};
 pub use popularity::{Permutation, Popularity, PopularityError, RecordSampler};
 pub use random_stream::{Purpose, RandomStream};

@@ -32,6 +32,10 @@ pub enum Purpose {
     Other = 7,
     /// The further records of a multiget.
     MultiGet = 8,
+    /// Lengths of keys in a script of lengths.
+    ScriptKeyLength = 9,
+    /// Lengths of values in a script of lengths.
+    ScriptValueLength = 10,
 }
 
 /// A stream of random numbers: Xoshiro256++.
