@@ -24,7 +24,7 @@
 //! for its identity, and `{curtail}` for the path of this program. An argument with a factor that
 //! has no value in a cell (a nested one) is left out there, and a variable is not set.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use report::record::{Better, Factor, Factors, Metric, Unit, Value};
@@ -35,11 +35,13 @@ use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 use crate::plan::Options;
-use crate::{limits, location, placeholder};
+use crate::{limits, location};
 
 mod beside;
+mod check;
 mod extract;
 mod trial;
+mod words;
 
 use extract::MetricTable;
 
@@ -198,13 +200,13 @@ impl Kind for Program {
     }
 
     fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
-        check(self, cells)
+        check::check(self, cells)
     }
 
     fn resolve(&mut self, _options: &Options) -> Result<Vec<String>, Error> {
         let allowed = sys::thread::allowed_cpus()
             .map_err(Error::system("read the processors this process may use"))?;
-        check_cpus(self, &allowed)?;
+        check::check_cpus(self, &allowed)?;
         Ok(Vec::new())
     }
 
@@ -248,164 +250,6 @@ impl Kind for Program {
     fn perform(&self, trial: &Trial<'_>, context: &Context<'_>) -> Result<Performed, TrialError> {
         trial::perform(self, trial, context)
     }
-}
-
-/// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 5] = ["ip", "port", "seed", "trial", "curtail"];
-
-fn check(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
-    let table = &program.program;
-    let violation = |table, nth, key, problem: String| Err(Violation::new(table, nth, key, problem));
-    if table.command.is_empty() {
-        let problem = "is empty: give the program and its arguments";
-        return violation("[program]", 0, "command", problem.to_owned());
-    }
-    let most = limits::PROGRAM_TIMEOUT;
-    if table.timeout.is_zero() || table.timeout > most {
-        let problem = format!("is not above 0 and at most {}", units::duration_text(most));
-        return violation("[program]", 0, "timeout", problem);
-    }
-    if program.beside.len() > limits::BESIDE {
-        let problem = format!("tables are {}, at most {}", program.beside.len(), limits::BESIDE);
-        return violation("", 0, "beside", problem);
-    }
-    for (nth, beside) in program.beside.iter().enumerate() {
-        if beside.command.is_empty() {
-            let problem = "is empty: give the program and its arguments";
-            return violation("[[beside]]", nth, "command", problem.to_owned());
-        }
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let is_again = program.beside[..nth].iter().any(|it| it.name == beside.name);
-        if beside.name.is_empty() || !beside.name.chars().all(is_plain) || is_again {
-            let problem = "must be letters, digits, `_` or `-`, and of no other process";
-            return violation("[[beside]]", nth, "name", problem.to_owned());
-        }
-        if let Some(line) = &beside.ready.line
-            && let Err(error) = regex_lite::Regex::new(line)
-        {
-            let problem = format!("has a `line` that is no regular expression: {error}");
-            return violation("[[beside]]", nth, "ready", problem);
-        }
-    }
-    check_hosts(&program.hosts, cells)?;
-    extract::check(&program.metric)?;
-    for metric in &program.metric {
-        let is_own = OWN.iter().any(|it| it.0 == metric.name());
-        let is_relays = relayed::metrics().iter().any(|it| it.name == metric.name());
-        if is_own || (is_relays && program.hosts.has_namespaces()) {
-            let problem = format!("`{}` is measured of every program", metric.name());
-            return violation("", 0, "metric", problem);
-        }
-    }
-    check_placeholders(program, cells)
-}
-
-/// A process cannot be started on processors that are not there.
-fn check_cpus(program: &Program, allowed: &[usize]) -> Result<(), Error> {
-    let beside = program.beside.iter();
-    let beside = beside.map(|it| (format!("[[beside]] `{}`", it.name), &it.cpus));
-    let own = ("[program]".to_owned(), &program.program.cpus);
-    for (table, cpus) in std::iter::once(own).chain(beside) {
-        if let Some(absent) = cpus.iter().find(|it| !allowed.contains(it)) {
-            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-            return Err(Error::Experiment {
-                place: format!("`cpus` in {table}"),
-                problem: format!(
-                    "has {absent}, which this process may not use: choose from {}, or remove \
-                     `cpus`",
-                    allowed.join(", ")
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn check_hosts(hosts: &HostsTable, cells: &[Factors]) -> Result<(), Violation> {
-    let violation = |key, problem: &str| Err(Violation::new("[hosts]", 0, key, problem));
-    if hosts.detect_stalls {
-        let problem = "is of kind `cache`: use `curtail load --detect-stalls` as the program";
-        return violation("detect-stalls", problem);
-    }
-    hosts.check(cells)?;
-    let clients = |cell: &Factors| hosts.at(cell).is_ok_and(|it| it.clients > 1);
-    if hosts.clients > 1 || cells.iter().any(clients) {
-        return violation("clients", "is above 1, but a program runs on one host");
-    }
-    Ok(())
-}
-
-/// Each placeholder must be a factor of some cell, and each factor must be used. What a process
-/// cannot do without must have a value in every cell.
-fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
-    let table = &program.program;
-    let mut words: Vec<&String> = table.command.iter().chain(&table.input).collect();
-    words.extend(table.environment.values());
-    // The programs, and the addresses of probes.
-    let mut needed: Vec<&String> = table.command.first().into_iter().collect();
-    needed.extend(table.input.first());
-    for beside in &program.beside {
-        words.extend(beside.command.iter().chain(beside.environment.values()));
-        words.extend(beside.ready.command.iter().chain(&beside.ready.connect));
-        needed.extend(beside.command.first().into_iter().chain(&beside.ready.connect));
-        needed.extend(beside.ready.command.first());
-    }
-    let refuse = |word: &String, problem: String| {
-        let (table, nth, key) = place_of(program, word);
-        Err(Violation::new(table, nth, key, problem))
-    };
-    let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
-    for word in &words {
-        let mut names = placeholder::names(word).into_iter();
-        let is_known = |it: &&str| factors.contains(it) || PLACEHOLDERS.contains(it);
-        if let Some(name) = names.find(|it| !is_known(it)) {
-            let near = crate::error::nearest(name, factors.iter().copied());
-            let near = crate::error::did_you_mean(near);
-            return refuse(word, format!("has `{{{name}}}`, which is no factor{near}"));
-        }
-    }
-    for cell in cells {
-        for word in &needed {
-            let mut names = placeholder::names(word).into_iter();
-            let has_value = |it: &&str| cell.contains_key(*it) || PLACEHOLDERS.contains(it);
-            if let Some(name) = names.find(|it| !has_value(it)) {
-                let problem = "which has no value in some cells: only an argument can be left out";
-                return refuse(word, format!("has `{{{name}}}`, {problem}"));
-            }
-        }
-        let is_used = |name: &&String| {
-            let holder = format!("{{{name}}}");
-            HostsTable::is_factor(name) || words.iter().any(|word| word.contains(&holder))
-        };
-        if let Some(unused) = cell.keys().find(|name| !is_used(name)) {
-            let problem = format!("has `{unused}`, but no command contains `{{{unused}}}`");
-            return Err(Violation::new("", 0, "factor", problem));
-        }
-    }
-    Ok(())
-}
-
-/// The table and key of a word of a command, an environment or a probe.
-fn place_of(program: &Program, word: &String) -> (&'static str, usize, &'static str) {
-    let of_beside = |it: &Beside| {
-        let in_ready = it.ready.command.contains(word) || it.ready.connect.as_ref() == Some(word);
-        let is_value = it.environment.values().any(|value| value == word);
-        match it.command.contains(word) {
-            true => Some("command"),
-            false if is_value => Some("environment"),
-            false => in_ready.then_some("ready"),
-        }
-    };
-    let table = &program.program;
-    if table.command.contains(word) {
-        return ("[program]", 0, "command");
-    }
-    if table.input.contains(word) {
-        return ("[program]", 0, "input");
-    }
-    let beside = program.beside.iter().enumerate();
-    let mut places = beside.filter_map(|(nth, it)| Some(("[[beside]]", nth, of_beside(it)?)));
-    places.next().unwrap_or(("[program]", 0, "environment"))
 }
 
 #[cfg(test)]

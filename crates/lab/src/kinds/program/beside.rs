@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use regex_lite::Regex;
 
 use super::Beside;
-use super::trial::Words;
+use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
 use crate::limits;

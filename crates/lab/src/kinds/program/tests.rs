@@ -105,7 +105,7 @@ fn processors_that_are_not_there_are_refused_with_those_that_are() {
     let text = "[program]\ncommand = [\"a\"]\ntimeout = \"1s\"\ncpus = [4]\n[[beside]]\n\
                 name = \"server\"\ncommand = [\"b\"]\ncpus = [0, 9]\n";
     let program: Program = toml::from_str(text).unwrap();
-    let refused = |allowed: &[usize]| check_cpus(&program, allowed).map_err(|it| it.to_string());
+    let refused = |allowed: &[usize]| check::check_cpus(&program, allowed).map_err(|it| it.to_string());
     let remedy = "which this process may not use: choose from";
     assert_eq!(
         refused(&[0, 1]),

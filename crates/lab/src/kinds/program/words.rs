@@ -1,0 +1,92 @@
+//! The words of the commands of a trial: placeholders, and the host that starts them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use super::Side;
+use crate::error::Error;
+use crate::hosts::Hosts;
+use crate::kind::{Context, Trial};
+use crate::placeholder;
+use crate::port::Ports;
+
+/// The values of the placeholders of a trial.
+#[derive(Debug)]
+pub(super) struct Words<'a> {
+    trial: &'a Trial<'a>,
+    hosts: &'a Hosts,
+    values: BTreeMap<String, String>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(
+        trial: &'a Trial<'a>,
+        hosts: &'a Hosts,
+        context: &Context<'_>,
+    ) -> Result<Self, Error> {
+        let factors = trial.factors.iter();
+        let mut values: BTreeMap<String, String> = factors
+            .map(|(name, value)| (name.clone(), value.to_string()))
+            .collect();
+        let curtail = context.options.curtail.to_string_lossy().into_owned();
+        for (name, value) in [
+            ("ip", hosts.server_ip().to_string()),
+            ("port", Ports::new().next(hosts)?.to_string()),
+            ("seed", trial.seed.to_string()),
+            ("trial", trial.id.to_owned()),
+            ("curtail", curtail),
+        ] {
+            values.entry(name.to_owned()).or_insert(value);
+        }
+        Ok(Self {
+            trial,
+            hosts,
+            values,
+        })
+    }
+
+    /// Whether a connection from that host succeeds within `timeout`.
+    pub(super) fn reaches(&self, side: Side, address: SocketAddr, timeout: Duration) -> bool {
+        let connected = match side {
+            Side::Server => self.hosts.connect(address, timeout),
+            Side::Client => self.hosts.connect_from_client(0, address, timeout),
+        };
+        connected.is_ok()
+    }
+
+    pub(super) fn trial_id(&self) -> &str {
+        self.trial.id
+    }
+
+    /// `word` with the values in place of the names. Values are not searched for names again. None:
+    /// a name has no value in this cell.
+    pub(super) fn fill(&self, word: &str) -> Option<String> {
+        placeholder::fill(word, |name| self.values.get(name).cloned())
+    }
+
+    /// A command with the values in place of the names, which starts its program on that host.
+    /// Arguments without a value are left out, and such variables are not set.
+    pub(super) fn command(
+        &self,
+        side: Side,
+        words: &[String],
+        environment: &BTreeMap<String, String>,
+    ) -> Command {
+        let mut words = words.iter().filter_map(|word| self.fill(word));
+        let command = Command::new(words.next().unwrap_or_default());
+        let mut command = match side {
+            Side::Server => self.hosts.in_server(command),
+            Side::Client => self.hosts.in_client(0, command),
+        };
+        command.args(words);
+        for (name, value) in environment {
+            match self.fill(value) {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+}
