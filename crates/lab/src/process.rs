@@ -23,7 +23,7 @@ use crate::limits;
 
 mod guard;
 
-use guard::ProcessGuard;
+pub(crate) use guard::ProcessGuard;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,28 @@ impl Process {
         goes_first: bool,
         name: &str,
     ) -> Result<Self, TrialError> {
-        let mut guard = ProcessGuard::start().map_err(Error::system("start /bin/sh"))?;
+        Self::start_under(Self::guard()?, command, cpus, goes_first, name)
+    }
+
+    /// A guard for [`Process::start_under`].
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub(crate) fn guard() -> Result<ProcessGuard, Error> {
+        ProcessGuard::start().map_err(Error::system("start /bin/sh"))
+    }
+
+    /// As [`Process::start_guarded`], with a guard that was started before.
+    ///
+    /// # Errors
+    /// The process, called `name`, could not be started.
+    pub(crate) fn start_under(
+        mut guard: ProcessGuard,
+        command: &mut Command,
+        cpus: &[usize],
+        goes_first: bool,
+        name: &str,
+    ) -> Result<Self, TrialError> {
         let mut process = Self::start(command, cpus, goes_first)
             .map_err(|error| TrialError::Failed(format!("{name} could not be started: {error}")))?;
         guard

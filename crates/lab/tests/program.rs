@@ -9,6 +9,8 @@
 
 #[path = "program/beside.rs"]
 mod beside;
+#[path = "program/clients.rs"]
+mod clients;
 #[path = "fixture/fake.rs"]
 mod fake;
 #[path = "fixture/gate.rs"]

@@ -104,15 +104,15 @@ impl HostsTable {
 
     fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
         let number = value.number().ok_or_else(|| wrong(value))?;
-        if !self.has_namespaces() {
-            return Err("needs `kind = \"namespaces\"` in [hosts]".to_owned());
-        }
         if key == "clients" {
             let is_count = number.fract() == 0.0 && (0.0..=255.0).contains(&number);
             self.clients = is_count
                 .then_some(number as u8)
                 .ok_or_else(|| wrong(value))?;
             return Ok(());
+        }
+        if !self.has_namespaces() {
+            return Err("needs `kind = \"namespaces\"` in [hosts]".to_owned());
         }
         let link = self.link.get_or_insert_default();
         match key {
@@ -175,17 +175,9 @@ impl HostsTable {
 
     /// Checks the table under these cells, without looking at the machine.
     pub(crate) fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
-        if !self.has_namespaces() {
-            let violation = |key, what: &str| {
-                let problem = format!("needs `kind = \"namespaces\"`: {what}");
-                Err(Violation::new("[hosts]", 0, key, problem))
-            };
-            if self.clients != 1 {
-                return violation("clients", "loopback is one host");
-            }
-            if self.link.is_some() {
-                return violation("link", "over loopback there is no link");
-            }
+        if !self.has_namespaces() && self.link.is_some() {
+            let problem = "needs `kind = \"namespaces\"`: over loopback there is no link";
+            return Err(Violation::new("[hosts]", 0, "link", problem));
         }
         self.check_bounds()?;
         for cell in cells {
@@ -195,6 +187,23 @@ impl HostsTable {
                     .map_err(|it| format!("makes `{}` of [hosts] wrong: it {}", it.key, it.problem))
             });
             at.map_err(|problem| Violation::new("", 0, "factor", problem))?;
+        }
+        Ok(())
+    }
+
+    /// For kinds whose clients are hosts, and no mere processes: over loopback there is one.
+    pub(crate) fn check_clients_are_hosts(&self, cells: &[Factors]) -> Result<(), Violation> {
+        if self.has_namespaces() {
+            return Ok(());
+        }
+        let what = "needs `kind = \"namespaces\"`: loopback is one host";
+        if self.clients != 1 {
+            return Err(Violation::new("[hosts]", 0, "clients", what));
+        }
+        let has_several = |cell: &Factors| self.at(cell).is_ok_and(|it| it.clients != 1);
+        if cells.iter().any(has_several) {
+            let problem = format!("makes `clients` of [hosts] wrong: it {what}");
+            return Err(Violation::new("", 0, "factor", problem));
         }
         Ok(())
     }
@@ -253,11 +262,16 @@ impl HostsTable {
     /// The hosts in words, for the plan and the report. `factors` are the names of factors, some of
     /// which may change the hosts.
     pub(crate) fn words<'a>(&self, factors: impl IntoIterator<Item = &'a str>) -> String {
-        if !self.has_namespaces() {
-            return "this machine, over loopback".to_owned();
-        }
         let own = factors.into_iter().filter(|it| Self::is_factor(it));
         let own: Vec<&str> = own.collect();
+        if !self.has_namespaces() {
+            let clients = match (own.is_empty(), self.clients) {
+                (false, _) => ", with several clients".to_owned(),
+                (true, 1) => String::new(),
+                (true, count) => format!(", with {count} clients"),
+            };
+            return format!("this machine, over loopback{clients}");
+        }
         if !own.is_empty() {
             let names = own.join(", ");
             return format!("network namespaces of a server and clients, which differ in {names}");

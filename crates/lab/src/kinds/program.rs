@@ -21,8 +21,12 @@
 //!
 //! In commands, environment and probes, `{NAME}` stands for the value of a factor, `{port}` for a
 //! free port, `{ip}` for the address of the server's host, `{seed}` for the trial's seed, `{trial}`
-//! for its identity, and `{curtail}` for the path of this program. An argument with a factor that
+//! for its identity, `{client}` for the number of the client that runs the program, from 0, and
+//! `{curtail}` for the path of this program. An argument with a factor that
 //! has no value in a cell (a nested one) is left out there, and a variable is not set.
+//!
+//! With several clients, each runs the program ([`task`]), and their metrics are combined
+//! ([`combine`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,11 +39,13 @@ use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 use crate::plan::Options;
-use crate::{limits, location};
+use crate::{limits, location, placeholder};
 
 mod beside;
 mod check;
+mod combine;
 mod extract;
+mod task;
 mod trial;
 mod words;
 
@@ -75,12 +81,37 @@ struct ProgramTable {
     /// A program that has not ended by then is killed, and its trial fails.
     #[serde(with = "location::duration_text")]
     timeout: Duration,
+    /// How much later than the client before it each client starts: a duration, which may have
+    /// placeholders of factors. Empty: all start together.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    stagger: String,
     /// The exit statuses of a success.
     #[serde(default = "zero")]
     success: Vec<i32>,
     /// Processors to which the program and its input are pinned; empty: not pinned.
     #[serde(default)]
     cpus: Vec<usize>,
+}
+
+impl ProgramTable {
+    /// The time from the start of one client to that of the next, in a cell. A factor that has no
+    /// value there makes it 0.
+    ///
+    /// # Errors
+    /// It is no duration, or too long: the problem, which follows `stagger` in a sentence.
+    fn stagger(&self, cell: &Factors) -> Result<Duration, String> {
+        let filled = placeholder::fill(&self.stagger, |name| Some(cell.get(name)?.to_string()));
+        let Some(text) = filled.filter(|it| !it.is_empty()) else {
+            return Ok(Duration::ZERO);
+        };
+        let ns = units::duration_ns(&text).map_err(|error| format!("has {error}"))?;
+        let stagger = Duration::from_nanos(ns);
+        let most = limits::PROGRAM_TIMEOUT;
+        match stagger > most {
+            true => Err(format!("is {text}, at most {}", units::duration_text(most))),
+            false => Ok(stagger),
+        }
+    }
 }
 
 fn zero() -> Vec<i32> {
@@ -212,7 +243,7 @@ impl Kind for Program {
 
     /// The longest that one attempt may take: each process beside the program may start and stop
     /// late, and the program of the input may end late.
-    fn estimate(&self, _factors: &Factors) -> Duration {
+    fn estimate(&self, factors: &Factors) -> Duration {
         let timeouts = limits::Timeouts::default();
         let each = timeouts.start + timeouts.stop;
         let of_input = match self.program.input.is_empty() {
@@ -221,7 +252,10 @@ impl Kind for Program {
         };
         let number = u32::try_from(self.beside.len()).unwrap_or(u32::MAX);
         let beside = each.saturating_mul(number);
-        self.program.timeout.saturating_add(beside) + of_input
+        let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
+        let stagger = self.program.stagger(factors).unwrap_or_default();
+        let program = self.program.timeout.saturating_add(stagger * u32::from(last));
+        program.saturating_add(beside) + of_input
     }
 
     /// Nothing is known of a program before its first trial but its limit.
@@ -239,6 +273,9 @@ impl Kind for Program {
             words => format!("{} | ", words.join(" ")),
         };
         lines.push(format!("program  {input}{}", self.program.command.join(" ")));
+        if !self.program.stagger.is_empty() {
+            lines.push(format!("stagger  {}", self.program.stagger));
+        }
         if !self.hosts.is_default() {
             lines.push(format!("hosts    {}", self.hosts.words([])));
         }

@@ -18,7 +18,7 @@ const SCRIPT: &str = "read -r group && { read -r word || kill -9 \"-$group\"; }"
 /// A running guard. Dropping it releases the server from the guard: drop it only after the server
 /// has been reaped, or just before.
 #[derive(Debug)]
-pub(super) struct ProcessGuard {
+pub(crate) struct ProcessGuard {
     shell: Child,
 }
 

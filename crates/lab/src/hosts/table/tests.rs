@@ -45,12 +45,29 @@ fn a_plan_restores_the_table() {
 }
 
 #[test]
-fn loopback_has_neither_link_nor_clients() {
-    let refused = problem(&table("clients = 2"), &[]);
+fn loopback_has_no_link_and_its_clients_are_processes() {
+    let three = table("clients = 3");
+    three.check(&[]).unwrap();
     assert_eq!(
-        refused,
-        "[hosts] clients: needs `kind = \"namespaces\"`: loopback is one host"
+        three.words([]),
+        "this machine, over loopback, with 3 clients"
     );
+    let factor = [cell("host.clients", Value::from(2.0))];
+    table("").check(&factor).unwrap();
+    let needed = "needs `kind = \"namespaces\"`: loopback is one host";
+    let refused = three.check_clients_are_hosts(&[]).unwrap_err();
+    assert_eq!(
+        (refused.key.as_str(), refused.problem.as_str()),
+        ("clients", needed)
+    );
+    let refused = table("").check_clients_are_hosts(&factor).unwrap_err();
+    assert_eq!(
+        refused.problem,
+        format!("makes `clients` of [hosts] wrong: it {needed}")
+    );
+    namespaces("clients = 3")
+        .check_clients_are_hosts(&factor)
+        .unwrap();
     let refused = problem(&table("[link]\ndelay = \"1ms\""), &[]);
     assert!(refused.starts_with("[hosts] link: needs"), "{refused}");
     let refused = problem(&table(""), &[cell("host.delay", Value::from(1e6))]);

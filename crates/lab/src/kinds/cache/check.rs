@@ -233,6 +233,7 @@ fn check_capacity(cache: &Cache, cells: &[Factors]) -> Result<(), Violation> {
 /// Servers must be reachable from the clients' hosts, and each agent needs a connection for each of
 /// its threads.
 fn check_hosts(cache: &Cache, cells: &[Factors]) -> Result<(), Violation> {
+    cache.hosts.check_clients_are_hosts(cells)?;
     cache.hosts.check(cells)?;
     if !cache.hosts.has_namespaces() {
         return Ok(());

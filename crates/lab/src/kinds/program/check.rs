@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use report::record::Factors;
 
+use super::words::CLIENT;
 use super::{Beside, OWN, Program, extract};
 use crate::error::Error;
 use crate::hosts::relayed;
@@ -12,7 +13,7 @@ use crate::kind::Violation;
 use crate::{limits, placeholder};
 
 /// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 5] = ["ip", "port", "seed", "trial", "curtail"];
+const PLACEHOLDERS: [&str; 6] = ["ip", "port", "seed", "trial", "curtail", CLIENT];
 
 pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
     let table = &program.program;
@@ -48,8 +49,8 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
             return violation("[[beside]]", nth, "ready", problem);
         }
     }
-    check_hosts(&program.hosts, cells)?;
     extract::check(&program.metric)?;
+    check_hosts(program, cells)?;
     for metric in &program.metric {
         let is_own = OWN.iter().any(|it| it.0 == metric.name());
         let is_relays = relayed::metrics().iter().any(|it| it.name == metric.name());
@@ -82,16 +83,24 @@ pub(super) fn check_cpus(program: &Program, allowed: &[usize]) -> Result<(), Err
     Ok(())
 }
 
-fn check_hosts(hosts: &HostsTable, cells: &[Factors]) -> Result<(), Violation> {
-    let violation = |key, problem: &str| Err(Violation::new("[hosts]", 0, key, problem));
+fn check_hosts(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
+    let hosts = &program.hosts;
     if hosts.detect_stalls {
         let problem = "is of kind `cache`: use `curtail load --detect-stalls` as the program";
-        return violation("detect-stalls", problem);
+        return Err(Violation::new("[hosts]", 0, "detect-stalls", problem));
     }
     hosts.check(cells)?;
-    let clients = |cell: &Factors| hosts.at(cell).is_ok_and(|it| it.clients > 1);
-    if hosts.clients > 1 || cells.iter().any(clients) {
-        return violation("clients", "is above 1, but a program runs on one host");
+    for cell in cells {
+        let stagger = program.program.stagger(cell);
+        stagger.map_err(|problem| Violation::new("[program]", 0, "stagger", problem))?;
+    }
+    if hosts.largest(cells).clients > 1 {
+        for (nth, metric) in program.metric.iter().enumerate() {
+            if let Some(key) = metric.of_one_client() {
+                let problem = "needs one client: those of several clients are not combined";
+                return Err(Violation::new("[[metric]]", nth, key, problem));
+            }
+        }
     }
     Ok(())
 }
@@ -102,6 +111,7 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
     let table = &program.program;
     let mut words: Vec<&String> = table.command.iter().chain(&table.input).collect();
     words.extend(table.environment.values());
+    words.push(&table.stagger);
     // The programs, and the addresses of probes.
     let mut needed: Vec<&String> = table.command.first().into_iter().collect();
     needed.extend(table.input.first());
@@ -116,6 +126,19 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
         Err(Violation::new(table, nth, key, problem))
     };
     let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
+    // These are the same for all clients.
+    let mut common: Vec<&String> = vec![&table.stagger];
+    for beside in &program.beside {
+        common.extend(beside.command.iter().chain(beside.environment.values()));
+        common.extend(beside.ready.command.iter().chain(&beside.ready.connect));
+    }
+    for word in common {
+        if placeholder::names(word).contains(&CLIENT) && !factors.contains(CLIENT) {
+            let problem = "has `{client}`, which only the command, the input and the environment \
+                           of [program] have";
+            return refuse(word, problem.to_owned());
+        }
+    }
     for word in &words {
         let mut names = placeholder::names(word).into_iter();
         let is_known = |it: &&str| factors.contains(it) || PLACEHOLDERS.contains(it);
@@ -163,6 +186,9 @@ fn place_of(program: &Program, word: &String) -> (&'static str, usize, &'static 
     }
     if table.input.contains(word) {
         return ("[program]", 0, "input");
+    }
+    if table.stagger == *word {
+        return ("[program]", 0, "stagger");
     }
     let beside = program.beside.iter().enumerate();
     let mut places = beside.filter_map(|(nth, it)| Some(("[[beside]]", nth, of_beside(it)?)));

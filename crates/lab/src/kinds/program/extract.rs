@@ -4,6 +4,7 @@ use regex_lite::Regex;
 use report::record::{Better, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
+use super::combine::Across;
 use crate::kind::{Performed, Violation};
 use crate::limits;
 use crate::placeholder;
@@ -30,6 +31,9 @@ pub(super) struct MetricTable {
     /// How several values become one.
     #[serde(default)]
     reduce: Reduce,
+    /// How the values of several clients become one.
+    #[serde(default, skip_serializing_if = "Across::is_default")]
+    across: Across,
     /// Whether the values are kept as a series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     series: bool,
@@ -58,7 +62,7 @@ enum Stream {
 /// How several values become one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Reduce {
+pub(super) enum Reduce {
     First,
     #[default]
     Last,
@@ -73,6 +77,16 @@ enum Reduce {
 impl MetricTable {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn across(&self) -> Across {
+        self.across
+    }
+
+    /// The key, if there is one, that makes it a metric of one client only.
+    pub(super) fn of_one_client(&self) -> Option<&'static str> {
+        let keys = [("series", self.series), ("detect-warm-up", self.detect_warm_up)];
+        keys.into_iter().find(|(_, is_set)| *is_set).map(|(key, _)| key)
     }
 
     pub(super) fn definition(&self) -> Metric {
@@ -132,7 +146,7 @@ fn json_value(line: &str, path: &str) -> Option<f64> {
 
 impl Reduce {
     /// None: there is nothing to reduce. Only a count of nothing is a number.
-    fn of(self, values: &[f64]) -> Option<f64> {
+    pub(super) fn of(self, values: &[f64]) -> Option<f64> {
         let sum = || values.iter().sum::<f64>();
         match self {
             Self::First => values.first().copied(),

@@ -129,6 +129,8 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
     assert_eq!(estimate(text), 5);
     assert_eq!(estimate(&format!("{text}input = [\"i\"]\n")), 5 + 10);
     assert_eq!(estimate(&format!("{text}{beside}{beside}")), 5 + 2 * 20);
+    let apart = format!("{text}stagger = \"2s\"\n[hosts]\nclients = 4\n");
+    assert_eq!(estimate(&apart), 5 + 3 * 2);
 }
 
 #[test]
@@ -169,6 +171,31 @@ fn wrong_tables_of_a_program_are_refused() {
             "\"{size}\"",
             "\"x\"",
             "has `size`, but no command contains `{size}`",
+        ),
+        (
+            "\"-k\"",
+            "\"{client}\"",
+            "any.toml:20: `command` in [[beside]] has `{client}`, which only",
+        ),
+        (
+            "timeout = \"1s\"",
+            "timeout = \"1s\"\nstagger = \"soon\"",
+            "`stagger` in [program] has ",
+        ),
+        (
+            "timeout = \"1s\"",
+            "timeout = \"1s\"\nstagger = \"{siz}\"",
+            "`stagger` in [program] has `{siz}`, which is no factor; did you mean `size`?",
+        ),
+        (
+            "regex = 'rate ([0-9]+)'",
+            "regex = 'rate ([0-9]+)'\nseries = true\n[hosts]\nclients = 2",
+            "any.toml:27: `series` in [[metric]] needs one client",
+        ),
+        (
+            "regex = 'rate ([0-9]+)'",
+            "regex = 'rate ([0-9]+)'\nacross = \"average\"",
+            "unknown value `average` in [[metric]]; known are mean, median, sum, min, max",
         ),
         (
             "\"rate\"",

@@ -2,22 +2,20 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
 
 use report::record::Measured;
-use sys::child::Usage;
 
+use super::Program;
 use super::beside::Running;
+use super::combine;
 use super::extract::{self, MetricTable};
+use super::task::{Logs, Task};
 use super::words::Words;
-use super::{Program, Side};
 use crate::error::Error;
 use crate::hosts::{RelayRecord, relayed};
 use crate::kind::{Context, Performed, Trial, TrialError};
 use crate::limits;
-use crate::process::{FirstExit, Process, WaitResult, with_last_lines};
 
 /// Makes a trial.
 pub(super) fn perform(
@@ -34,7 +32,7 @@ pub(super) fn perform(
         beside.push(Running::start(it, &words, context)?);
     }
     hosts.take_relay_record()?;
-    let result = run(program, &words, &beside, context);
+    let result = run(program, usize::from(table.clients), &words, &beside, context);
     // A process beside the program that has exited explains the program's failure.
     if !matches!(result, Err(TrialError::StopRequested | TrialError::Run(_))) {
         for running in &mut beside {
@@ -66,140 +64,60 @@ fn add_relay(program: &Program, record: &RelayRecord, measured: &mut Measured) {
     }
 }
 
-/// Runs the program. A process of `beside` that exits ends it.
+/// Runs the program on all clients, and reads their output. A process of `beside` that exits ends
+/// it.
 fn run(
     program: &Program,
+    clients: usize,
     words: &Words<'_>,
     beside: &[Running],
     context: &Context<'_>,
 ) -> Result<Performed, TrialError> {
     let table = &program.program;
-    let log = |of: &str| context.log(words.trial_id(), of);
-    let [stdout, stderr] = ["stdout", "stderr"].map(log);
-    let create = |path: &Path| File::create(path).map_err(Error::file("create", path));
-    let mut input = match table.input.as_slice() {
-        [] => None,
-        input => {
-            let path = log("input");
-            let mut command = words.command(Side::Client, input, &table.environment);
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(create(&path)?);
-            Some(start(&mut command, &table.cpus)?)
-        }
+    let task = Task {
+        prefix: String::new(),
+        log: String::new(),
+        command: &table.command,
+        input: &table.input,
+        environment: &table.environment,
+        cpus: &table.cpus,
+        success: &table.success,
+        timeout: table.timeout,
+        stagger: table.stagger(words.factors()).map_err(TrialError::Failed)?,
+        clients,
     };
-    let mut command = words.command(Side::Client, &table.command, &table.environment);
-    let pipe = input.as_mut().and_then(Process::take_output);
-    command
-        .stdin(pipe.map_or_else(Stdio::null, Stdio::from))
-        .stdout(create(&stdout)?)
-        .stderr(create(&stderr)?);
-    let mut running = start(&mut command, &table.cpus)?;
-    // This process must not hold the reading end of the pipe, or the program of the input would
-    // get no SIGPIPE after the end of its reader.
-    drop(command);
-    let mut awaited = vec![&running];
-    awaited.extend(beside.iter().map(Running::process));
-    let exit = Process::wait_for_first(&awaited, table.timeout, Some(context.stop_signals))?;
-    let elapsed = running.began().elapsed();
-    match exit {
-        FirstExit::Exited(0) => {}
-        FirstExit::Exited(_) => {
-            // The caller reports which process it was, and how it ended.
-            let reason = "a process beside the program exited during the trial";
-            return Err(TrialError::Failed(reason.to_owned()));
-        }
-        FirstExit::StopRequested => return Err(TrialError::StopRequested),
-        FirstExit::TimedOut => {
-            let timeout = units::duration_text(table.timeout);
-            let reason = format!("the program did not exit within {timeout} and was killed");
-            return Err(TrialError::Final(with_last_lines(&reason, &stderr)));
-        }
+    let (ended, mut notes) = task.run(words, beside, context)?;
+    let mut each = Vec::new();
+    for (number, of) in ended.iter().enumerate() {
+        let performed = read_metrics(program, &of.logs);
+        each.push(performed.map_err(|error| match error {
+            TrialError::Failed(reason) if clients > 1 => {
+                TrialError::Failed(format!("client {number}: {reason}"))
+            }
+            error => error,
+        })?);
     }
-    let (status, usage) = running.finish_with_usage()?;
-    check_status(status, &table.success, &stderr)?;
-    let mut notes = Vec::new();
-    if let Some(mut input) = input {
-        notes.extend(end_of_input(&mut input, &log("input"), context)?);
-    }
-    let [printed, errors] = [&stdout, &stderr].map(|path| match program.metric.is_empty() {
-        true => Ok(String::new()),
-        false => read(path),
-    });
-    let performed = extract::measured(&program.metric, &printed?, &errors?);
-    let performed = performed.map_err(TrialError::Failed)?;
+    let performed = combine::declared(&program.metric, each);
     notes.extend(performed.notes);
     let mut measured = performed.measured;
-    let own = own_metrics(elapsed.as_nanos() as f64, usage, status);
-    measured.metrics.extend(own);
-    for (name, path) in [("stdout", &stdout), ("stderr", &stderr)] {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let relative = format!("logs/{file}");
-        measured.artefacts.insert(name.to_owned(), relative);
+    measured.metrics.extend(combine::own(&ended));
+    for of in &ended {
+        for path in [&of.logs.stdout, &of.logs.stderr] {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = path.extension().unwrap_or_default().to_string_lossy();
+            measured.artefacts.insert(name.into_owned(), format!("logs/{file}"));
+        }
     }
     Ok(Performed { measured, notes })
 }
 
-fn start(command: &mut Command, cpus: &[usize]) -> Result<Process, TrialError> {
-    let name = format!("`{}`", command.get_program().to_string_lossy());
-    Process::start_guarded(command, cpus, false, &name)
-}
-
-fn check_status(status: ExitStatus, success: &[i32], stderr: &Path) -> Result<(), TrialError> {
-    let reason = match (status.code(), status.signal()) {
-        (Some(code), _) if success.contains(&code) => return Ok(()),
-        (Some(code), _) => format!("the program exited with status {code}"),
-        (None, Some(signal)) => format!("the program was ended by signal {signal}"),
-        (None, None) => format!("the program ended with {status}"),
-    };
-    Err(TrialError::Failed(with_last_lines(&reason, stderr)))
-}
-
-/// SIGPIPE's number, equal on every architecture of Linux but MIPS.
-const SIGPIPE: i32 = 13;
-
-/// What a shell exits with after SIGPIPE ended the last program of its script.
-const SIGPIPE_IN_SHELL: i32 = 128 + SIGPIPE;
-
-/// Fails if the program that wrote the input failed: its reader then measured a part of the input.
-/// It may have been ended by the pipe, if the program did not read all of it; a remark if the
-/// laboratory had to kill it then.
-fn end_of_input(
-    input: &mut Process,
-    log: &Path,
-    context: &Context<'_>,
-) -> Result<Option<String>, TrialError> {
-    let grace = context.options.timeouts.stop;
-    if input.wait(grace, None)? != WaitResult::Exited {
-        input.finish()?;
-        let grace = units::duration_text(grace);
-        return Ok(Some(format!(
-            "the laboratory killed the program of the input, which did not exit within {grace} of \
-             the program's end"
-        )));
-    }
-    let status = input.finish()?;
-    let is_of_pipe =
-        status.signal() == Some(SIGPIPE) || status.code() == Some(SIGPIPE_IN_SHELL);
-    if status.success() || is_of_pipe {
-        return Ok(None);
-    }
-    let reason = format!("the program of the input ended with {status}");
-    Err(TrialError::Failed(with_last_lines(&reason, log)))
-}
-
-fn own_metrics(elapsed_ns: f64, usage: Usage, status: ExitStatus) -> [(String, f64); 7] {
-    [
-        ("elapsed_ns", elapsed_ns),
-        ("user_ns", usage.user_ns as f64),
-        ("system_ns", usage.system_ns as f64),
-        ("resident_bytes", usage.resident_bytes as f64),
-        ("voluntary_switches", usage.voluntary_switches as f64),
-        ("involuntary_switches", usage.involuntary_switches as f64),
-        ("exit_status", f64::from(status.code().unwrap_or_default())),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
+/// The declared metrics of a client's output.
+fn read_metrics(program: &Program, logs: &Logs) -> Result<Performed, TrialError> {
+    let [printed, errors] = [&logs.stdout, &logs.stderr].map(|path| match program.metric.is_empty() {
+        true => Ok(String::new()),
+        false => read(path),
+    });
+    extract::measured(&program.metric, &printed?, &errors?).map_err(TrialError::Failed)
 }
 
 /// The output of a program. A part of a longer one would give wrong metrics.

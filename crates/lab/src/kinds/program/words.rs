@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use report::record::Factors;
+
 use super::Side;
 use crate::error::Error;
 use crate::hosts::Hosts;
@@ -12,11 +14,16 @@ use crate::kind::{Context, Trial};
 use crate::placeholder;
 use crate::port::Ports;
 
+/// The placeholder of a client's number.
+pub(super) const CLIENT: &str = "client";
+
 /// The values of the placeholders of a trial.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Words<'a> {
     trial: &'a Trial<'a>,
     hosts: &'a Hosts,
+    /// The client whose host starts what runs on the client's side.
+    client: usize,
     values: BTreeMap<String, String>,
 }
 
@@ -43,17 +50,32 @@ impl<'a> Words<'a> {
         Ok(Self {
             trial,
             hosts,
+            client: 0,
             values,
         })
+    }
+
+    /// The words of client `number`, from 0: `{client}` is its number.
+    pub(super) fn of_client(&self, number: usize) -> Self {
+        let mut words = self.clone();
+        words.client = number;
+        if !self.trial.factors.contains_key(CLIENT) {
+            words.values.insert(CLIENT.to_owned(), number.to_string());
+        }
+        words
     }
 
     /// Whether a connection from that host succeeds within `timeout`.
     pub(super) fn reaches(&self, side: Side, address: SocketAddr, timeout: Duration) -> bool {
         let connected = match side {
             Side::Server => self.hosts.connect(address, timeout),
-            Side::Client => self.hosts.connect_from_client(0, address, timeout),
+            Side::Client => self.hosts.connect_from_client(self.client, address, timeout),
         };
         connected.is_ok()
+    }
+
+    pub(super) fn factors(&self) -> &Factors {
+        self.trial.factors
     }
 
     pub(super) fn trial_id(&self) -> &str {
@@ -78,7 +100,7 @@ impl<'a> Words<'a> {
         let command = Command::new(words.next().unwrap_or_default());
         let mut command = match side {
             Side::Server => self.hosts.in_server(command),
-            Side::Client => self.hosts.in_client(0, command),
+            Side::Client => self.hosts.in_client(self.client, command),
         };
         command.args(words);
         for (name, value) in environment {
