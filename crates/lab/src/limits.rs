@@ -18,6 +18,8 @@ pub const MODEL_REQUESTS: usize = 100_000_000;
 pub const MODEL_SERVERS: usize = 1_024;
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
+/// Commands before a program.
+pub const BEFORE: usize = 16;
 /// Processes beside a program.
 pub const BESIDE: usize = 16;
 /// Numbers of one series of a trial.

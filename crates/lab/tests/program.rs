@@ -7,6 +7,8 @@
     reason = "the helpers of tests are tests too"
 )]
 
+#[path = "program/before.rs"]
+mod before;
 #[path = "program/beside.rs"]
 mod beside;
 #[path = "program/clients.rs"]

@@ -25,7 +25,8 @@
 //! `{curtail}` for the path of this program. An argument with a factor that
 //! has no value in a cell (a nested one) is left out there, and a variable is not set.
 //!
-//! With several clients, each runs the program ([`task`]), and their metrics are combined
+//! The commands of `[[before]]` run to their end before the program, and are not measured. With
+//! several clients, each runs the program ([`task`]), and their metrics are combined
 //! ([`combine`]).
 
 use std::collections::BTreeMap;
@@ -59,6 +60,8 @@ pub(crate) const ENTRY: Entry = Entry::of::<Program>("program");
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Program {
     program: ProgramTable,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    before: Vec<Before>,
     #[serde(default)]
     beside: Vec<Beside>,
     #[serde(default)]
@@ -116,6 +119,23 @@ impl ProgramTable {
 
 fn zero() -> Vec<i32> {
     vec![0]
+}
+
+/// A command that ends before the program starts, and is not measured: it fills a cache, for
+/// example. It has the environment and the processors of the program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Before {
+    command: Vec<String>,
+    /// A program whose standard output is the standard input of `command`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    input: Vec<String>,
+    /// A command that has not ended by then is killed, and the trial fails.
+    #[serde(with = "location::duration_text")]
+    timeout: Duration,
+    /// Whether all clients run it, at the same time, and not only the first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    each_client: bool,
 }
 
 /// A process that runs beside the program: started before it, and stopped after it.
@@ -245,17 +265,17 @@ impl Kind for Program {
     /// late, and the program of the input may end late.
     fn estimate(&self, factors: &Factors) -> Duration {
         let timeouts = limits::Timeouts::default();
-        let each = timeouts.start + timeouts.stop;
-        let of_input = match self.program.input.is_empty() {
+        let of_input = |input: &[String]| match input.is_empty() {
             true => Duration::ZERO,
             false => timeouts.stop,
         };
-        let number = u32::try_from(self.beside.len()).unwrap_or(u32::MAX);
-        let beside = each.saturating_mul(number);
+        let beside = (timeouts.start + timeouts.stop) * self.beside.len() as u32;
+        let before = self.before.iter();
+        let before: Duration = before.map(|it| it.timeout + of_input(&it.input)).sum();
         let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
-        let stagger = self.program.stagger(factors).unwrap_or_default();
-        let program = self.program.timeout.saturating_add(stagger * u32::from(last));
-        program.saturating_add(beside) + of_input
+        let stagger = self.program.stagger(factors).unwrap_or_default() * u32::from(last);
+        let program = self.program.timeout + stagger + of_input(&self.program.input);
+        program + before + beside
     }
 
     /// Nothing is known of a program before its first trial but its limit.
@@ -268,11 +288,16 @@ impl Kind for Program {
         for beside in &self.beside {
             lines.push(format!("beside   {}: {}", beside.name, beside.command.join(" ")));
         }
-        let input = match self.program.input.as_slice() {
-            [] => String::new(),
-            words => format!("{} | ", words.join(" ")),
+        let pipeline = |input: &[String], command: &[String]| match input {
+            [] => command.join(" "),
+            input => format!("{} | {}", input.join(" "), command.join(" ")),
         };
-        lines.push(format!("program  {input}{}", self.program.command.join(" ")));
+        for before in &self.before {
+            let by = if before.each_client { " (each client)" } else { "" };
+            lines.push(format!("before   {}{by}", pipeline(&before.input, &before.command)));
+        }
+        let program = &self.program;
+        lines.push(format!("program  {}", pipeline(&program.input, &program.command)));
         if !self.program.stagger.is_empty() {
             lines.push(format!("stagger  {}", self.program.stagger));
         }

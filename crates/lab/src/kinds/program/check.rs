@@ -1,6 +1,7 @@
 //! Checks the settings of an experiment of this kind, before anything is started.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use report::record::Factors;
 
@@ -23,9 +24,23 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
         return violation("[program]", 0, "command", problem.to_owned());
     }
     let most = limits::PROGRAM_TIMEOUT;
-    if table.timeout.is_zero() || table.timeout > most {
-        let problem = format!("is not above 0 and at most {}", units::duration_text(most));
-        return violation("[program]", 0, "timeout", problem);
+    let is_timeout = |it: Duration| !it.is_zero() && it <= most;
+    let no_timeout = || format!("is not above 0 and at most {}", units::duration_text(most));
+    if !is_timeout(table.timeout) {
+        return violation("[program]", 0, "timeout", no_timeout());
+    }
+    if program.before.len() > limits::BEFORE {
+        let problem = format!("tables are {}, at most {}", program.before.len(), limits::BEFORE);
+        return violation("", 0, "before", problem);
+    }
+    for (nth, before) in program.before.iter().enumerate() {
+        if before.command.is_empty() {
+            let problem = "is empty: give the program and its arguments";
+            return violation("[[before]]", nth, "command", problem.to_owned());
+        }
+        if !is_timeout(before.timeout) {
+            return violation("[[before]]", nth, "timeout", no_timeout());
+        }
     }
     if program.beside.len() > limits::BESIDE {
         let problem = format!("tables are {}, at most {}", program.beside.len(), limits::BESIDE);
@@ -109,15 +124,20 @@ fn check_hosts(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
 /// cannot do without must have a value in every cell.
 fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
     let table = &program.program;
+    // Those of the clients, and those that are the same for all clients.
     let mut words: Vec<&String> = table.command.iter().chain(&table.input).collect();
     words.extend(table.environment.values());
-    words.push(&table.stagger);
+    let mut common: Vec<&String> = Vec::new();
     // The programs, and the addresses of probes.
     let mut needed: Vec<&String> = table.command.first().into_iter().collect();
     needed.extend(table.input.first());
+    for before in &program.before {
+        words.extend(before.command.iter().chain(&before.input));
+        needed.extend(before.command.first().into_iter().chain(before.input.first()));
+    }
     for beside in &program.beside {
-        words.extend(beside.command.iter().chain(beside.environment.values()));
-        words.extend(beside.ready.command.iter().chain(&beside.ready.connect));
+        common.extend(beside.command.iter().chain(beside.environment.values()));
+        common.extend(beside.ready.command.iter().chain(&beside.ready.connect));
         needed.extend(beside.command.first().into_iter().chain(&beside.ready.connect));
         needed.extend(beside.ready.command.first());
     }
@@ -126,23 +146,22 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
         Err(Violation::new(table, nth, key, problem))
     };
     let factors: BTreeSet<&str> = cells.iter().flat_map(Factors::keys).map(String::as_str).collect();
-    // These are the same for all clients.
-    let mut common: Vec<&String> = vec![&table.stagger];
-    for beside in &program.beside {
-        common.extend(beside.command.iter().chain(beside.environment.values()));
-        common.extend(beside.ready.command.iter().chain(&beside.ready.connect));
+    let is_of_clients = |word: &String| {
+        placeholder::names(word).contains(&CLIENT) && !factors.contains(CLIENT)
+    };
+    if let Some(word) = common.iter().find(|it| is_of_clients(it)) {
+        let problem = "has `{client}`, but runs once for all clients: only [program] and \
+                       [[before]] have it";
+        return refuse(word, problem.to_owned());
     }
-    for word in common {
-        if placeholder::names(word).contains(&CLIENT) && !factors.contains(CLIENT) {
-            let problem = "has `{client}`, which only the command, the input and the environment \
-                           of [program] have";
-            return refuse(word, problem.to_owned());
-        }
-    }
+    words.append(&mut common);
+    words.push(&table.stagger);
     for word in &words {
+        // The time between two starts is known before the trial.
+        let is_early = **word == table.stagger;
         let mut names = placeholder::names(word).into_iter();
-        let is_known = |it: &&str| factors.contains(it) || PLACEHOLDERS.contains(it);
-        if let Some(name) = names.find(|it| !is_known(it)) {
+        let is_given = |it: &&str| PLACEHOLDERS.contains(it) && !is_early;
+        if let Some(name) = names.find(|it| !factors.contains(it) && !is_given(it)) {
             let near = crate::error::nearest(name, factors.iter().copied());
             let near = crate::error::did_you_mean(near);
             return refuse(word, format!("has `{{{name}}}`, which is no factor{near}"));
@@ -189,6 +208,14 @@ fn place_of(program: &Program, word: &String) -> (&'static str, usize, &'static 
     }
     if table.stagger == *word {
         return ("[program]", 0, "stagger");
+    }
+    for (nth, before) in program.before.iter().enumerate() {
+        if before.command.contains(word) {
+            return ("[[before]]", nth, "command");
+        }
+        if before.input.contains(word) {
+            return ("[[before]]", nth, "input");
+        }
     }
     let beside = program.beside.iter().enumerate();
     let mut places = beside.filter_map(|(nth, it)| Some(("[[beside]]", nth, of_beside(it)?)));

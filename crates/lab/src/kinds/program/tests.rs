@@ -129,6 +129,8 @@ fn the_longest_time_of_a_trial_holds_all_its_limits() {
     assert_eq!(estimate(text), 5);
     assert_eq!(estimate(&format!("{text}input = [\"i\"]\n")), 5 + 10);
     assert_eq!(estimate(&format!("{text}{beside}{beside}")), 5 + 2 * 20);
+    let before = "[[before]]\ncommand = [\"c\"]\ntimeout = \"7s\"\ninput = [\"i\"]\n";
+    assert_eq!(estimate(&format!("{text}{before}{before}")), 5 + 2 * (7 + 10));
     let apart = format!("{text}stagger = \"2s\"\n[hosts]\nclients = 4\n");
     assert_eq!(estimate(&apart), 5 + 3 * 2);
 }
@@ -173,9 +175,43 @@ fn wrong_tables_of_a_program_are_refused() {
             "has `size`, but no command contains `{size}`",
         ),
         (
+            "\"rate\"",
+            "\"size\"",
+            "`size` names two factors or metrics",
+        ),
+    ] {
+        let refused = refusal(from, to);
+        assert!(refused.contains(expected), "{expected}: {refused}");
+    }
+}
+
+#[test]
+fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
+    for (from, to, expected) in [
+        (
             "\"-k\"",
             "\"{client}\"",
-            "any.toml:20: `command` in [[beside]] has `{client}`, which only",
+            "any.toml:20: `command` in [[beside]] has `{client}`, but runs once for all clients",
+        ),
+        (
+            "[program]",
+            "[[before]]\ncommand = [\"a\", \"{sise}\"]\ntimeout = \"1s\"\n[program]",
+            "any.toml:10: `command` in [[before]] has `{sise}`, which is no factor; did you mean",
+        ),
+        (
+            "[program]",
+            "[[before]]\ncommand = []\ntimeout = \"1s\"\n[program]",
+            "any.toml:10: `command` in [[before]] is empty",
+        ),
+        (
+            "[program]",
+            "[[before]]\ncommand = [\"a\"]\ntimeout = \"0s\"\n[program]",
+            "any.toml:11: `timeout` in [[before]] is not above 0",
+        ),
+        (
+            "timeout = \"1s\"",
+            "timeout = \"1s\"\nstagger = \"{port}ms\"",
+            "`stagger` in [program] has `{port}`, which is no factor",
         ),
         (
             "timeout = \"1s\"",
@@ -196,11 +232,6 @@ fn wrong_tables_of_a_program_are_refused() {
             "regex = 'rate ([0-9]+)'",
             "regex = 'rate ([0-9]+)'\nacross = \"average\"",
             "unknown value `average` in [[metric]]; known are mean, median, sum, min, max",
-        ),
-        (
-            "\"rate\"",
-            "\"size\"",
-            "`size` names two factors or metrics",
         ),
     ] {
         let refused = refusal(from, to);

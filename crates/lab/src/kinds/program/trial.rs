@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 use report::record::Measured;
 
@@ -31,8 +32,13 @@ pub(super) fn perform(
     for it in &program.beside {
         beside.push(Running::start(it, &words, context)?);
     }
-    hosts.take_relay_record()?;
-    let result = run(program, usize::from(table.clients), &words, &beside, context);
+    let clients = usize::from(table.clients);
+    let mut notes = Vec::new();
+    let result = run_before(program, clients, &words, &beside, context).and_then(|noted| {
+        notes.extend(noted);
+        hosts.take_relay_record()?;
+        run(program, clients, &words, &beside, context)
+    });
     // A process beside the program that has exited explains the program's failure.
     if !matches!(result, Err(TrialError::StopRequested | TrialError::Run(_))) {
         for running in &mut beside {
@@ -43,6 +49,7 @@ pub(super) fn perform(
     if let Some(record) = hosts.take_relay_record()? {
         add_relay(program, &record, &mut performed.measured);
     }
+    performed.notes.splice(0..0, notes);
     for running in beside.into_iter().rev() {
         performed.notes.extend(running.stop(context)?);
     }
@@ -62,6 +69,33 @@ fn add_relay(program: &Program, record: &RelayRecord, measured: &mut Measured) {
             flag.invalid.get_or_insert_with(reason);
         }
     }
+}
+
+/// Runs the commands before the program, one after another. Returns remarks on them.
+fn run_before(
+    program: &Program,
+    clients: usize,
+    words: &Words<'_>,
+    beside: &[Running],
+    context: &Context<'_>,
+) -> Result<Vec<String>, TrialError> {
+    let mut notes = Vec::new();
+    for (nth, before) in program.before.iter().enumerate() {
+        let task = Task {
+            prefix: format!("before-{nth}: "),
+            log: format!("before-{nth}."),
+            command: &before.command,
+            input: &before.input,
+            environment: &program.program.environment,
+            cpus: &program.program.cpus,
+            success: &[0],
+            timeout: before.timeout,
+            stagger: Duration::ZERO,
+            clients: if before.each_client { clients } else { 1 },
+        };
+        notes.extend(task.run(words, beside, context)?.1);
+    }
+    Ok(notes)
 }
 
 /// Runs the program on all clients, and reads their output. A process of `beside` that exits ends
