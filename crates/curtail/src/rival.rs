@@ -1,13 +1,17 @@
 //! `curtail rival`: other designs as servers, for experiments.
 
+mod client;
+
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ::load::Lengths;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use client::Client;
 use rivals::textile::Design;
 use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
 use rivals::textile::server::{Config, Pool, Server};
@@ -27,6 +31,15 @@ enum Command {
     Textile(Textile),
     /// Send one request of that protocol, such as `PUT /k/v` or `GET /k`, and print the answer
     Request(Request),
+    /// Send PUTs as the study's program of this name does, and print what it prints
+    #[command(name = "set_client")]
+    SetClient(Client),
+    /// Send GETs as the study's program of this name does, and print what it prints
+    #[command(name = "get_client")]
+    GetClient(Client),
+    /// Send DELETEs as the study's program of this name does, and print what it prints
+    #[command(name = "delete_client")]
+    DeleteClient(Client),
 }
 
 #[derive(Debug, Args)]
@@ -86,6 +99,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.command {
         Command::Textile(textile) => serve(textile),
         Command::Request(request) => send(request),
+        Command::SetClient(client) => client.run(Lengths::Set),
+        Command::GetClient(client) => client.run(Lengths::Get),
+        Command::DeleteClient(client) => client.run(Lengths::Delete),
     }
 }
 
