@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::metrics::{OperationCounts, OperationLatencies, Recorded, Totals, Window};
 use crate::part::Part;
 use crate::summary::{
-    CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA,
-    ScriptSummary, Summary,
+    CarrierSummary, Censored, ClosedLoop, Failures, LatencyDistribution, Loop, OperationSummary,
+    SCHEMA, ScriptSummary, Summary,
 };
 use crate::timeline::Timeline;
 
@@ -87,15 +87,7 @@ impl Aggregate {
         let counts = totals.of(|_| true);
         let reads = totals.of(Op::reads);
         let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
-        // If a script ended before the measured interval did, the rates are computed over the time
-        // until the script's end.
-        let duration_ns = match &script {
-            Some(ScriptSummary { ended: true, .. }) => {
-                let until_end_ns = self.ended_ns.saturating_sub(timeline.measure_ns);
-                until_end_ns.clamp(1, config.duration_ns)
-            }
-            _ => config.duration_ns,
-        };
+        let duration_ns = duration_ns(config, timeline, script.as_ref(), self.ended_ns);
         let offered_rps = match config.rate {
             // The lines of a script may have their own times, so the setting may not be the rate.
             Rate::PerSecond(_) if script.is_some() => {
@@ -115,6 +107,9 @@ impl Aggregate {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
         };
+        let service = service_of(&all, config);
+        let closed_loop = (!open_loop)
+            .then(|| ClosedLoop::new(part.count, totals.sent, duration_ns, service.mean));
         let summary = Summary {
             schema: SCHEMA.to_owned(),
             demand: if open_loop { Loop::Open } else { Loop::Closed },
@@ -135,7 +130,7 @@ impl Aggregate {
             // After a prefill, the caller sets this.
             resident: None,
             response: response_of(&all, config),
-            service: service_of(&all, config),
+            service,
             slip: open_loop.then(|| distribution(&latencies.slip)),
             lateness: open_loop.then(|| distribution(&latencies.lateness)),
             generator_limited: limited || counts.failures[Failure::NoPort as usize] > 0,
@@ -161,10 +156,28 @@ impl Aggregate {
                 .collect(),
             carrier: carrier(config, &totals.carriers),
             script,
+            closed_loop,
             agents: Vec::new(),
             measuring_client: None,
         };
         (summary, self.recorded)
+    }
+}
+
+/// The length of the interval over which rates are computed. If a script ended before the measured
+/// interval did, it is the time until the script's end.
+fn duration_ns(
+    config: &Config,
+    timeline: &Timeline,
+    script: Option<&ScriptSummary>,
+    ended_ns: u64,
+) -> u64 {
+    match script {
+        Some(ScriptSummary { ended: true, .. }) => {
+            let until_end_ns = ended_ns.saturating_sub(timeline.measure_ns);
+            until_end_ns.clamp(1, config.duration_ns)
+        }
+        _ => config.duration_ns,
     }
 }
 

@@ -12,7 +12,8 @@ use crate::aggregate::carrier as carrier_of;
 use crate::carrier::CarrierCounts;
 use crate::config::{Config, Rate};
 use crate::summary::{
-    CarrierSummary, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA, Summary,
+    CarrierSummary, ClosedLoop, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA,
+    Summary,
 };
 
 /// The reason why summaries cannot be merged.
@@ -70,6 +71,15 @@ impl Summary {
         let distributions = |of: fn(&Self) -> Option<&LatencyDistribution>| {
             LatencyDistribution::merge(parts.iter().filter_map(of))
         };
+        let service = distributions(|part| Some(&part.service))?.ok_or(MergeError::Empty)?;
+        let closed_loops = parts.iter().filter_map(|part| part.closed_loop);
+        let connections = closed_loops
+            .map(|it| it.connections)
+            .reduce(u32::saturating_add);
+        let closed_loop = connections.map(|connections| {
+            let sent = count(|part| part.sent);
+            ClosedLoop::new(connections, sent, first.duration_ns, service.mean)
+        });
         Ok(Self {
             schema: SCHEMA.to_owned(),
             demand: first.demand,
@@ -89,7 +99,7 @@ impl Summary {
             lost_connections: count(|part| part.lost_connections),
             resident: None,
             response: distributions(|part| part.response.as_ref())?,
-            service: distributions(|part| Some(&part.service))?.ok_or(MergeError::Empty)?,
+            service,
             slip: distributions(|part| part.slip.as_ref())?,
             lateness: distributions(|part| part.lateness.as_ref())?,
             generator_limited: parts.iter().any(|part| part.generator_limited),
@@ -108,6 +118,7 @@ impl Summary {
             operations: OperationSummary::merge_all(parts)?,
             carrier: CarrierSummary::merge(parts)?,
             script: None,
+            closed_loop,
             agents: Vec::new(),
             measuring_client: None,
         })
@@ -379,6 +390,7 @@ mod tests {
                 malformed: 2,
             }),
             script: None,
+            closed_loop: None,
             agents: Vec::new(),
             measuring_client: None,
         }
@@ -454,6 +466,28 @@ mod tests {
             !Summary::merge(&[unlimited.clone(), unlimited])
                 .unwrap()
                 .generator_limited
+        );
+    }
+
+    #[test]
+    fn closed_loop_of_parts_has_the_connections_of_all_and_their_common_mean() {
+        let closed = |values: Vec<u64>, connections| Summary {
+            sent: values.len() as u64,
+            closed_loop: Some(ClosedLoop::new(connections, 0, 1, 0.0)),
+            ..part(&(values, vec![]))
+        };
+        let parts = [closed(vec![100; 30], 2), closed(vec![200; 10], 3)];
+        let merged = Summary::merge(&parts).unwrap();
+        let rates = merged.closed_loop.unwrap();
+        assert_eq!(rates.connections, 5);
+        assert_eq!(rates.requests_per_s, 40e9 / merged.duration_ns as f64);
+        assert_eq!(rates.connections_over_mean_rps, 5e9 / 125.0);
+        assert_eq!(ClosedLoop::new(5, 0, 1, 0.0).connections_over_mean_rps, 0.0);
+        assert_eq!(
+            Summary::merge(&[part(&(vec![5], vec![]))])
+                .unwrap()
+                .closed_loop,
+            None
         );
     }
 

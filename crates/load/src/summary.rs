@@ -142,6 +142,10 @@ pub struct Summary {
     /// The script from which the requests came. None: they were drawn from the seed.
     #[serde(default)]
     pub script: Option<ScriptSummary>,
+    /// The rates of a closed loop. None: the loop is open, or the summary was written before this
+    /// field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_loop: Option<ClosedLoop>,
     /// The agents that offered the load, in the order of their connections. Empty: this process
     /// offered the load. The other fields do not include the connections of missing agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,6 +154,35 @@ pub struct Summary {
     /// there was no measuring client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measuring_client: Option<Box<MeasuringReport>>,
+}
+
+/// The rates of a closed loop, by two definitions. Published results use both, and they differ:
+/// the second leaves out the time that a connection spends between an answer and its next request,
+/// and its requests at the ends of the interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClosedLoop {
+    /// The number of measured connections. With depth 1, each is one client.
+    pub connections: u32,
+    /// Requests ÷ time: requests sent in the interval, failed ones included, divided by the length
+    /// of the interval.
+    pub requests_per_s: f64,
+    /// Clients ÷ mean latency: the number of connections divided by the mean of
+    /// [`Summary::service`], which includes failed requests with the lower bounds of their
+    /// latencies. 0 if there was no request. With a depth above 1, multiply it by the depth.
+    pub connections_over_mean_rps: f64,
+}
+
+impl ClosedLoop {
+    /// Returns the rates of a run in which `connections` connections sent `sent` requests in
+    /// `duration_ns`, with a mean service time of `mean_ns`.
+    pub(crate) fn new(connections: u32, sent: u64, duration_ns: u64, mean_ns: f64) -> Self {
+        let over_mean_rps = f64::from(connections) * 1e9 / mean_ns;
+        Self {
+            connections,
+            requests_per_s: sent as f64 * 1e9 / duration_ns.max(1) as f64,
+            connections_over_mean_rps: if mean_ns > 0.0 { over_mean_rps } else { 0.0 },
+        }
+    }
 }
 
 /// The numbers of requests that failed without an answer, by kind. The latency distributions

@@ -4,8 +4,8 @@
 use load::agents::clock::ClockOffset;
 use load::agents::{AgentLimits, AgentReport};
 use load::summary::{
-    Bursts, CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary,
-    READABLE, SCHEMA, Summary, Watched,
+    Bursts, CarrierSummary, Censored, ClosedLoop, Failures, LatencyDistribution, Loop,
+    OperationSummary, READABLE, SCHEMA, Summary, Watched,
 };
 use load::{MeasuringReport, Part, text};
 
@@ -82,6 +82,7 @@ fn summary() -> Summary {
         operations: vec![operation("get"), operation("set")],
         carrier: None,
         script: None,
+        closed_loop: None,
         agents: Vec::new(),
         measuring_client: None,
     }
@@ -131,6 +132,25 @@ GENERATOR-LIMITED: these figures measure the generator rather than the server
 fn summary_round_trips_through_json() {
     assert_eq!(serde_json::to_string(&summary()).unwrap(), JSON);
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
+}
+
+#[test]
+fn closed_loop_rates_follow_the_script_and_may_be_absent() {
+    let rates = r#"{"connections":5,"requests_per_s":7300.0,"connections_over_mean_rps":7299.5}"#;
+    let json = JSON.replace(
+        r#""script":null"#,
+        &format!(r#""script":null,"closed_loop":{rates}"#),
+    );
+    let closed = Summary {
+        closed_loop: Some(ClosedLoop {
+            connections: 5,
+            requests_per_s: 7300.0,
+            connections_over_mean_rps: 7299.5,
+        }),
+        ..summary()
+    };
+    assert_eq!(serde_json::to_string(&closed).unwrap(), json);
+    assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), closed);
 }
 
 /// Removes the fields that version 3 added from the JSON text of a summary.

@@ -271,6 +271,7 @@ mod tests {
             operations: Vec::new(),
             carrier: None,
             script: None,
+            closed_loop: None,
             agents: Vec::new(),
             measuring_client: None,
         }

@@ -201,6 +201,12 @@ fn closed_loop_sends_each_operation_of_a_script_once_and_in_order() {
     let expected_rps = 24e9 / gets.duration_ns as f64;
     assert!((gets.achieved_rps / expected_rps - 1.0).abs() < 1e-9);
     assert!((gets.service.mean - gets.duration_ns as f64 / 30.0).abs() < 5e6);
+    let rates = gets.closed_loop.unwrap();
+    let requests_per_s = 30e9 / gets.duration_ns as f64;
+    assert!((rates.requests_per_s / requests_per_s - 1.0).abs() < 1e-9);
+    assert!((rates.connections_over_mean_rps * gets.service.mean / 1e9 - 1.0).abs() < 1e-9);
+    // A single client waits nearly all the time, so both definitions agree.
+    assert!((rates.connections_over_mean_rps / requests_per_s - 1.0).abs() < 0.2);
     run_lengths(&mut config, Lengths::Delete, "deletes", "3\n");
     let mut expected = [
         "PUT /KK/abcdefghi",

@@ -275,6 +275,7 @@ mod tests {
             operations: Vec::new(),
             carrier: None,
             script: None,
+            closed_loop: None,
         }
     }
 
