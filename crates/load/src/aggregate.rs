@@ -108,8 +108,9 @@ impl Aggregate {
             false => busy > BUSY_LIMIT,
         };
         let service = service_of(&all, config);
+        let failed = failures(&counts).total();
         let closed_loop = (!open_loop)
-            .then(|| ClosedLoop::new(part.count, totals.sent, duration_ns, service.mean));
+            .then(|| ClosedLoop::new(part.count, totals.sent, failed, duration_ns, service.mean));
         let summary = Summary {
             schema: SCHEMA.to_owned(),
             demand: if open_loop { Loop::Open } else { Loop::Closed },

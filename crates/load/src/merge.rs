@@ -78,7 +78,8 @@ impl Summary {
             .reduce(u32::saturating_add);
         let closed_loop = connections.map(|connections| {
             let sent = count(|part| part.sent);
-            ClosedLoop::new(connections, sent, first.duration_ns, service.mean)
+            let failed = count(|part| part.failures.total());
+            ClosedLoop::new(connections, sent, failed, first.duration_ns, service.mean)
         });
         Ok(Self {
             schema: SCHEMA.to_owned(),
@@ -473,7 +474,7 @@ mod tests {
     fn closed_loop_of_parts_has_the_connections_of_all_and_their_common_mean() {
         let closed = |values: Vec<u64>, connections| Summary {
             sent: values.len() as u64,
-            closed_loop: Some(ClosedLoop::new(connections, 0, 1, 0.0)),
+            closed_loop: Some(ClosedLoop::new(connections, 0, 0, 1, 0.0)),
             ..part(&(values, vec![]))
         };
         let parts = [closed(vec![100; 30], 2), closed(vec![200; 10], 3)];
@@ -482,7 +483,18 @@ mod tests {
         assert_eq!(rates.connections, 5);
         assert_eq!(rates.requests_per_s, 40e9 / merged.duration_ns as f64);
         assert_eq!(rates.connections_over_mean_rps, 5e9 / 125.0);
-        assert_eq!(ClosedLoop::new(5, 0, 1, 0.0).connections_over_mean_rps, 0.0);
+        assert_eq!(
+            rates.time_per_request_ns,
+            merged.duration_ns as f64 * 5.0 / 40.0
+        );
+        let none = ClosedLoop::new(5, 0, 0, 1, 0.0);
+        let ratios = [
+            none.connections_over_mean_rps,
+            none.time_per_request_ns,
+            none.failed_share,
+        ];
+        assert_eq!(ratios, [0.0; 3]);
+        assert_eq!(ClosedLoop::new(1, 20, 5, 1, 0.0).failed_share, 0.25);
         assert_eq!(
             Summary::merge(&[part(&(vec![5], vec![]))])
                 .unwrap()

@@ -170,17 +170,32 @@ pub struct ClosedLoop {
     /// [`Summary::service`], which includes failed requests with the lower bounds of their
     /// latencies. 0 if there was no request. With a depth above 1, multiply it by the depth.
     pub connections_over_mean_rps: f64,
+    /// Time ÷ requests of a client: the length of the interval, multiplied by the connections and
+    /// divided by the requests. Unlike the mean service time, it includes what the client does
+    /// between two requests. 0 if there was no request.
+    pub time_per_request_ns: f64,
+    /// The share of requests that failed without an answer ([`Summary::failures`]).
+    pub failed_share: f64,
 }
 
 impl ClosedLoop {
     /// Returns the rates of a run in which `connections` connections sent `sent` requests in
-    /// `duration_ns`, with a mean service time of `mean_ns`.
-    pub(crate) fn new(connections: u32, sent: u64, duration_ns: u64, mean_ns: f64) -> Self {
-        let over_mean_rps = f64::from(connections) * 1e9 / mean_ns;
+    /// `duration_ns`, of which `failed` failed, with a mean service time of `mean_ns`.
+    pub(crate) fn new(
+        connections: u32,
+        sent: u64,
+        failed: u64,
+        duration_ns: u64,
+        mean_ns: f64,
+    ) -> Self {
+        let clients = f64::from(connections);
+        let or_zero = |ratio: f64| if ratio.is_finite() { ratio } else { 0.0 };
         Self {
             connections,
             requests_per_s: sent as f64 * 1e9 / duration_ns.max(1) as f64,
-            connections_over_mean_rps: if mean_ns > 0.0 { over_mean_rps } else { 0.0 },
+            connections_over_mean_rps: or_zero(clients * 1e9 / mean_ns),
+            time_per_request_ns: or_zero(duration_ns as f64 * clients / sent as f64),
+            failed_share: or_zero(failed as f64 / sent as f64),
         }
     }
 }

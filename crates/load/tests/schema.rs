@@ -136,7 +136,10 @@ fn summary_round_trips_through_json() {
 
 #[test]
 fn closed_loop_rates_follow_the_script_and_may_be_absent() {
-    let rates = r#"{"connections":5,"requests_per_s":7300.0,"connections_over_mean_rps":7299.5}"#;
+    let rates = concat!(
+        r#"{"connections":5,"requests_per_s":7300.0,"connections_over_mean_rps":7299.5,"#,
+        r#""time_per_request_ns":684931.5,"failed_share":0.25}"#,
+    );
     let json = JSON.replace(
         r#""script":null"#,
         &format!(r#""script":null,"closed_loop":{rates}"#),
@@ -146,6 +149,8 @@ fn closed_loop_rates_follow_the_script_and_may_be_absent() {
             connections: 5,
             requests_per_s: 7300.0,
             connections_over_mean_rps: 7299.5,
+            time_per_request_ns: 684_931.5,
+            failed_share: 0.25,
         }),
         ..summary()
     };
