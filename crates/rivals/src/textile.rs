@@ -52,6 +52,8 @@ mod small_cache;
 mod store_cache;
 mod striped;
 mod table;
+#[cfg(test)]
+mod tests;
 mod unthreaded;
 pub mod wire;
 

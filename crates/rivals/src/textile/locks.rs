@@ -68,27 +68,36 @@ pub(super) struct WaitCounter {
 impl WaitCounter {
     /// Locks a mutex.
     pub(super) fn lock<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
-        self.acquire(mutex.try_lock(), || {
-            mutex.lock().unwrap_or_else(PoisonError::into_inner)
-        })
+        self.acquire(
+            || mutex.try_lock(),
+            || mutex.lock().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Locks for reading.
     pub(super) fn read<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockReadGuard<'a, T> {
-        self.acquire(lock.try_read(), || {
-            lock.read().unwrap_or_else(PoisonError::into_inner)
-        })
+        self.acquire(
+            || lock.try_read(),
+            || lock.read().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Locks for writing.
     pub(super) fn write<'a, T>(&self, lock: &'a RwLock<T>) -> RwLockWriteGuard<'a, T> {
-        self.acquire(lock.try_write(), || {
-            lock.write().unwrap_or_else(PoisonError::into_inner)
-        })
+        self.acquire(
+            || lock.try_write(),
+            || lock.write().unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    fn acquire<G>(&self, first_try: TryLockResult<G>, wait: impl FnOnce() -> G) -> G {
-        match first_try {
+    fn acquire<G>(
+        &self,
+        first_try: impl FnOnce() -> TryLockResult<G>,
+        wait: impl FnOnce() -> G,
+    ) -> G {
+        #[cfg(test)]
+        preemption::point();
+        match first_try() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
@@ -110,6 +119,36 @@ impl WaitCounter {
     }
 }
 
+/// Switches between threads at random before they take a lock, so that a short test meets orders of
+/// events that are rare otherwise.
+#[cfg(test)]
+pub(super) mod preemption {
+    use std::cell::Cell;
+    use std::thread;
+
+    thread_local! {
+        /// The state of a random generator; 0: off.
+        static RANDOM: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Begins to do so in this thread.
+    pub(in crate::textile) fn enable(seed: u64) {
+        RANDOM.set(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    }
+
+    pub(super) fn point() {
+        // Xorshift (Marsaglia, 2003).
+        let mut random = RANDOM.get();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        RANDOM.set(random);
+        if random & 3 == 1 {
+            thread::yield_now();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,10 +160,13 @@ mod tests {
         drop(counters.capacity.read(&lock));
         drop(counters.capacity.write(&lock));
         assert_eq!(counters.waits(), LockWaits::default());
-        let guard = counters.memory.acquire(Err(TryLockError::WouldBlock), || {
-            while Instant::now().elapsed().is_zero() {}
-            mutex.lock().unwrap()
-        });
+        let guard = counters.memory.acquire(
+            || Err(TryLockError::WouldBlock),
+            || {
+                while Instant::now().elapsed().is_zero() {}
+                mutex.lock().unwrap()
+            },
+        );
         assert_eq!(*guard, 1);
         let waits = counters.waits();
         assert_eq!((waits.memory.count, waits.capacity.count), (1, 0));

@@ -122,6 +122,10 @@ impl SmallCache for PerEntry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::super::locks::preemption;
     use super::*;
 
     #[test]
@@ -133,5 +137,26 @@ mod tests {
         let present = (0..20).filter(|number| cache.get(&[*number], &mut Vec::new()));
         let present: Vec<u8> = present.collect();
         assert_eq!(present, [12, 13, 14, 15, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn threads_that_find_the_table_crowded_double_it_once() {
+        let cache = PerEntry::with_slots(4, 1 << 20, 0);
+        let barrier = Barrier::new(8);
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let (mut handle, barrier) = (cache.handle(), &barrier);
+                scope.spawn(move || {
+                    preemption::enable(thread);
+                    for number in 0..100_u64 {
+                        barrier.wait();
+                        let key = (100 * thread + number).to_le_bytes();
+                        assert_eq!(handle.set(&key, b""), Stored::Stored);
+                    }
+                });
+            }
+        });
+        // 800 items are more than half of 1024 slots.
+        assert_eq!(cache.locked(|slots, _| slots.len()), 2048);
     }
 }

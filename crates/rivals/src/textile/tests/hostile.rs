@@ -1,8 +1,8 @@
 //! Unusual keys, values and limits.
 
-use rivals::textile::{Design, Stored};
+use crate::textile::{Design, Stored};
 
-use crate::{SHARED, single, value_of};
+use super::{SHARED, single, value_of};
 
 fn all_but_store() -> impl Iterator<Item = Design> {
     Design::ALL.into_iter().filter(|d| *d != Design::Store)
@@ -86,7 +86,7 @@ fn maxmem_changes_while_the_cache_is_empty() {
 #[test]
 fn all_handles_follow_a_change_of_maxmem() {
     for design in SHARED {
-        let cache = crate::shared(design, 1 << 20);
+        let cache = super::shared(design, 1 << 20);
         let (mut one, mut other) = (cache.handle(), cache.handle());
         assert!(one.set_maxmem(10));
         assert_eq!(other.set(b"key", &[1; 11]), Stored::TooLarge, "{design}");

@@ -4,10 +4,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rivals::textile::{Design, SmallCache, Stored};
+use crate::textile::locks::preemption;
+use crate::textile::{Design, SmallCache, Stored};
 use workload::{Purpose, RandomStream};
 
-use crate::{SHARED, shared, value_of};
+use super::{SHARED, shared, value_of};
 
 const THREADS: u64 = 4;
 const OWNED: u64 = 100;
@@ -49,6 +50,7 @@ fn common_key(number: u64) -> Vec<u8> {
 /// Sets, reads and deletes own and common keys at random. Returns the number that each own key was
 /// set to last, if it was not deleted.
 fn work(cache: &mut dyn SmallCache, thread: u64, rounds: u64, keeps_all: bool) -> Vec<Option<u64>> {
+    preemption::enable(thread);
     let mut random = RandomStream::new(31, Purpose::Other, thread);
     let mut last = vec![None; OWNED as usize];
     for round in 0..rounds {
@@ -194,6 +196,7 @@ fn resident_keys_are_never_missed_while_others_come_and_they_are_replaced() {
             for _ in 0..2 {
                 let (mut reader, is_over) = (cache.handle(), &is_over);
                 scope.spawn(move || {
+                    preemption::enable(7);
                     let mut number = 0;
                     while !is_over.load(Ordering::Relaxed) {
                         number = (number + 1) % COMMON;
@@ -206,6 +209,7 @@ fn resident_keys_are_never_missed_while_others_come_and_they_are_replaced() {
             }
             let (mut writer, is_over) = (cache.handle(), &is_over);
             scope.spawn(move || {
+                preemption::enable(8);
                 for round in 0.. {
                     if is_over.load(Ordering::Relaxed) {
                         break;
@@ -238,6 +242,7 @@ fn every_insertion_into_a_small_table_finds_a_slot() {
             for thread in 0..INSERTERS {
                 let (mut handle, barrier) = (cache.handle(), &barrier);
                 scope.spawn(move || {
+                    preemption::enable(thread);
                     barrier.wait();
                     for number in 0..2 {
                         let key = owned_key(thread, number);

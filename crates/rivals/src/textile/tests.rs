@@ -1,16 +1,12 @@
 //! The caches of the multithreaded-cache study: each against a model, and all under threads.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a panic shows where a test fails"
-)]
 
 mod hostile;
 mod model;
 mod threads;
 
-use rivals::textile::{Created, Design, SharedCache, SmallCache};
 use std::sync::Arc;
+
+use super::{Created, Design, SharedCache, SmallCache};
 
 /// The designs for several threads.
 const SHARED: [Design; 5] = [

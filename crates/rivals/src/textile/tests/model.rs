@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::textile::{Design, Stored, limits};
 use proptest::prelude::*;
-use rivals::textile::{Design, Stored, limits};
 
-use crate::{single, value_of};
+use super::{single, value_of};
 
 /// Enough for the table to double three times.
 const KEYS: usize = 450;
