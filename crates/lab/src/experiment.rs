@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::Path;
 
 use report::figure::{self, Figure};
+use report::published::{self, Published};
 use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
 use serde::Deserialize;
 use toml::Spanned;
@@ -79,6 +80,8 @@ struct General {
     #[serde(default)]
     figure: Vec<Figure>,
     #[serde(default)]
+    published: Vec<Published>,
+    #[serde(default)]
     factor: Vec<FactorSpec>,
     #[serde(default)]
     cell: Vec<Factors>,
@@ -87,9 +90,19 @@ struct General {
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 11] = [
-    "question", "seed", "repeats", "retries", "figures", "figure", "factor", "cell", "ladder",
-    "kind", "quick",
+const GENERAL: [&str; 12] = [
+    "question",
+    "seed",
+    "repeats",
+    "retries",
+    "figures",
+    "figure",
+    "published",
+    "factor",
+    "cell",
+    "ladder",
+    "kind",
+    "quick",
 ];
 
 /// `repeats = 15`, or `repeats = { least = 5, most = 30, metric = "…", width = 0.05 }`.
@@ -152,6 +165,9 @@ pub(crate) struct Content {
     pub(crate) retries: u32,
     pub(crate) named_figures: Vec<String>,
     pub(crate) declared_figures: Vec<Figure>,
+    /// Whether the changes of `[quick]` are made.
+    quick: bool,
+    published: Vec<Published>,
     factors: Vec<FactorSpec>,
     cells: Vec<Factors>,
     ladder: Option<Ladder>,
@@ -253,6 +269,8 @@ impl Content {
             let problem = format!("tables make a run that could not be read: {problem}");
             Violation::new("", 0, "factor", problem)
         })?;
+        published::check(&plan)
+            .map_err(|(nth, key, problem)| Violation::new("[[published]]", nth, key, problem))?;
         for (nth, figure) in self.declared_figures.iter().enumerate() {
             figure::check(figure, &plan)
                 .map_err(|problem| Violation::new("[[figure]]", nth, "name", problem))?;
@@ -281,6 +299,12 @@ impl Content {
         stages: Vec<Stage>,
         figures: Vec<Figure>,
     ) -> Result<Plan, Violation> {
+        let mut published = self.published.clone();
+        if self.quick {
+            // The short form may lack cells. That each value is of some cell was checked before.
+            let cells = stages.last().into_iter().flat_map(|it| &it.cells);
+            published.retain(|it| cells.clone().any(|cell| it.is_of(cell)));
+        }
         let settings = self.kind.settings();
         let problem = |error: Error| Violation::new("", 0, "kind", error.to_string());
         Ok(Plan {
@@ -298,6 +322,7 @@ impl Content {
             stages,
             factors: design.factors,
             figures,
+            published,
         })
     }
 
@@ -420,6 +445,8 @@ impl Experiment {
             retries: general.retries,
             named_figures: general.figures,
             declared_figures: general.figure,
+            quick,
+            published: general.published,
             factors: general.factor,
             cells: general.cell,
             ladder: general.ladder,

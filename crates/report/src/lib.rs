@@ -15,6 +15,7 @@ pub mod figure;
 mod figures;
 pub mod limits;
 mod page;
+pub mod published;
 mod raster;
 mod read;
 pub mod record;

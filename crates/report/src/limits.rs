@@ -45,6 +45,9 @@ pub const LEGEND_ENTRIES: usize = 24;
 /// Columns of a heat map; a longer series is drawn in columns of several numbers.
 pub const HEAT_MAP_COLUMNS: usize = 240;
 
+/// Published values of a run.
+pub const PUBLISHED: usize = 256;
+
 /// Size of a file of histograms.
 pub const HISTOGRAM_BYTES: u64 = 64 << 20;
 

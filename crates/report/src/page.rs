@@ -17,7 +17,8 @@ pub(crate) use self::tables::place;
 
 use self::front::Front;
 use self::tables::{
-    CellTable, Cut, FactorRow, FamilyTable, FlagRow, MetricRow, MissingRow, RetriedRow, SuspectRow,
+    CellTable, Cut, FactorRow, FamilyTable, FlagRow, MetricRow, MissingRow, PublishedTable,
+    RetriedRow, SuspectRow,
 };
 use crate::answer::{self, StageResults};
 use crate::chart::Drawing;
@@ -52,6 +53,7 @@ struct Page {
     torn: bool,
     comparisons: Vec<StageComparisons>,
     figures: Vec<FigurePart>,
+    published: Option<PublishedTable>,
     cells: Vec<CellTable>,
     missing: Cut<MissingRow>,
     retried: Cut<RetriedRow>,
@@ -101,6 +103,7 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing]) -> Result<String, Error> {
         torn: run.torn,
         comparisons: comparisons.collect(),
         figures: drawings.iter().map(figure_part).collect(),
+        published: last.and_then(|it| tables::published(run, it)),
         cells: stages
             .iter()
             .flat_map(|it| tables::cells(run, it))

@@ -24,6 +24,7 @@ pub use unit::Unit;
 pub use value::Value;
 
 use crate::figure::Figure;
+use crate::published::Published;
 
 /// The version of everything in this module.
 pub const SCHEMA: &str = "curtail.run/2";
@@ -67,6 +68,9 @@ pub struct Plan {
     /// The figures to draw, in order.
     #[serde(default)]
     pub figures: Vec<Figure>,
+    /// Published values, which are shown beside the measured ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
 }
 
 /// The definition of a factor.

@@ -99,7 +99,7 @@ pub fn page_of(run: &Run) -> Result<String, Error> {
 /// A record lacks a metric that its kind of trial always has.
 pub fn text_summary(run: &Run) -> Result<String, Error> {
     Ok(match view(run)? {
-        Some(view) => cache::terminal::text_summary(&view),
+        Some(view) => cache::terminal::text_summary(&view) + &terminal::published_text(run),
         None => terminal::text_summary(run),
     })
 }

@@ -143,6 +143,7 @@ fn check_plan(plan: &Plan) -> Result<(), String> {
         ("metrics", plan.metrics.len(), limits::METRICS),
         ("cells", cells, limits::CELLS),
         ("figures", plan.figures.len(), limits::FIGURES),
+        ("published values", plan.published.len(), limits::PUBLISHED),
     ] {
         if count > most {
             return Err(format!("{count} {what}, at most {most}"));

@@ -4,7 +4,7 @@
 use crate::answer::{self, StageResults};
 use crate::cell::Cell;
 use crate::record::Metric;
-use crate::{Run, limits, page, units};
+use crate::{Run, limits, page, published, units};
 
 /// Width of a column of values.
 const VALUE_WIDTH: usize = 14;
@@ -22,9 +22,23 @@ pub(crate) fn text_summary(run: &Run) -> String {
     if let Some(last) = last {
         lines.extend(table(run, last));
         lines.push(String::new());
+        lines.extend(published(run, last));
     }
     lines.push(answer::sentence(run, last));
     lines.extend(remarks(run));
+    wrapped(&lines)
+}
+
+/// The published values beside the measured ones, for a summary that has none. Empty: there are
+/// none.
+pub(crate) fn published_text(run: &Run) -> String {
+    let stages = answer::stages(run);
+    let lines = stages.last().map(|last| published(run, last));
+    let mut lines = lines.unwrap_or_default();
+    // The empty line is before these lines here.
+    if let Some(empty) = lines.pop() {
+        lines.insert(0, empty);
+    }
     wrapped(&lines)
 }
 
@@ -113,6 +127,48 @@ fn widths(count: usize) -> impl Iterator<Item = usize> {
         _ if index + 1 == count => TRIALS_WIDTH,
         _ => VALUE_WIDTH,
     })
+}
+
+/// The published values beside the measured ones, and an empty line. Empty: there are none.
+fn published(run: &Run, last: &StageResults) -> Vec<String> {
+    let pairs = published::pairs(run, last);
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let text = |text: &str| units::shortened(text, VALUE_WIDTH);
+    let row = |fields: [String; 5]| row(fields.iter().zip(widths(5)));
+    let heads = [
+        "published values",
+        "metric",
+        "published",
+        "measured",
+        "ratio",
+    ];
+    let mut lines = vec![row(heads.map(str::to_owned))];
+    lines.extend(pairs.iter().take(limits::TERMINAL_ROWS).map(|pair| {
+        row([
+            name(last, pair.cell),
+            text(&pair.metric.name),
+            text(&pair.metric.unit.words(pair.value)),
+            value(pair.metric, pair.cell),
+            pair.ratio(),
+        ])
+    }));
+    let others = pairs.len().saturating_sub(limits::TERMINAL_ROWS);
+    if others > 0 {
+        let values = units::plural(others as u64, "more published value");
+        lines.push(format!("… {values} in report.html"));
+    }
+    let sources = published::sources(&pairs);
+    let sources = sources
+        .iter()
+        .map(|it| units::shortened(it, limits::REASON_CHARACTERS));
+    let sources = units::listed(&sources.collect::<Vec<String>>());
+    lines.push(format!(
+        "Ratio: measured ÷ published. Published: {sources}."
+    ));
+    lines.push(String::new());
+    lines
 }
 
 fn remarks(run: &Run) -> Vec<String> {

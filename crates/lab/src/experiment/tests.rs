@@ -470,3 +470,66 @@ fn the_examples_of_the_guide_are_valid() {
         assert!(!table.is_empty(), "{part}");
     }
 }
+
+const PUBLISHED: &str = "\
+kind = \"program\"
+question = \"How fast?\"
+seed = 1
+repeats = 1
+[[factor]]
+name = \"size\"
+values = [1, 2]
+[program]
+command = [\"cat\", \"{size}\"]
+timeout = \"1s\"
+[[published]]
+metric = \"elapsed_ns\"
+value = 0.283
+unit = \"ms\"
+only = { size = 2 }
+source = \"Smith 2016, table 2\"
+[[published]]
+metric = \"user_ns\"
+value = 7
+source = \"Smith 2016, table 3\"
+[quick]
+[[quick.factor]]
+name = \"size\"
+values = [1]
+";
+
+#[test]
+fn published_values_are_in_the_plan_and_the_short_form_has_those_of_its_cells() {
+    let metrics = |quick| {
+        let plan = content("any", PUBLISHED, quick).plan().unwrap();
+        let published = plan.published.into_iter();
+        published.map(|it| it.metric).collect::<Vec<_>>()
+    };
+    assert_eq!(metrics(false), ["elapsed_ns", "user_ns"]);
+    assert_eq!(metrics(true), ["user_ns"]);
+}
+
+#[test]
+fn a_wrong_published_value_is_named_with_its_line() {
+    for (from, to, expected) in [
+        (
+            "user_ns",
+            "user_n",
+            "any.toml:18: `metric` in [[published]] is wrong: no metric is named `user_n`; the nearest known:",
+        ),
+        (
+            "size = 2",
+            "size = 3",
+            "any.toml:15: `only` in [[published]] is wrong: `size` has no value `3`; it has `1` and `2`",
+        ),
+        (
+            "value = 7",
+            "valeu = 7",
+            "unknown key `valeu` in [[published]]; did you mean `value`?",
+        ),
+    ] {
+        let changed = PUBLISHED.replace(from, to);
+        let refused = Experiment::parse("any", "any.toml", &changed).unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+    }
+}

@@ -278,6 +278,7 @@ pub(super) fn general(first: &folder::Plan) -> Plan {
         notes: first.notes.clone(),
         // Every value of these settings has a form in TOML.
         settings: toml::Table::try_from(settings).unwrap_or_default(),
+        published: Vec::new(),
         figures: first
             .figures
             .iter()

@@ -15,6 +15,9 @@ pub(crate) const BOUND_X_SHAPE: &str = "M6.5,-3L10.5,0L6.5,3Z";
 /// A cross around (0, 0), for missing trials.
 pub(crate) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
 
+/// A diamond around (0, 0), for a published value.
+pub(crate) const PUBLISHED_SHAPE: &str = "M0,-6L6,0L0,6L-6,0Z";
+
 /// A small dot around (0, 0), for a trial.
 pub(crate) const DOT_SHAPE: &str = "M-1.7,0a1.7,1.7 0 1 0 3.4,0a1.7,1.7 0 1 0 -3.4,0z";
 

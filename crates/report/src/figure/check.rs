@@ -3,7 +3,7 @@
 use super::{Figure, FigureKind, Scale};
 use crate::figures::is_fit;
 use crate::limits;
-use crate::record::{Better, Plan};
+use crate::record::{Better, Plan, Value};
 use crate::units;
 
 /// How similar a known name must be to be suggested (Jaro-Winkler, 0 to 1).
@@ -13,7 +13,7 @@ const SUGGESTIONS: usize = 3;
 
 /// What a key of a declaration may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+pub(crate) enum Known {
     Factor,
     Metric,
     Either,
@@ -104,10 +104,10 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
         ("knee", figure.knee.as_ref(), Known::Metric),
     ];
     for (key, name, known) in named {
-        name.map_or(Ok(()), |name| find(plan, key, name, known))?;
+        name.map_or(Ok(()), |name| find_of(key, plan, name, known))?;
     }
     for name in &figure.marks {
-        find(plan, "marks", name, Known::Metric)?;
+        find_of("marks", plan, name, Known::Metric)?;
     }
     if plan.factor(&figure.y).is_some() {
         return Err(format!(
@@ -128,16 +128,8 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
 
 fn values(figure: &Figure, plan: &Plan) -> Result<(), String> {
     for (name, value) in &figure.only {
-        find(plan, "only", name, Known::Factor)?;
-        let factor = plan.factor(name);
-        if factor.is_some_and(|factor| !factor.values.contains(value)) {
-            let values = factor.into_iter().flat_map(|factor| &factor.values);
-            let values: Vec<String> = values.take(8).map(|it| format!("`{it}`")).collect();
-            let known = units::listed(&values);
-            return Err(format!(
-                "`only`: `{name}` has no value `{value}`; it has {known}"
-            ));
-        }
+        find_of("only", plan, name, Known::Factor)?;
+        check_value(plan, name, value).map_err(|what| format!("`only`: {what}"))?;
     }
     if let Some(name) = &figure.stage
         && plan.stage(name).is_none()
@@ -181,8 +173,23 @@ fn values(figure: &Figure, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// [`find`], with the key in the problem.
+fn find_of(key: &str, plan: &Plan, name: &str, known: Known) -> Result<(), String> {
+    find(plan, name, known).map_err(|what| format!("`{key}`: {what}"))
+}
+
+/// Checks that a factor has a value.
+pub(crate) fn check_value(plan: &Plan, name: &str, value: &Value) -> Result<(), String> {
+    let Some(factor) = plan.factor(name).filter(|it| !it.values.contains(value)) else {
+        return Ok(());
+    };
+    let values = factor.values.iter().take(8).map(|it| format!("`{it}`"));
+    let known = units::listed(&values.collect::<Vec<String>>());
+    Err(format!("`{name}` has no value `{value}`; it has {known}"))
+}
+
 /// Checks that a name is of a factor or metric.
-fn find(plan: &Plan, key: &str, name: &str, known: Known) -> Result<(), String> {
+pub(crate) fn find(plan: &Plan, name: &str, known: Known) -> Result<(), String> {
     let has_factor = known != Known::Metric;
     let has_metric = known != Known::Factor;
     let is_factor = has_factor && plan.factor(name).is_some();
@@ -202,7 +209,7 @@ fn find(plan: &Plan, key: &str, name: &str, known: Known) -> Result<(), String> 
         Known::Either => "factor or metric",
     };
     let known = nearest(name, names);
-    Err(format!("`{key}`: no {what} is named `{name}`; {known}"))
+    Err(format!("no {what} is named `{name}`; {known}"))
 }
 
 /// The names nearest to one; all, if they are few and none is near.

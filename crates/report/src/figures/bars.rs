@@ -9,7 +9,7 @@ use super::grid::{Grid, GridEntry};
 use super::panel::{Curve, Panel, Trial};
 use super::{Data, Rows, notes, titled};
 use crate::chart::legend::{Entry, Legend, Sample};
-use crate::chart::mark::{self, BOUND_SHAPE, DOT_SHAPE};
+use crate::chart::mark::{self, BOUND_SHAPE, DOT_SHAPE, PUBLISHED_SHAPE};
 use crate::chart::side::Side;
 use crate::chart::svg::{Svg, coordinate};
 use crate::chart::{CurveStyle, Field, INK};
@@ -43,6 +43,8 @@ impl<'a> Bars<'a> {
     pub(super) fn of(panel: &'a Panel<'a>) -> Self {
         let grid = Grid::of(panel);
         let values = panel.trials().filter_map(|it| panel.y.of_record(it.record));
+        let published = panel.points().filter_map(|it| panel.published(it));
+        let values = values.chain(published.map(|(value, _)| value));
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let is_negative = values.iter().any(|&value| value < 0.0);
         let scale = match panel.figure.scale {
@@ -84,6 +86,9 @@ impl<'a> Bars<'a> {
         }
         let mut entries = self.grid.entries();
         let has_bound = entries.any(|entry| entry.values.is_lower_bound());
+        if panel.points().any(|it| panel.published(it).is_some()) {
+            key.push((Sample::Outline(PUBLISHED_SHAPE), "published".to_owned()));
+        }
         key.extend(notes::marked(panel, has_bound));
         key
     }
@@ -120,6 +125,9 @@ impl Data for Bars<'_> {
                     push("low", "", Some(interval.low), confidence.clone());
                     push("high", "", Some(interval.high), confidence);
                 }
+                if let Some((value, source)) = panel.published(entry.point) {
+                    push("published", "", Some(value), source.to_owned());
+                }
                 let missing = entry.point.missing();
                 if missing > 0 {
                     push(
@@ -142,6 +150,7 @@ impl Data for Bars<'_> {
         after.extend(notes::left_out(panel));
         after.extend(notes::bounds(panel, MEDIANS_MARKED));
         after.extend(notes::merged(panel, "bar"));
+        after.extend(notes::published(panel));
         after.extend(self.grid.too_few());
         after.extend(self.numbers.clone());
         if self.is_marked {
@@ -162,7 +171,14 @@ impl Data for Bars<'_> {
             let words = |(_, position, entry): (usize, &super::grid::Position, &GridEntry)| {
                 let value = entry.values.median().map(|it| y.text(it.value));
                 let value = value.unwrap_or_else(|| "no value".to_owned());
-                format!("{} {value}", position.label)
+                let published = self.panel.published(entry.point);
+                let published =
+                    published.map(|(value, _)| format!(" (published {})", y.text(value)));
+                format!(
+                    "{} {value}{}",
+                    position.label,
+                    published.unwrap_or_default()
+                )
             };
             notes::values_of(&curve.name, self.grid.of_curve(index).map(words).collect())
         };
@@ -237,6 +253,7 @@ impl Bars<'_> {
                 svg.element("path", &style);
             }
         }
+        self.published(svg, field, curve, middle, entry);
         let missing = entry.point.missing();
         if missing > 0 {
             let name = self.panel.point_name(curve, entry.point);
@@ -247,6 +264,34 @@ impl Bars<'_> {
             mark::missing(svg, (middle, field.bottom() - 7.0), INK, &hint);
         }
         svg.close();
+    }
+
+    /// The published value, in the middle of the bar.
+    fn published(
+        &self,
+        svg: &mut Svg,
+        field: &Field,
+        curve: &Curve,
+        middle: f64,
+        entry: &GridEntry,
+    ) {
+        let Some((value, source)) = self.panel.published(entry.point) else {
+            return;
+        };
+        let Some(at) = field.pixel_y(value) else {
+            return;
+        };
+        let name = self.panel.point_name(curve, entry.point);
+        let hint = format!("{name}: published {}, {source}", self.panel.y.text(value));
+        let style = [
+            ("class", "best published"),
+            ("transform", &mark::at(middle, at)),
+            ("d", PUBLISHED_SHAPE),
+            ("fill", "none"),
+            ("stroke", INK),
+            ("stroke-width", "1.6"),
+        ];
+        svg.hinted("path", &style, &hint);
     }
 
     fn hint(&self, curve: &Curve, entry: &GridEntry, estimate: measure::Estimate) -> String {

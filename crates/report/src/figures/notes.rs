@@ -106,6 +106,18 @@ fn cell_words(plan: &Plan, stage: usize, cell: u32) -> String {
     words.join(", ")
 }
 
+/// The sources of the published values that a figure shows.
+pub(super) fn published(panel: &Panel) -> Option<String> {
+    let mut sources: Vec<String> = Vec::new();
+    for (_, source) in panel.points().filter_map(|it| panel.published(it)) {
+        let source = units::shortened(source, limits::REASON_CHARACTERS);
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    (!sources.is_empty()).then(|| format!("Published: {}.", units::listed(&sources)))
+}
+
 /// Explains hollow markers.
 pub(super) fn hollow(panel: &Panel) -> Option<String> {
     suspects(panel).map(|parts| format!("Hollow: {parts}."))

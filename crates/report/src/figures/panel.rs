@@ -13,6 +13,7 @@ use super::spread::Spread;
 use crate::cell::Values;
 use crate::chart::CurveStyle;
 use crate::figure::{Figure, FigureKind};
+use crate::published::Published;
 use crate::record::{Factor, Factors, Measured, Plan, Record, Stage, Value};
 use crate::{limits, units};
 
@@ -210,6 +211,21 @@ impl<'a> Panel<'a> {
     /// than they did when first drawn.
     pub(super) fn is_general(&self) -> bool {
         self.plan.kind != crate::cache::KIND
+    }
+
+    /// The published value of `y` that applies to all trials of a point, with its source.
+    pub(super) fn published(&self, point: &Point) -> Option<(f64, &'a str)> {
+        let Dimension::Metric(metric) = self.y else {
+            return None;
+        };
+        let is_of = |published: &&Published| {
+            let mut trials = point.trials.iter();
+            published.metric == metric.name
+                && published.is_of(point.factors)
+                && trials.all(|it| published.is_of(&it.record.factors))
+        };
+        let published = self.plan.published.iter().find(is_of)?;
+        Some((published.number(metric), &published.source))
     }
 
     /// The points of all curves.

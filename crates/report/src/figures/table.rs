@@ -14,6 +14,8 @@ use crate::{limits, units};
 
 const LEFT: f64 = 16.0;
 const ROW: f64 = 34.0;
+/// Height of a line of small text.
+const LINE: f64 = 13.0;
 const HEAD: f64 = 30.0;
 const SIZE: f64 = 12.5;
 const SMALL: f64 = 11.0;
@@ -32,6 +34,8 @@ pub(super) struct Table<'a> {
 struct Shown {
     median: String,
     interval: String,
+    /// Empty: nothing was published.
+    published: String,
 }
 
 impl<'a> Table<'a> {
@@ -46,37 +50,64 @@ impl<'a> Table<'a> {
     fn shown(&self, curve: usize, position: usize) -> Option<Shown> {
         let entries = self.grid.entries.get(curve)?;
         let entry = entries.get(position)?.as_ref()?;
+        let (median, interval) = self.measured(entry);
+        let published = self.panel.published(entry.point);
+        let published = published.map(|(value, _)| format!("published {}", self.text(value)));
+        Some(Shown {
+            median,
+            interval,
+            published: published.unwrap_or_default(),
+        })
+    }
+
+    /// The factor that converts values to the figure's unit. None: each value has its own.
+    fn factor(&self) -> Option<f64> {
+        let shown = self.panel.figure.unit.as_ref();
+        let own = self.panel.y.unit().zip(shown);
+        own.and_then(|(own, shown)| own.to(shown))
+    }
+
+    fn text(&self, value: f64) -> String {
+        match self.factor() {
+            Some(factor) => units::number(value * factor),
+            None => self.panel.y.text(value),
+        }
+    }
+
+    /// The median and its interval.
+    fn measured(&self, entry: &GridEntry) -> (String, String) {
         let Some(estimate) = entry.values.median() else {
-            return Some(Shown {
-                median: "–".to_owned(),
-                interval: String::new(),
-            });
+            return ("–".to_owned(), String::new());
         };
         let (value, interval) = (estimate.value, estimate.interval);
         let bound = units::lower_bound(entry.values.is_lower_bound());
-        let is_open = entry.values.is_bound_at(interval.high);
-        let own = self.panel.y.unit();
-        let shown = self.panel.figure.unit.as_ref();
-        let factor = own.zip(shown).and_then(|(own, shown)| own.to(shown));
-        Some(match (factor, own) {
-            (Some(factor), _) => {
-                let number = |value: f64| units::number(value * factor);
-                Shown {
-                    median: format!("{bound}{}", number(value)),
-                    interval: units::bounded_range(
-                        &format!("[{}, {}]", number(interval.low), number(interval.high)),
-                        is_open,
-                    ),
-                }
+        let range = match (self.factor(), self.panel.y.unit()) {
+            (Some(_), _) => {
+                format!(
+                    "[{}, {}]",
+                    self.text(interval.low),
+                    self.text(interval.high)
+                )
             }
-            (None, own) => Shown {
-                median: format!("{bound}{}", self.panel.y.text(value)),
-                interval: own
-                    .map(|unit| unit.range(value, interval.low, interval.high))
-                    .map(|range| units::bounded_range(&range, is_open))
-                    .unwrap_or_default(),
-            },
-        })
+            (None, Some(unit)) => unit.range(value, interval.low, interval.high),
+            (None, None) => String::new(),
+        };
+        let is_open = entry.values.is_bound_at(interval.high);
+        let range = match range.is_empty() {
+            true => range,
+            false => units::bounded_range(&range, is_open),
+        };
+        (format!("{bound}{}", self.text(value)), range)
+    }
+
+    fn has_published(&self) -> bool {
+        let mut entries = self.grid.entries();
+        entries.any(|it| self.panel.published(it.point).is_some())
+    }
+
+    /// Height of a row, pixels.
+    fn row_height(&self) -> f64 {
+        ROW + if self.has_published() { LINE } else { 0.0 }
     }
 
     /// The title of a column.
@@ -111,7 +142,7 @@ impl Data for Table<'_> {
     fn rows(&self) -> Rows {
         let panel = self.panel;
         let x = panel.figure.x.as_deref().unwrap_or("cell");
-        let mut rows = Rows::new([
+        let mut header = vec![
             "curve",
             x,
             panel.y.name(),
@@ -121,13 +152,18 @@ impl Data for Table<'_> {
             "trials",
             "missing",
             "flag",
-        ]);
+        ];
+        let has_published = self.has_published();
+        if has_published {
+            header.extend(["published", "source"]);
+        }
+        let mut rows = Rows::new(header);
         for (index, curve) in panel.curves.iter().enumerate() {
             for (_, position, entry) in self.grid.of_curve(index) {
                 let estimate = entry.values.median();
                 let text = |value: Option<f64>| value.map(|it| it.to_string()).unwrap_or_default();
                 let interval = estimate.map(|it| it.interval);
-                rows.rows.push(vec![
+                let mut row = vec![
                     curve.name.clone(),
                     position.plain.clone(),
                     text(estimate.map(|it| it.value)),
@@ -139,7 +175,17 @@ impl Data for Table<'_> {
                     entry.values.valid.len().to_string(),
                     entry.point.missing().to_string(),
                     flag(entry),
-                ]);
+                ];
+                if has_published {
+                    let published = panel.published(entry.point);
+                    row.push(text(published.map(|(value, _)| value)));
+                    row.push(
+                        published
+                            .map(|(_, source)| source.to_owned())
+                            .unwrap_or_default(),
+                    );
+                }
+                rows.rows.push(row);
             }
         }
         rows
@@ -159,6 +205,7 @@ impl Data for Table<'_> {
         {
             after.push(format!("In brackets: {}.", self.grid.interval_words()));
         }
+        after.extend(notes::published(panel));
         if self.is_cut() {
             after.push("The picture has a part of the rows and columns, the CSV all.".to_owned());
         }
@@ -170,7 +217,13 @@ impl Data for Table<'_> {
             let positions = self.grid.positions.iter().enumerate();
             let values = positions.filter_map(|(position, of)| {
                 let shown = self.shown(index, position)?;
-                Some(format!("{} {} {}", of.label, shown.median, shown.interval))
+                let parts = [shown.median, shown.interval, shown.published];
+                let parts = parts.into_iter().filter(|it| !it.is_empty());
+                Some(format!(
+                    "{} {}",
+                    of.label,
+                    parts.collect::<Vec<_>>().join(" ")
+                ))
             });
             notes::values_of(&curve.name, values.collect())
         };
@@ -187,7 +240,7 @@ impl Data for Table<'_> {
     }
 
     fn plot_height(&self) -> f64 {
-        HEAD + self.grid.positions.len().min(limits::TABLE_ROWS) as f64 * ROW
+        HEAD + self.grid.positions.len().min(limits::TABLE_ROWS) as f64 * self.row_height()
     }
 
     fn draw(&self, _svg: &mut Svg, _field: &Field) {}
@@ -225,10 +278,11 @@ impl Data for Table<'_> {
                 Look::HEAD,
             );
         }
+        let height = self.row_height();
         let end = right(columns.saturating_sub(1));
         rule(svg, end, plot.top + HEAD - 6.0, INK);
         for (row, position) in self.grid.positions.iter().take(rows).enumerate() {
-            let top = plot.top + HEAD + row as f64 * ROW;
+            let top = plot.top + HEAD + row as f64 * height;
             let name = fitting(&position.label, names_width);
             text(svg, (LEFT, top + 10.0), &name, Look::NAME);
             for column in 0..columns {
@@ -240,9 +294,14 @@ impl Data for Table<'_> {
                         &shown.interval,
                         Look::INTERVAL,
                     );
+                    if !shown.published.is_empty() {
+                        let published = fitting(&shown.published, width);
+                        let at = (right(column), top + 24.0 + LINE);
+                        text(svg, at, &published, Look::INTERVAL);
+                    }
                 }
             }
-            rule(svg, end, top + ROW - 5.0, "#DDDDDD");
+            rule(svg, end, top + height - 5.0, "#DDDDDD");
         }
     }
 
@@ -287,7 +346,13 @@ impl Data for Table<'_> {
                     |shown| {
                         let interval = escaped(&shown.interval);
                         let median = escaped(&shown.median);
-                        format!("<td>{median}<span class=\"range\">{interval}</span></td>")
+                        let published = match shown.published.as_str() {
+                            "" => String::new(),
+                            text => format!("<span class=\"range\">{}</span>", escaped(text)),
+                        };
+                        format!(
+                            "<td>{median}<span class=\"range\">{interval}</span>{published}</td>"
+                        )
                     },
                 ));
             }

@@ -6,7 +6,7 @@ use crate::answer::StageResults;
 use crate::cell::{self, Cell, Values};
 use crate::comparison::{Comparison, Comparisons, Family, Verdict, words};
 use crate::record::{Better, Factor, Metric, Outcome};
-use crate::{Run, limits, units};
+use crate::{Run, limits, published, units};
 
 use super::Shown;
 use super::front::head;
@@ -231,6 +231,44 @@ fn spread(metric: &Metric, values: &Values, measured: usize) -> Shown {
         range,
         note,
     }
+}
+
+/// Published values beside those of the last stage.
+pub(super) struct PublishedTable {
+    /// Heads of the columns of factors.
+    pub(super) factors: Vec<String>,
+    pub(super) rows: Vec<PublishedRow>,
+}
+
+pub(super) struct PublishedRow {
+    pub(super) factors: Vec<String>,
+    pub(super) metric: String,
+    pub(super) value: String,
+    pub(super) measured: Shown,
+    pub(super) ratio: String,
+    pub(super) source: String,
+}
+
+/// None: nothing was published.
+pub(super) fn published(run: &Run, results: &StageResults) -> Option<PublishedTable> {
+    let pairs = published::pairs(run, results);
+    let rows = pairs.iter().map(|pair| {
+        let (metric, cell) = (pair.metric, pair.cell);
+        let factors = results.varied.iter().map(|it| value_text(it, cell));
+        PublishedRow {
+            factors: factors.collect(),
+            metric: head(&metric.title),
+            value: metric.unit.words(pair.value),
+            measured: spread(metric, &cell.values(&metric.name), cell.measured.len()),
+            ratio: pair.ratio(),
+            source: pair.source.to_owned(),
+        }
+    });
+    let factors = results.varied.iter().map(|it| head(&it.title));
+    (!pairs.is_empty()).then(|| PublishedTable {
+        factors: factors.collect(),
+        rows: rows.collect(),
+    })
 }
 
 /// A trial that has no measurement.

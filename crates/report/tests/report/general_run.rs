@@ -143,6 +143,7 @@ fn plan(seed: u64) -> Plan {
             cells: cells.collect(),
         }],
         figures: vec![figure],
+        published: Vec::new(),
     }
 }
 

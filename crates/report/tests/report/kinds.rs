@@ -19,7 +19,7 @@ fn median(run: &General, cell: u32, metric: &str) -> f64 {
 }
 
 /// The elements of the data with a class.
-fn in_data<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
+pub(crate) fn in_data<'a>(document: &'a Document, class: &str) -> Vec<Node<'a, 'a>> {
     let of_class = |node: &Node, class: &str| {
         let classes = node.attribute("class").unwrap_or_default();
         classes.split(' ').any(|name| name == class)

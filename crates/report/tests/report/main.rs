@@ -15,6 +15,7 @@ mod general_run;
 mod illustrated;
 mod kinds;
 mod page;
+mod published;
 mod reading;
 mod settings;
 mod summary;

@@ -1,0 +1,176 @@
+//! Values of metrics that others have published, beside those of a run.
+//!
+//! A published value belongs to the cells in which some factors have the stated values. It is shown
+//! beside their medians, and never takes part in a comparison: of its trials nothing is known.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::StageResults;
+use crate::cell::Cell;
+use crate::figure::{Known, check_value, find};
+use crate::record::{Factors, Metric, Plan, Unit, Value};
+use crate::{Run, limits, units};
+
+/// A published value of a metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Published {
+    /// The metric.
+    pub metric: String,
+    /// The value.
+    pub value: f64,
+    /// The unit of the value. None: that of the metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
+    /// The cells to which it applies: those in which these factors have these values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, Value>,
+    /// Where it was published, such as `Smith 2016, table 2`.
+    pub source: String,
+}
+
+impl Published {
+    /// Whether it applies to a cell.
+    #[must_use]
+    pub fn is_of(&self, cell: &Factors) -> bool {
+        let mut only = self.only.iter();
+        only.all(|(name, value)| cell.get(name) == Some(value))
+    }
+
+    /// The value in the unit of its metric.
+    pub(crate) fn number(&self, metric: &Metric) -> f64 {
+        let unit = self.unit.as_ref().unwrap_or(&metric.unit);
+        self.value * unit.to(&metric.unit).unwrap_or(1.0)
+    }
+}
+
+/// Checks the published values of a plan.
+///
+/// # Errors
+/// The index of the first wrong one, its key, and the problem, which follows the key in a sentence.
+pub fn check(plan: &Plan) -> Result<(), (usize, &'static str, String)> {
+    for (nth, published) in plan.published.iter().enumerate() {
+        let (key, problem) = match check_one(published, plan) {
+            Ok(()) => match clash(nth, published, plan) {
+                None => continue,
+                Some(problem) => ("only", problem),
+            },
+            Err(wrong) => wrong,
+        };
+        return Err((nth, key, problem));
+    }
+    Ok(())
+}
+
+fn check_one(published: &Published, plan: &Plan) -> Result<(), (&'static str, String)> {
+    find(plan, &published.metric, Known::Metric).map_err(|what| ("metric", wrong(&what)))?;
+    if !published.value.is_finite() {
+        return Err((
+            "value",
+            format!("is {}, not a finite number", published.value),
+        ));
+    }
+    let metric = plan.metric(&published.metric);
+    if let Some((of, unit)) = metric.map(|it| &it.unit).zip(published.unit.as_ref())
+        && unit.to(of).is_none()
+    {
+        let problem = format!("is `{unit}`, but `{}` is in `{of}`", published.metric);
+        return Err(("unit", problem));
+    }
+    for (name, value) in &published.only {
+        find(plan, name, Known::Factor).map_err(|what| ("only", wrong(&what)))?;
+        check_value(plan, name, value).map_err(|what| ("only", wrong(&what)))?;
+    }
+    let mut cells = plan.last_stage().into_iter().flat_map(|it| &it.cells);
+    if !cells.any(|cell| published.is_of(cell)) {
+        return Err((
+            "only",
+            "matches no cell: no cell has all these values".to_owned(),
+        ));
+    }
+    if published.source.trim().is_empty() {
+        return Err((
+            "source",
+            "is empty: say where the value was published".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn wrong(what: &str) -> String {
+    format!("is wrong: {what}")
+}
+
+/// Whether an earlier one is of the same metric and cell: which of them would be shown is unclear.
+fn clash(nth: usize, published: &Published, plan: &Plan) -> Option<String> {
+    let cells = || plan.last_stage().into_iter().flat_map(|it| &it.cells);
+    let is_same = |it: &&Published| {
+        let is_of_both = |cell: &Factors| it.is_of(cell) && published.is_of(cell);
+        it.metric == published.metric && cells().any(is_of_both)
+    };
+    let earlier = plan.published[..nth].iter().find(is_same)?;
+    Some(format!(
+        "matches a cell for which {} of `{}` is given already: name more factors",
+        earlier.value, earlier.metric
+    ))
+}
+
+/// A published value and the cell to which it applies.
+#[derive(Debug)]
+pub(crate) struct Pair<'r, 'a> {
+    pub(crate) metric: &'a Metric,
+    pub(crate) cell: &'r Cell<'a>,
+    /// In the unit of the metric.
+    pub(crate) value: f64,
+    pub(crate) source: &'a str,
+}
+
+impl Pair<'_, '_> {
+    /// The median of the measured values, if there is one.
+    pub(crate) fn measured(&self) -> Option<f64> {
+        let values = self.cell.values(&self.metric.name);
+        values.spread().map(|it| it.median)
+    }
+
+    /// The quotient of the measured median and the published value, as text.
+    pub(crate) fn ratio(&self) -> String {
+        let measured = self.measured().filter(|_| self.value != 0.0);
+        measured.map_or("–".to_owned(), |it| units::number(it / self.value))
+    }
+}
+
+/// The published values with the cells of a stage, by cell, and within a cell in the order of the
+/// plan; at most [`limits::PAGE_ROWS`].
+pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<Pair<'r, 'a>> {
+    let of_cell = |cell: &'r Cell<'a>| {
+        let own = run
+            .plan
+            .published
+            .iter()
+            .filter(|it| it.is_of(cell.factors));
+        own.filter_map(move |it| {
+            let metric = run.plan.metric(&it.metric)?;
+            Some(Pair {
+                metric,
+                cell,
+                value: it.number(metric),
+                source: &it.source,
+            })
+        })
+    };
+    let pairs = results.cells.iter().flat_map(of_cell);
+    pairs.take(limits::PAGE_ROWS).collect()
+}
+
+/// The sources of some pairs, each once.
+pub(crate) fn sources<'a>(pairs: &[Pair<'_, 'a>]) -> Vec<&'a str> {
+    let mut sources: Vec<&str> = Vec::new();
+    for pair in pairs {
+        if !sources.contains(&pair.source) {
+            sources.push(pair.source);
+        }
+    }
+    sources
+}
