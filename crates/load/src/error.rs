@@ -53,7 +53,8 @@ pub enum Error {
     /// The kernel has no free local port for a connection to the server.
     #[error(
         "connect to {target}: no local port is left; widen net.ipv4.ip_local_port_range, give \
-         several targets, or wait a minute until closed connections leave TIME_WAIT"
+         several targets or --source addresses, or wait a minute until closed connections leave \
+         TIME_WAIT"
     )]
     Ports {
         /// The server.

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::client::{self, Reply, ReplyKind, ReplyReader, Status};
@@ -56,12 +57,14 @@ pub(crate) struct Share {
 }
 
 /// Opens a share of the connections and registers each with `poll` for reading. The token of a
-/// connection is its index in the share and in the result.
+/// connection is its index in the share and in the result. The connections have the local addresses
+/// `sources` in turn; if there are none, the kernel chooses the address.
 ///
 /// # Errors
 /// A connection cannot be opened, or `stop` was set (noticed within a second).
 pub(crate) fn open(
     targets: &[Target],
+    sources: &[IpAddr],
     poll: &Poll,
     share: Share,
     stop: &AtomicBool,
@@ -74,6 +77,7 @@ pub(crate) fn open(
     } = share;
     let mut opener = Opener {
         targets,
+        sources,
         poll,
         first,
         all,
@@ -144,6 +148,7 @@ impl Default for Stage {
 /// Opens the connections of one share. In its methods, `connection` is an index in the share.
 struct Opener<'a> {
     targets: &'a [Target],
+    sources: &'a [IpAddr],
     poll: &'a Poll,
     /// The number of the share's first connection in the run.
     first: u32,
@@ -181,8 +186,11 @@ impl Opener<'_> {
 
     /// Starts an attempt to open a connection.
     fn start(&mut self, connection: u32, now_ns: u64) -> Result<(), Error> {
-        let connecting = match target_of(self.targets, self.first + connection) {
-            Target::Tcp(address) => Stream::connect(*address),
+        let number = self.first + connection;
+        let index = (number as usize).checked_rem(self.sources.len());
+        let source = index.map(|index| self.sources[index]);
+        let connecting = match target_of(self.targets, number) {
+            Target::Tcp(address) => Stream::connect_from(source, *address),
             Target::Unix(path) => Stream::connect_unix(path),
         };
         let opening = &mut self.openings[connection as usize];

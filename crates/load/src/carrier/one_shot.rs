@@ -49,7 +49,13 @@ impl<W: Wire> Carrier for OneShot<W> {
             all: targets,
             ..share
         };
-        drop(opening::open(&config.targets, poll, probes, stop)?);
+        drop(opening::open(
+            &config.targets,
+            &config.sources,
+            poll,
+            probes,
+            stop,
+        )?);
         let connection = |number: u32| Self {
             socket: SingleUse::new(config, share.first + number),
             replies: Replies::new(1),

@@ -91,7 +91,8 @@ impl<W: Wire> Carrier for PerOperation<W> {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            probe::probe(target, udp_address(config, target)?)?;
+            let source = config.sources.first().copied();
+            probe::probe(target, udp_address(config, target)?, source)?;
         }
         let connection = |number: u32| {
             let number = share.first + number;

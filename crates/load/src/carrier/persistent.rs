@@ -94,7 +94,7 @@ impl<W: Wire> Carrier for Persistent<W> {
         share: Share,
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
-        let streams = opening::open(&config.targets, poll, share, stop)?;
+        let streams = opening::open(&config.targets, &config.sources, poll, share, stop)?;
         let connections = streams
             .into_iter()
             .map(|stream| Self::new(stream, config.depth));

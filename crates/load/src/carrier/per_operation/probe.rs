@@ -1,10 +1,15 @@
 //! Checks before a run that a server of the study's protocol answers, over TCP and over UDP. Without
 //! this check, a wrong port would show only as a run in which every get times out.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
+
+use sys::datagram::Datagram;
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::Stream;
 
 use crate::config::Target;
 use crate::error::Error;
@@ -17,28 +22,35 @@ const STREAM_PROBE: &[u8] = b"HEAD\0";
 /// A get of a key that is not stored. The server may count it as a miss.
 const DATAGRAM_PROBE: &[u8] = b"GET /curtail-probe\0";
 
-/// Sends a request over TCP and one over UDP until each is answered.
+/// Sends a request over TCP and one over UDP until each is answered. The sockets have the local
+/// address `source`, if it is given.
 ///
 /// # Errors
-/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts. Each attempt waits twice as long as the one
-/// before.
-pub(super) fn probe(target: &Target, udp_address: SocketAddr) -> Result<(), Error> {
+/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts. The pause after an attempt, and over UDP
+/// the wait for an answer, is twice as long as that of the attempt before.
+pub(super) fn probe(
+    target: &Target,
+    udp_address: SocketAddr,
+    source: Option<IpAddr>,
+) -> Result<(), Error> {
     if let Target::Tcp(address) = target {
-        attempts("TCP", *address, |_| over_tcp(*address))?;
+        attempts("TCP", *address, |_| over_tcp(*address, source))?;
     }
-    attempts("UDP", udp_address, |wait| over_udp(udp_address, wait))
+    attempts("UDP", udp_address, |wait_ns| {
+        over_udp(udp_address, source, wait_ns)
+    })
 }
 
 fn attempts(
     transport: &'static str,
     address: SocketAddr,
-    mut attempt: impl FnMut(Duration) -> io::Result<()>,
+    attempt: impl Fn(u64) -> io::Result<()>,
 ) -> Result<(), Error> {
     let mut number = 0;
     loop {
-        let wait = Duration::from_nanos(OPENING_BACKOFF_NS << number);
+        let pause_ns = OPENING_BACKOFF_NS << number;
         number += 1;
-        match attempt(4 * wait) {
+        match attempt(4 * pause_ns) {
             Ok(()) => return Ok(()),
             Err(source) if number == OPENING_ATTEMPTS_MAX => {
                 return Err(Error::Unanswered {
@@ -48,21 +60,23 @@ fn attempts(
                 });
             }
             // The server may be starting. A datagram or its answer may be lost.
-            Err(_) => thread::sleep(wait),
+            Err(_) => thread::sleep(Duration::from_nanos(pause_ns)),
         }
     }
 }
 
-fn over_tcp(address: SocketAddr) -> io::Result<()> {
-    let timeout = Duration::from_nanos(OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX));
-    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
-    stream.set_read_timeout(Some(timeout))?;
-    stream.write_all(STREAM_PROBE)?;
+fn over_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
+    let wait_ns = OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX);
+    let stream = Stream::connect_from(source, address)?;
+    wait_until(&stream, Interest::Write, wait_ns)?;
+    stream.take_error()?;
+    stream.send(STREAM_PROBE)?;
     let mut buffer = [0; 1024];
     let mut len = 0;
     // The answer is read to its end, because closing a socket with unread bytes resets it.
     while len <= TEXTILE_ANSWER_LEN_MAX as usize {
-        match stream.read(&mut buffer)? {
+        wait_until(&stream, Interest::Read, wait_ns)?;
+        match stream.recv(&mut buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             part if buffer[..part].contains(&0) => return Ok(()),
             part => len += part,
@@ -71,14 +85,24 @@ fn over_tcp(address: SocketAddr) -> io::Result<()> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-fn over_udp(address: SocketAddr, wait: Duration) -> io::Result<()> {
-    let any = match address {
-        SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
-        SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], 0)),
-    };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(address)?;
-    socket.set_read_timeout(Some(wait))?;
-    socket.send(DATAGRAM_PROBE)?;
-    socket.recv(&mut [0; 1024]).map(drop)
+fn over_udp(address: SocketAddr, source: Option<IpAddr>, wait_ns: u64) -> io::Result<()> {
+    let socket = Datagram::connect_from(source, address)?;
+    socket.send(&[IoSlice::new(DATAGRAM_PROBE)])?;
+    wait_until(&socket, Interest::Read, wait_ns)?;
+    socket.recv_stamped(&mut [0; 1024]).map(drop)
+}
+
+/// Waits until a socket is ready.
+///
+/// # Errors
+/// `TimedOut`: it is not ready after `wait_ns`.
+fn wait_until(socket: impl AsFd, interest: Interest, wait_ns: u64) -> io::Result<()> {
+    let poll = Poll::new()?;
+    poll.add(socket, 0, interest)?;
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(wait_ns))?;
+    match events.is_empty() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    }
 }
