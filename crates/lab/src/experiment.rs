@@ -62,6 +62,15 @@ pub fn shipped() -> &'static [Shipped] {
         "rate-ladder",
         "runtimes",
         "smoke",
+        "textile-clients",
+        "textile-failures",
+        "textile-iterations",
+        "textile-locks",
+        "textile-profile",
+        "textile-sizes",
+        "textile-start",
+        "textile-sustained",
+        "textile-table",
         "updates",
     ]
 }

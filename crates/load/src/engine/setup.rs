@@ -37,8 +37,8 @@ impl RequestSource {
 pub(crate) struct EngineOptions {
     /// The maximum number of outstanding requests of each measured connection.
     pub(crate) depth: usize,
-    /// The shortest time after which a request without an answer has failed. Used only by carriers that have
-    /// time-outs ([`crate::carrier::Carrier::TIMES_OUT`]).
+    /// The shortest time after which a request without an answer has failed. Used only by carriers
+    /// that have time-outs ([`crate::carrier::Carrier::TIMES_OUT`]).
     pub(crate) timeout_ns: u64,
     /// The operations whose histograms are allocated before the run.
     pub(crate) operations: Vec<Op>,

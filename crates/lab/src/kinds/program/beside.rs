@@ -138,6 +138,15 @@ impl Running {
         Ok(())
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file with its output.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Terminates the process, and kills it if it does not exit in time. Returns a remark then.
     pub(super) fn stop(mut self, context: &Context<'_>) -> Result<Option<String>, Error> {
         self.process.terminate();

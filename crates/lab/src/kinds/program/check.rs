@@ -64,7 +64,8 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
             return violation("[[beside]]", nth, "ready", problem);
         }
     }
-    extract::check(&program.metric)?;
+    let beside: Vec<&str> = program.beside.iter().map(|it| it.name.as_str()).collect();
+    extract::check(&program.metric, &beside)?;
     check_hosts(program, cells)?;
     for metric in &program.metric {
         let is_own = OWN.iter().any(|it| it.0 == metric.name());

@@ -28,6 +28,10 @@ pub(super) struct MetricTable {
     /// The output that is searched.
     #[serde(default)]
     of: Stream,
+    /// The process beside the program whose output is searched, both streams of it, after it was
+    /// stopped. None: the output of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
     /// How several values become one.
     #[serde(default)]
     reduce: Reduce,
@@ -77,6 +81,11 @@ pub(super) enum Reduce {
 impl MetricTable {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The process beside the program from whose output the metric is read.
+    pub(super) fn from(&self) -> Option<&str> {
+        self.from.as_deref()
     }
 
     pub(super) fn across(&self) -> Across {
@@ -226,8 +235,8 @@ pub(super) fn measured(
     Ok(Performed { measured, notes })
 }
 
-/// Checks the declarations.
-pub(super) fn check(tables: &[MetricTable]) -> Result<(), Violation> {
+/// Checks the declarations. `beside` are the names of the processes beside the program.
+pub(super) fn check(tables: &[MetricTable], beside: &[&str]) -> Result<(), Violation> {
     const TABLE: &str = "[[metric]]";
     for (nth, table) in tables.iter().enumerate() {
         let violation = |key, problem: String| Err(Violation::new(TABLE, nth, key, problem));
@@ -235,6 +244,18 @@ pub(super) fn check(tables: &[MetricTable]) -> Result<(), Violation> {
         if table.name.is_empty() || !table.name.chars().all(placeholder::is_in_name) || is_again {
             let problem = "must be letters, digits, `.`, `_` or `-`, and of no other metric";
             return violation("name", problem.to_owned());
+        }
+        if let Some(from) = table.from() {
+            if !beside.contains(&from) {
+                let near = crate::error::nearest(from, beside.iter().copied());
+                let near = crate::error::did_you_mean(near);
+                let problem = format!("has `{from}`, which is no [[beside]] process{near}");
+                return violation("from", problem);
+            }
+            if table.of != Stream::Stdout || !table.across.is_default() {
+                let problem = "is of one process with one log: leave out `of` and `across`";
+                return violation("from", problem.to_owned());
+            }
         }
         match (&table.json, &table.regex) {
             (Some(_), None) => {}
@@ -356,8 +377,8 @@ mod tests {
             ("regex = 'a'", "regex"),
             ("regex = '('", "regex"),
         ] {
-            assert_eq!(check(&[table(text)]).unwrap_err().key, key, "{text}");
+            assert_eq!(check(&[table(text)], &[]).unwrap_err().key, key, "{text}");
         }
-        assert_eq!(check(&[table("json = \"a\"")]), Ok(()));
+        assert_eq!(check(&[table("json = \"a\"")], &[]), Ok(()));
     }
 }

@@ -51,9 +51,38 @@ pub(super) fn perform(
     }
     performed.notes.splice(0..0, notes);
     for running in beside.into_iter().rev() {
+        let (name, log) = (running.name().to_owned(), running.log().to_owned());
         performed.notes.extend(running.stop(context)?);
+        add_metrics_of(&name, &log, program, &mut performed)?;
     }
     Ok(performed)
+}
+
+/// Adds the metrics that are read from the log of a process beside the program. It was stopped, so
+/// the log has what it printed at its end.
+fn add_metrics_of(
+    name: &str,
+    log: &Path,
+    program: &Program,
+    performed: &mut Performed,
+) -> Result<(), TrialError> {
+    let tables = metrics_from(program, Some(name));
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let of = extract::measured(&tables, &read(log)?, "");
+    let of = of.map_err(|reason| TrialError::Failed(format!("{name}: {reason}")))?;
+    performed.measured.metrics.extend(of.measured.metrics);
+    performed.measured.series.extend(of.measured.series);
+    performed.measured.flags.extend(of.measured.flags);
+    performed.notes.extend(of.notes);
+    Ok(())
+}
+
+/// The metrics that are read from the output of a process beside the program. None: of the program.
+fn metrics_from(program: &Program, name: Option<&str>) -> Vec<MetricTable> {
+    let metrics = program.metric.iter();
+    metrics.filter(|it| it.from() == name).cloned().collect()
 }
 
 /// Adds the metrics of a relay. If it was the limit, what it may have lengthened does not count.
@@ -121,9 +150,10 @@ fn run(
         clients,
     };
     let (ended, mut notes) = task.run(words, beside, context)?;
+    let metrics = metrics_from(program, None);
     let mut each = Vec::new();
     for (number, of) in ended.iter().enumerate() {
-        let performed = read_metrics(program, &of.logs);
+        let performed = read_metrics(&metrics, &of.logs);
         each.push(performed.map_err(|error| match error {
             TrialError::Failed(reason) if clients > 1 => {
                 TrialError::Failed(format!("client {number}: {reason}"))
@@ -131,7 +161,7 @@ fn run(
             error => error,
         })?);
     }
-    let performed = combine::declared(&program.metric, each);
+    let performed = combine::declared(&metrics, each);
     notes.extend(performed.notes);
     let mut measured = performed.measured;
     measured.metrics.extend(combine::own(&ended));
@@ -146,12 +176,12 @@ fn run(
 }
 
 /// The declared metrics of a client's output.
-fn read_metrics(program: &Program, logs: &Logs) -> Result<Performed, TrialError> {
-    let [printed, errors] = [&logs.stdout, &logs.stderr].map(|path| match program.metric.is_empty() {
+fn read_metrics(metrics: &[MetricTable], logs: &Logs) -> Result<Performed, TrialError> {
+    let [printed, errors] = [&logs.stdout, &logs.stderr].map(|path| match metrics.is_empty() {
         true => Ok(String::new()),
         false => read(path),
     });
-    extract::measured(&program.metric, &printed?, &errors?).map_err(TrialError::Failed)
+    extract::measured(metrics, &printed?, &errors?).map_err(TrialError::Failed)
 }
 
 /// The output of a program. A part of a longer one would give wrong metrics.

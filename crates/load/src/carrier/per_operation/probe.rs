@@ -1,5 +1,5 @@
-//! Checks before a run that a server of the study's protocol answers, over TCP and over UDP. Without
-//! this check, a wrong port would show only as a run in which every get times out.
+//! Checks before a run that a server of the study's protocol answers, over TCP and over UDP.
+//! Without this check, a wrong port would show only as a run in which every get times out.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
