@@ -65,6 +65,7 @@ pub fn shipped() -> &'static [Shipped] {
         "textile-clients",
         "textile-failures",
         "textile-iterations",
+        "textile-load",
         "textile-locks",
         "textile-profile",
         "textile-sizes",

@@ -281,8 +281,8 @@ fn a_similar_name_is_suggested() {
         Experiment::load("rate-lader").unwrap_err().to_string(),
         "no experiment `rate-lader`: it is neither a file nor shipped (connections, \
          fairness, published-runtimes, rate-ladder, runtimes, smoke, textile-clients, \
-         textile-failures, textile-iterations, textile-locks, textile-profile, textile-sizes, \
-         textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
+         textile-failures, textile-iterations, textile-load, textile-locks, textile-profile, \
+         textile-sizes, textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");

@@ -212,14 +212,16 @@ regex = 'Time total: +([0-9.]+) seconds'
 }
 
 /// Prints a line when it is told to stop.
-const COUNTING: &str = "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
+const COUNTING: &str =
+    "trap \"echo served 42; exit\" TERM; echo ready; while :; do sleep 0.02; done";
 
 #[test]
 fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
     let fixture = Fixture::new();
     let served = "[[metric]]\nname = \"served\"\nunit = \"count\"\nregex = 'served ([0-9]+)'\n";
     let tables = |from: &str| {
-        let program = "repeats = 1\n[program]\ncommand = [\"echo\", \"served 7\"]\ntimeout = \"60s\"\n";
+        let program =
+            "repeats = 1\n[program]\ncommand = [\"echo\", \"served 7\"]\ntimeout = \"60s\"\n";
         let server = script("server", COUNTING, "line = '^ready$'").replace("{folder}", "");
         format!("{program}{server}{served}{from}")
     };
@@ -230,5 +232,8 @@ fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
     assert_eq!(metric(&records[0], "served"), 7.0, "{records:?}");
     let error = super::experiment(&tables("from = \"sever\"\n")).plan(&fixture.options());
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("no [[beside]] process; did you mean `server`?"), "{error}");
+    assert!(
+        error.contains("no [[beside]] process; did you mean `server`?"),
+        "{error}"
+    );
 }
