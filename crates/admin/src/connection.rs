@@ -2,10 +2,10 @@
 
 use service::{Next, NoPin, Output, Progress};
 
-use crate::http::{Parsed, Persistence, Rejection, Request, Response, Status};
 use crate::limits::HEAD_TIME_MAX_NS;
 use crate::pages::{PLAIN, Page};
 use crate::worker::AdminWorker;
+use http::{Parsed, Persistence, Rejection, Request, Response, Status};
 
 /// The state of one connection.
 #[derive(Debug, Default)]
@@ -154,11 +154,7 @@ fn reply(request: &Request<'_>, worker: &mut AdminWorker, out: &mut Vec<u8>) {
         content_type,
         body: &worker.page,
         is_head,
-        persistence: match (request.is_persistent, request.is_1_0) {
-            (false, _) => Persistence::Close,
-            (true, true) => Persistence::OpenFor10,
-            (true, false) => Persistence::Open,
-        },
+        persistence: request.persistence(),
     };
     response.write(out);
 }

@@ -1,9 +1,9 @@
 //! The admin service: metrics, health and statistics over HTTP, on an address of its own.
 //!
 //! ```text
-//! runtime          http::request        session          pages                 server
+//! runtime          http::Request        session          pages                 server
 //!   input ───────▶ parse ─────────────▶ route ─────────▶ metrics, JSON, … ◀─── Source
-//!   output ◀────── http::response ◀──────┘
+//!   output ◀────── http::Response ◀──────┘
 //! ```
 //!
 //! The service runs on a runtime with one worker of its own, beside the one of the cache. A page
@@ -22,7 +22,6 @@
 
 mod connection;
 mod figures;
-pub mod http;
 pub mod limits;
 mod pages;
 mod source;

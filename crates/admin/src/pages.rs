@@ -7,8 +7,8 @@ mod openmetrics;
 mod rows;
 
 use crate::figures::Figures;
-use crate::http::{Request, Status};
 use crate::source::Source;
+use http::{Request, Status};
 use openmetrics::Exposition;
 
 /// The media type of a line of text.

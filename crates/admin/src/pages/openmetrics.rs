@@ -11,7 +11,7 @@
 
 use std::io::Write as _;
 
-use crate::http::Request;
+use http::Request;
 
 /// The format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,7 +228,7 @@ pub(crate) fn identifier(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Parsed;
+    use http::Parsed;
 
     fn asked_for(fields: &str) -> Exposition {
         let head = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{fields}\r\n");

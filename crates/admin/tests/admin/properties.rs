@@ -1,6 +1,6 @@
 //! Any input: no panic, bounded memory, and the same output however the input is split.
 
-use admin::limits::HEAD_LEN_MAX;
+use http::limits::HEAD_LEN_MAX;
 use proptest::prelude::*;
 
 use crate::client::{Client, responses};

@@ -5,8 +5,8 @@
 
 use httparse::{EMPTY_HEADER, Error, Header};
 
-use crate::http::response::Status;
 use crate::limits::{HEAD_LEN_MAX, HEADERS_MAX};
+use crate::response::{Persistence, Status};
 
 /// What is at the front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,15 +132,35 @@ impl<'i> Request<'i> {
         origin.split(['?', '#']).next().unwrap_or(origin)
     }
 
+    /// What happens to the connection after the response.
+    #[must_use]
+    pub fn persistence(&self) -> Persistence {
+        match (self.is_persistent, self.is_1_0) {
+            (false, _) => Persistence::Close,
+            (true, true) => Persistence::OpenFor10,
+            (true, false) => Persistence::Open,
+        }
+    }
+
+    /// Passes the name and the value of each header field to `visit`, in their order.
+    pub fn for_each_field(&self, mut visit: impl FnMut(&'i str, &'i [u8])) {
+        let mut fields = [EMPTY_HEADER; HEADERS_MAX];
+        if let Ok(httparse::Status::Complete((_, fields))) =
+            httparse::parse_headers(self.fields, &mut fields)
+        {
+            for field in fields {
+                visit(field.name, field.value);
+            }
+        }
+    }
+
     /// Whether `matches` accepts a value of the header field `name`.
     pub fn has_header(&self, name: &str, mut matches: impl FnMut(&'i [u8]) -> bool) -> bool {
-        let mut fields = [EMPTY_HEADER; HEADERS_MAX];
-        let Ok(httparse::Status::Complete((_, fields))) =
-            httparse::parse_headers(self.fields, &mut fields)
-        else {
-            return false;
-        };
-        values(fields, name).any(&mut matches)
+        let mut is_found = false;
+        self.for_each_field(|found, value| {
+            is_found = is_found || (found.eq_ignore_ascii_case(name) && matches(value));
+        });
+        is_found
     }
 }
 
@@ -168,14 +188,24 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
     if hosts > 1 || (hosts == 0 && !is_1_0) {
         return Err(Rejection::Malformed);
     }
+    let mut lengths = values(fields, "content-length");
+    let (length, second_length) = (lengths.next(), lengths.next());
     if values(fields, "transfer-encoding").next().is_some() {
-        return Err(Rejection::HasBody);
+        // RFC 9112, section 6.1: with a length too, or in HTTP/1.0, the end of the body is doubtful.
+        return Err(match (length, is_1_0) {
+            (None, false) => Rejection::HasBody,
+            _ => Rejection::Malformed,
+        });
     }
-    for len in values(fields, "content-length") {
-        if len.is_empty() || !len.iter().all(u8::is_ascii_digit) {
+    // RFC 9112, section 6.3, allows to accept two equal lengths. No client needs that.
+    if second_length.is_some() {
+        return Err(Rejection::Malformed);
+    }
+    if let Some(length) = length {
+        if length.is_empty() || !length.iter().all(u8::is_ascii_digit) {
             return Err(Rejection::Malformed);
         }
-        if len.iter().any(|&digit| digit != b'0') {
+        if length.iter().any(|&digit| digit != b'0') {
             return Err(Rejection::HasBody);
         }
     }
