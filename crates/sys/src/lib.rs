@@ -1,5 +1,5 @@
-//! A safe interface to Linux: epoll, io_uring, sockets, signals, clocks, threads, child processes,
-//! network namespaces, resource limits, and facts about the machine.
+//! A safe interface to Linux: epoll, io_uring, sockets, files, the page cache, signals, clocks,
+//! threads, child processes, network namespaces, resource limits, and facts about the machine.
 //!
 //! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
 //! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid `unsafe`.
@@ -9,10 +9,12 @@ pub mod clock;
 pub mod cost;
 pub mod daemon;
 pub mod datagram;
+pub mod file;
 pub mod limits;
 pub mod machine;
 pub mod namespace;
 pub mod packet;
+pub mod page_cache;
 pub mod poll;
 pub mod privileges;
 pub mod ring;
