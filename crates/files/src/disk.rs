@@ -1,0 +1,62 @@
+//! What the strategies need of a disk.
+
+use std::{fmt, io};
+
+use sys::file::{Attributes, Wait};
+
+/// An open file, and what was known of it when it was opened.
+#[derive(Debug)]
+pub struct Document<F> {
+    /// The file.
+    pub file: F,
+    /// Its attributes.
+    pub attributes: Attributes,
+}
+
+/// How a strategy learns whether bytes are in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidencyProbe {
+    /// By the descriptor of the file (cachestat(2)).
+    PageCache,
+    /// By a mapping of the file (mincore(2)).
+    Mapping,
+}
+
+/// The files below a root. [`SystemDisk`](crate::SystemDisk) has those of a folder; tests have disks
+/// whose delays they decide.
+pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// An open file.
+    type File: fmt::Debug + Send + Sync + 'static;
+
+    /// Opens a file by its name relative to the root.
+    ///
+    /// # Errors
+    /// With [`Wait::Never`], `WouldBlock` if the name has to be looked up on the disk. An error of
+    /// the file system, in particular if the name leaves the root.
+    fn open(&self, name: &[u8], wait: Wait) -> io::Result<Document<Self::File>>;
+
+    /// Reads bytes from `offset` on, and returns their number. 0 means that the file ends there.
+    ///
+    /// # Errors
+    /// With [`Wait::Never`], `WouldBlock` if the first byte is not in memory, and `Unsupported` if
+    /// that is not known. An error of the disk.
+    fn read(
+        &self,
+        file: &Self::File,
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> io::Result<usize>;
+
+    /// Whether bytes of a file are in memory. It does not wait for the disk.
+    ///
+    /// # Errors
+    /// This is not known.
+    fn is_resident(
+        &self,
+        file: &Self::File,
+        offset: u64,
+        len: usize,
+        probe: ResidencyProbe,
+    ) -> io::Result<bool>;
+}

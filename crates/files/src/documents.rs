@@ -1,0 +1,148 @@
+//! The files below a root as documents over HTTP: a service of a runtime.
+//!
+//! ```text
+//! session: one request at a time, and then the bytes of its document
+//!   Idle ─▶ open ─▶ head ─▶ read, block by block ─▶ Idle      as long as nothing would block
+//!            │ would block    │ would block
+//!            ▼                ▼
+//!        AwaitsOpen       AwaitsBlock                          Next::Completion
+//! ```
+//!
+//! GET and HEAD are answered, with one range, conditions and persistent connections. A request for a
+//! folder gets its `index.html`; there are no listings. Nothing is compressed, encrypted or logged.
+
+mod clock;
+mod media_type;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+
+use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
+
+use crate::disk::Disk;
+use crate::reader_pool::Completion;
+use crate::worker::{FileSet, FileWorker};
+
+pub use clock::WallClock;
+pub use session::{DocumentSession, Prepared};
+
+use clock::DateCache;
+
+/// Sent to a connection above the limit.
+const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 21\r\n\
+    Retry-After: 1\r\n\
+    Connection: close\r\n\
+    \r\n\
+    too many connections\n";
+
+/// The documents below a root.
+#[derive(Debug)]
+pub struct DocumentService<D: Disk> {
+    files: Arc<FileSet<D>>,
+    clock: WallClock,
+}
+
+impl<D: Disk> DocumentService<D> {
+    /// The documents of `files`. Responses have the date of `clock`.
+    #[must_use]
+    pub fn new(files: Arc<FileSet<D>>, clock: WallClock) -> Self {
+        Self { files, clock }
+    }
+}
+
+impl<D: Disk> Service for DocumentService<D> {
+    type Worker = DocumentWorker<D>;
+
+    fn worker(&self) -> DocumentWorker<D> {
+        DocumentWorker {
+            files: FileWorker::new(&self.files),
+            dates: DateCache::new(self.clock),
+            now_ns: 0,
+        }
+    }
+
+    fn rejection(&self) -> &'static [u8] {
+        REJECTION
+    }
+}
+
+/// A worker of the documents.
+#[derive(Debug)]
+pub struct DocumentWorker<D: Disk> {
+    files: FileWorker<D>,
+    dates: DateCache,
+    /// The time of the burst.
+    now_ns: u64,
+}
+
+impl<D: Disk> Worker for DocumentWorker<D> {
+    type Session = DocumentSession<D::File>;
+    type Request<'i> = Prepared<'i>;
+    type Pin = NoPin;
+    type Completion = Completion<D::File>;
+
+    fn open(&self) -> DocumentSession<D::File> {
+        DocumentSession::default()
+    }
+
+    fn begin_burst(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    fn prepare<'i>(
+        &self,
+        session: &mut DocumentSession<D::File>,
+        input: &'i [u8],
+        max: usize,
+        requests: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        session.prepare(input, max, requests)
+    }
+
+    fn answer(
+        &mut self,
+        session: &mut DocumentSession<D::File>,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        mut tickets: Tickets<'_, Completion<D::File>>,
+        out: &mut Output<NoPin>,
+    ) -> Progress {
+        session.answer(requests, input, self, &mut tickets, out)
+    }
+
+    fn complete(
+        &mut self,
+        session: &mut DocumentSession<D::File>,
+        number: u32,
+        result: Result<Completion<D::File>, Abandoned>,
+    ) {
+        if let Ok(Completion::Opened {
+            name,
+            outcome: Ok(document),
+        }) = &result
+        {
+            self.files.remember(name, document, self.now_ns);
+        }
+        session.complete(number, result);
+    }
+
+    fn reset(&mut self) {
+        self.files.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rejection_states_its_length() {
+        let text = std::str::from_utf8(REJECTION).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let expected = format!("Content-Length: {}", body.len());
+        assert!(head.lines().any(|line| line == expected), "{expected}");
+    }
+}

@@ -1,0 +1,407 @@
+//! The state of one connection.
+
+use std::io;
+use std::sync::Arc;
+
+use http::{ByteRange, Parsed, PathError, Persistence, Rejection, Request, Status, decode_path};
+use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
+use sys::file::FileKind;
+
+use super::DocumentWorker;
+use super::reply::Reply;
+use crate::disk::{Disk, Document};
+use crate::limits::{BLOCK_LEN, HEAD_TIME_MAX_NS};
+use crate::reader_pool::Completion;
+use crate::strategy::Attempt;
+
+/// The file that is served for a folder.
+const INDEX: &[u8] = b"index.html";
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct DocumentSession<F> {
+    state: State<F>,
+    is_closed: bool,
+    /// Whether the input behind the prepared requests is the beginning of a head.
+    is_incomplete: bool,
+    /// When the first bytes of an incomplete head were seen.
+    head_since_ns: Option<u64>,
+    /// The number of the last ticket.
+    ticket: u32,
+}
+
+/// What a connection does with the request at the front of its input, or with the one before.
+#[derive(Debug)]
+enum State<F> {
+    /// Nothing.
+    Idle,
+    /// Its file is opened elsewhere. The request stays in the input.
+    AwaitsOpen,
+    /// Its file has been opened elsewhere, or has not.
+    Opened(io::Result<Arc<Document<F>>>),
+    /// The bytes of a document are sent. The request has been consumed.
+    Sends(Transfer<F>),
+    /// The next bytes are read elsewhere.
+    AwaitsBlock(Transfer<F>),
+    /// The next bytes have been read elsewhere, or have not.
+    HasBlock(Transfer<F>, io::Result<Vec<u8>>),
+}
+
+/// The bytes of a document that are not sent yet.
+#[derive(Debug)]
+struct Transfer<F> {
+    document: Arc<Document<F>>,
+    rest: ByteRange,
+    /// Whether the connection is closed behind them.
+    is_last: bool,
+}
+
+/// How far a request was answered.
+enum Answered {
+    /// Completely.
+    Complete,
+    /// Its head was. The session needs something before it can send the bytes of the document.
+    Begun(Next),
+    /// Not at all.
+    Awaits,
+}
+
+/// A parsed head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepared<'i> {
+    /// A request.
+    Request(Request<'i>),
+    /// The connection ends here.
+    Rejected(Rejection),
+}
+
+impl<F> Default for DocumentSession<F> {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            is_closed: false,
+            is_incomplete: false,
+            head_since_ns: None,
+            ticket: 0,
+        }
+    }
+}
+
+impl<F: Send + Sync + 'static> DocumentSession<F> {
+    /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
+    /// `requests`. Returns how many it appended: none while the bytes of a document are sent.
+    pub(super) fn prepare<'i>(
+        &mut self,
+        input: &'i [u8],
+        max: usize,
+        requests: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        self.is_incomplete = false;
+        if self.is_closed || !matches!(self.state, State::Idle | State::Opened(_)) {
+            return 0;
+        }
+        let (mut count, mut at) = (0, 0);
+        while count < max && at < input.len() {
+            let prepared = match Request::parse(&input[at..]) {
+                Parsed::Incomplete => {
+                    self.is_incomplete = true;
+                    break;
+                }
+                Parsed::Request(request) => Prepared::Request(request),
+                Parsed::Rejected(rejection) => Prepared::Rejected(rejection),
+            };
+            requests.push(prepared);
+            count += 1;
+            match prepared {
+                Prepared::Request(request) if request.is_persistent => at += request.len,
+                // Nothing after it is answered.
+                _ => break,
+            }
+        }
+        count
+    }
+
+    /// Continues the bytes of a document, then answers prepared requests.
+    pub(super) fn answer<D: Disk<File = F>>(
+        &mut self,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        worker: &mut DocumentWorker<D>,
+        tickets: &mut Tickets<'_, Completion<F>>,
+        out: &mut Output<NoPin>,
+    ) -> Progress {
+        if let Some(next) = self.continue_transfer(worker, tickets, out) {
+            return stop(0, next);
+        }
+        let mut consumed = 0;
+        for prepared in requests {
+            if self.is_closed {
+                break;
+            }
+            if out.is_full() {
+                return stop(consumed, Next::OutputSpace);
+            }
+            self.head_since_ns = None;
+            match prepared {
+                Prepared::Request(request) => match self.respond(request, worker, tickets, out) {
+                    Answered::Complete => consumed += request.len,
+                    Answered::Begun(next) => return stop(consumed + request.len, next),
+                    Answered::Awaits => return stop(consumed, Next::Completion),
+                },
+                Prepared::Rejected(rejection) => {
+                    self.reject(rejection.status(), rejection.message(), worker, out);
+                }
+            }
+        }
+        if self.is_closed {
+            return stop(consumed, Next::Close);
+        }
+        let rest = &input[consumed..];
+        if !self.is_incomplete {
+            let next = if rest.is_empty() {
+                Next::Input
+            } else {
+                Next::Yield
+            };
+            return stop(consumed, next);
+        }
+        // Empty lines before a head do not begin it: some clients send one after a request.
+        if rest.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
+            let since_ns = *self.head_since_ns.get_or_insert(worker.now_ns);
+            if worker.now_ns.saturating_sub(since_ns) > HEAD_TIME_MAX_NS {
+                let message = "the head of the request took too long to arrive\n";
+                self.reject(Status::RequestTimeout, message, worker, out);
+                return stop(consumed, Next::Close);
+            }
+        }
+        stop(consumed, Next::Input)
+    }
+
+    /// Takes the result of a ticket.
+    pub(super) fn complete(&mut self, number: u32, result: Result<Completion<F>, Abandoned>) {
+        if number != self.ticket {
+            return;
+        }
+        let busy = || io::Error::from(io::ErrorKind::ResourceBusy);
+        self.state = match (std::mem::replace(&mut self.state, State::Idle), result) {
+            (State::AwaitsOpen, Ok(Completion::Opened { outcome, .. })) => State::Opened(outcome),
+            (State::AwaitsOpen, _) => State::Opened(Err(busy())),
+            (State::AwaitsBlock(transfer), Ok(Completion::Read(block))) => {
+                State::HasBlock(transfer, block)
+            }
+            (State::AwaitsBlock(transfer), _) => State::HasBlock(transfer, Err(busy())),
+            (state, _) => state,
+        };
+    }
+
+    /// Answers a request.
+    fn respond<D: Disk<File = F>>(
+        &mut self,
+        request: &Request<'_>,
+        worker: &mut DocumentWorker<D>,
+        tickets: &mut Tickets<'_, Completion<F>>,
+        out: &mut Output<NoPin>,
+    ) -> Answered {
+        let opened = std::mem::replace(&mut self.state, State::Idle);
+        let persistence = request.persistence();
+        let is_last = persistence == Persistence::Close;
+        let now_ns = worker.now_ns;
+        let (date, now_s) = worker.dates.at(now_ns);
+        let reply = Reply {
+            date,
+            now_s,
+            is_head: request.method == "HEAD",
+            persistence,
+        };
+        let bytes = out.bytes_mut();
+        self.is_closed = is_last;
+        let (name, is_index) = match file_name(request) {
+            Ok(found) => found,
+            Err((status, message)) => {
+                reply.message(status, message, bytes);
+                return Answered::Complete;
+            }
+        };
+        let opened = match opened {
+            State::Opened(outcome) => outcome,
+            _ => match worker.files.open(&name, now_ns) {
+                Attempt::Done(outcome) => outcome,
+                Attempt::WouldBlock => match tickets.issue(self.ticket.wrapping_add(1)) {
+                    Some(ticket) => {
+                        self.ticket = self.ticket.wrapping_add(1);
+                        self.state = State::AwaitsOpen;
+                        // The request is answered later.
+                        self.is_closed = false;
+                        worker.files.open_elsewhere(name, ticket);
+                        return Answered::Awaits;
+                    }
+                    None => Err(io::ErrorKind::ResourceBusy.into()),
+                },
+            },
+        };
+        let document = match opened {
+            Ok(document) => document,
+            Err(error) => {
+                reply.failure(&error, bytes);
+                return Answered::Complete;
+            }
+        };
+        let rest = match document.attributes.kind {
+            FileKind::Regular => reply.document(request, &name, &document, bytes),
+            FileKind::Folder if is_index => {
+                reply.failure(&io::ErrorKind::NotFound.into(), bytes);
+                None
+            }
+            FileKind::Folder => {
+                reply.folder(&name, bytes);
+                None
+            }
+            FileKind::Other => {
+                reply.failure(&io::ErrorKind::PermissionDenied.into(), bytes);
+                None
+            }
+        };
+        let Some(rest) = rest else {
+            return Answered::Complete;
+        };
+        let transfer = Transfer {
+            document,
+            rest,
+            is_last,
+        };
+        self.is_closed = false;
+        match self.transfer(transfer, worker, tickets, out) {
+            None => Answered::Complete,
+            Some(next) => Answered::Begun(next),
+        }
+    }
+
+    /// Continues the bytes of a document. Returns what the session needs first; `None` if it may
+    /// answer requests.
+    fn continue_transfer<D: Disk<File = F>>(
+        &mut self,
+        worker: &mut DocumentWorker<D>,
+        tickets: &mut Tickets<'_, Completion<F>>,
+        out: &mut Output<NoPin>,
+    ) -> Option<Next> {
+        match std::mem::replace(&mut self.state, State::Idle) {
+            state @ (State::Idle | State::Opened(_)) => {
+                self.state = state;
+                None
+            }
+            // A turn without the result, for example because the output was sent.
+            state @ (State::AwaitsOpen | State::AwaitsBlock(_)) => {
+                self.state = state;
+                Some(Next::Completion)
+            }
+            State::Sends(transfer) => self.transfer(transfer, worker, tickets, out),
+            State::HasBlock(mut transfer, block) => {
+                let wanted = block_len(transfer.rest);
+                let block = block.unwrap_or_default();
+                let block = &block[..block.len().min(wanted)];
+                if block.is_empty() {
+                    return Some(self.break_off());
+                }
+                out.bytes_mut().extend_from_slice(block);
+                transfer.rest.start += block.len() as u64;
+                self.transfer(transfer, worker, tickets, out)
+            }
+        }
+    }
+
+    /// Appends bytes of a document to the output as long as it has space and nothing would block.
+    /// Returns what the session needs; `None` if all bytes are in the output.
+    fn transfer<D: Disk<File = F>>(
+        &mut self,
+        mut transfer: Transfer<F>,
+        worker: &mut DocumentWorker<D>,
+        tickets: &mut Tickets<'_, Completion<F>>,
+        out: &mut Output<NoPin>,
+    ) -> Option<Next> {
+        while transfer.rest.start < transfer.rest.end {
+            if out.is_full() {
+                self.state = State::Sends(transfer);
+                return Some(Next::OutputSpace);
+            }
+            let (offset, len) = (transfer.rest.start, block_len(transfer.rest));
+            let read = worker
+                .files
+                .read(&transfer.document, offset, len, out.bytes_mut());
+            match read {
+                Attempt::Done(Ok(read @ 1..)) => transfer.rest.start += read as u64,
+                Attempt::Done(Ok(0) | Err(_)) => return Some(self.break_off()),
+                Attempt::WouldBlock => {
+                    let Some(ticket) = tickets.issue(self.ticket.wrapping_add(1)) else {
+                        return Some(self.break_off());
+                    };
+                    self.ticket = self.ticket.wrapping_add(1);
+                    let files = &worker.files;
+                    files.read_elsewhere(&transfer.document, offset, len, ticket);
+                    self.state = State::AwaitsBlock(transfer);
+                    return Some(Next::Completion);
+                }
+            }
+        }
+        self.is_closed = transfer.is_last;
+        None
+    }
+
+    /// Ends the connection in the middle of a document, whose length has been promised: it has
+    /// become shorter, or cannot be read. The client notices that bytes are missing.
+    fn break_off(&mut self) -> Next {
+        self.is_closed = true;
+        Next::Close
+    }
+
+    /// Appends an error, after which the connection is closed.
+    fn reject<D: Disk<File = F>>(
+        &mut self,
+        status: Status,
+        message: &str,
+        worker: &mut DocumentWorker<D>,
+        out: &mut Output<NoPin>,
+    ) {
+        self.is_closed = true;
+        let (date, now_s) = worker.dates.at(worker.now_ns);
+        let reply = Reply {
+            date,
+            now_s,
+            is_head: false,
+            persistence: Persistence::Close,
+        };
+        reply.message(status, message, out.bytes_mut());
+    }
+}
+
+impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
+    fn discard_prepared(&mut self) {
+        self.is_incomplete = false;
+    }
+}
+
+/// The name of the file that a request is for, and whether it is the index of a folder. The error is
+/// what the client is told.
+fn file_name(request: &Request<'_>) -> Result<(Vec<u8>, bool), (Status, &'static str)> {
+    if !matches!(request.method, "GET" | "HEAD") {
+        return Err((Status::MethodNotAllowed, "only GET and HEAD are served\n"));
+    }
+    let mut name = decode_path(request.path()).map_err(|error| match error {
+        PathError::Malformed => (Status::BadRequest, "the path is malformed\n"),
+        PathError::EncodedSlash => (Status::NotFound, "there is no such document\n"),
+    })?;
+    let is_index = name.is_empty() || name.ends_with(b"/");
+    if is_index {
+        name.extend_from_slice(INDEX);
+    }
+    Ok((name, is_index))
+}
+
+/// The length of the next read: up to the end of a block, or of the bytes to send.
+fn block_len(rest: ByteRange) -> usize {
+    let in_block = BLOCK_LEN as u64 - rest.start % BLOCK_LEN as u64;
+    usize::try_from(in_block.min(rest.end - rest.start)).unwrap_or(BLOCK_LEN)
+}
+
+fn stop(consumed: usize, next: Next) -> Progress {
+    Progress { consumed, next }
+}

@@ -1,0 +1,82 @@
+//! The files below a folder.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use sys::file::{Folder, Wait, attributes, read_at};
+use sys::page_cache::{Mapping, has_pages};
+
+use crate::disk::{Disk, Document, ResidencyProbe};
+
+/// The files below a folder.
+#[derive(Debug)]
+pub struct SystemDisk {
+    root: Folder,
+}
+
+/// An open file of a [`SystemDisk`].
+#[derive(Debug)]
+pub struct SystemFile {
+    fd: OwnedFd,
+    len: u64,
+    /// Made when it is first needed. `None` if the file cannot be mapped, for example because it is
+    /// empty.
+    mapping: OnceLock<Option<Mapping>>,
+}
+
+impl SystemDisk {
+    /// The files below the folder at `path`.
+    ///
+    /// # Errors
+    /// There is no such folder, or it must not be entered.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            root: Folder::open(path)?,
+        })
+    }
+}
+
+impl Disk for SystemDisk {
+    type File = SystemFile;
+
+    fn open(&self, name: &[u8], wait: Wait) -> io::Result<Document<SystemFile>> {
+        let fd = self.root.open_file(name, wait)?;
+        let attributes = attributes(&fd)?;
+        let file = SystemFile {
+            fd,
+            len: attributes.len,
+            mapping: OnceLock::new(),
+        };
+        Ok(Document { file, attributes })
+    }
+
+    fn read(
+        &self,
+        file: &SystemFile,
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> io::Result<usize> {
+        read_at(&file.fd, offset, buffer, wait)
+    }
+
+    fn is_resident(
+        &self,
+        file: &SystemFile,
+        offset: u64,
+        len: usize,
+        probe: ResidencyProbe,
+    ) -> io::Result<bool> {
+        match probe {
+            ResidencyProbe::PageCache => has_pages(&file.fd, offset, len as u64),
+            ResidencyProbe::Mapping => {
+                let map = || Mapping::new(&file.fd, file.len).ok();
+                let mapping = file.mapping.get_or_init(map).as_ref();
+                let mapping = mapping.ok_or(io::ErrorKind::Unsupported)?;
+                mapping.is_resident(offset, len as u64)
+            }
+        }
+    }
+}
