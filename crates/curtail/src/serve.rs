@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use server::{Config, Permissions, Server, UnixSocket, WaitPolicy};
+use server::{Config, Documents, Permissions, Server, StrategyKind, UnixSocket, WaitPolicy};
 use sys::daemon::Ready;
 
 use daemon::{PidFile, Role};
@@ -65,6 +65,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             files.ports = files.ports.map(std::path::absolute).transpose()?;
             if let Some(socket) = &mut config.unix_socket {
                 socket.path = std::path::absolute(&socket.path)?;
+            }
+            if let Some(documents) = &mut config.documents {
+                documents.root = std::path::absolute(&documents.root)?;
             }
             serve(config, &files, Some(ready))
         }
@@ -162,10 +165,20 @@ impl Flags {
                 min_wait_ns: self.min_wait,
             },
             admin: self.admin,
+            documents: self.documents(),
             records_latency: !self.no_latency,
             verbosity: u32::from(self.verbose),
         };
         Ok((config, notes))
+    }
+
+    /// The documents over HTTP.
+    fn documents(&self) -> Option<Documents> {
+        Some(Documents {
+            address: self.http?,
+            root: self.root.clone()?,
+            strategy: self.file_strategy.unwrap_or(StrategyKind::Nowait),
+        })
     }
 
     /// The file for the ports. `None` if the environment names none, or there is only a Unix

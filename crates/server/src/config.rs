@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use session::Permissions;
 
+use crate::documents::Documents;
+
 /// A Unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnixSocket {
@@ -59,6 +61,8 @@ pub struct Config {
     pub wait_policy: runtime::WaitPolicy,
     /// The address of the admin pages.
     pub admin: Option<SocketAddr>,
+    /// Documents over HTTP.
+    pub documents: Option<Documents>,
     /// Record how long requests are in the server. It has an effect only with `admin`.
     pub records_latency: bool,
     /// The level of detail on standard error (`-v`).

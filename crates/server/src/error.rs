@@ -53,6 +53,22 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// Listening on the address of the documents failed.
+    #[error("failed to listen on {address}: {source} (choose another address with --http)")]
+    ListenHttp {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The folder with the documents cannot be entered.
+    #[error("failed to open the folder {}: {source} (choose another folder with --root)", path.display())]
+    Root {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

@@ -9,6 +9,7 @@
 
 mod admin;
 mod config;
+mod documents;
 mod error;
 mod maintenance;
 mod start;
@@ -16,7 +17,9 @@ mod state;
 mod watch;
 
 pub use config::{Config, DEFAULT_USER, UnixSocket};
+pub use documents::Documents;
 pub use error::Error;
+pub use files::StrategyKind;
 pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,

@@ -6,6 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use files::SystemDisk;
 use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup};
 use session::{CacheService, Clock, CounterRegistry};
 use store::Store;
@@ -16,6 +17,7 @@ use sys::socket::{Bound, Listener};
 
 use crate::admin;
 use crate::config::{Config, DEFAULT_USER, UnixSocket};
+use crate::documents;
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
 use crate::state::ServerState;
@@ -36,6 +38,8 @@ pub struct Server {
     running: Running,
     /// The admin pages.
     admin: Option<Running>,
+    /// The documents over HTTP.
+    documents: Option<Running>,
     signals: Signals,
     state: Arc<ServerState>,
     counts: Arc<ConnectionCounts>,
@@ -51,13 +55,7 @@ impl Server {
     /// See [`Error`]. After an error nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
-        let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
-        if per_connection && config.wait_policy != runtime::WaitPolicy::default() {
-            return Err(Error::WaitPolicy);
-        }
-        if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
-            return Err(Error::Scheduler);
-        }
+        reject_contradictions(&config)?;
         let user = user_to_become(&config)?;
         raise_open_files(&config)?;
         // This needs root privileges. Clients cannot connect before `listen`, because the
@@ -65,6 +63,10 @@ impl Server {
         let bound = bind(&config)?;
         let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
         let admin = config.admin.map(admin::bind).transpose()?;
+        let documents = config.documents.as_ref();
+        let http = documents
+            .map(|it| documents::bind(it.address))
+            .transpose()?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
         if config.lock_memory {
@@ -79,14 +81,11 @@ impl Server {
             sys::limits::allow_core_dumps().map_err(Error::CoreDumps)?;
         }
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
-        let kind = choose_runtime(config.runtime, say)?;
+        let kind = choose_runtime(&config, say)?;
         let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
-        if (kind, fibre_scheduler) == (Kind::Fibres, Scheduler::Fair)
-            && let Err(error) = runtime::rings_for_fibres()
-        {
-            say(&format!("fibres wait by epoll, since here {error}"));
-        }
         config.runtime = Some(kind);
+        let disk = config.documents.as_ref();
+        let disk = disk.map(|it| documents::open_root(&it.root)).transpose()?;
         let store = open_store(&config)?;
         // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
@@ -116,17 +115,20 @@ impl Server {
         let listeners = listen(&config, bound)?;
         let listeners = listeners.into_iter().map(Into::into).collect();
         let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
-        let admin = match admin.map(|bound| admin::start(bound, &cache, &state)) {
-            Some(Err(error)) => {
+        let admin_parts = admin.map(|bound| (bound, &cache, &state));
+        let started = start_beside(&config, kind, http.zip(disk), admin_parts);
+        let (documents, admin) = match started {
+            Ok(started) => started,
+            Err(error) => {
                 // No connection has been served, so nothing has panicked.
                 let _ = running.stop();
                 return Err(error);
             }
-            admin => admin.transpose()?,
         };
         Ok(Self {
             running,
             admin,
+            documents,
             signals,
             state,
             counts,
@@ -156,10 +158,55 @@ impl Server {
         // while the server stops.
         drop(self.maintenance);
         let stopped = self.running.stop();
+        let documents_stopped = self.documents.map_or(Ok(()), Running::stop);
         // Last, so that a monitor sees the end.
         self.admin.map_or(Ok(()), Running::stop)?;
-        Ok(stopped?)
+        stopped?;
+        Ok(documents_stopped?)
     }
+}
+
+/// Rejects flags that do not apply to the configured runtime.
+fn reject_contradictions(config: &Config) -> Result<(), Error> {
+    let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
+    if per_connection && config.wait_policy != runtime::WaitPolicy::default() {
+        return Err(Error::WaitPolicy);
+    }
+    if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
+        return Err(Error::Scheduler);
+    }
+    Ok(())
+}
+
+/// Starts the runtimes beside that of the cache: documents, then admin pages. After an error neither
+/// runs.
+fn start_beside(
+    config: &Config,
+    kind: Kind,
+    opened: Option<(Bound, SystemDisk)>,
+    admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
+) -> Result<(Option<Running>, Option<Running>), Error> {
+    let documents = start_documents(config, kind, opened)?;
+    let started = admin.map(|(bound, cache, state)| admin::start(bound, cache, state));
+    match started.transpose() {
+        Ok(admin) => Ok((documents, admin)),
+        Err(error) => {
+            documents.map(Running::stop);
+            Err(error)
+        }
+    }
+}
+
+/// Starts to serve the documents, if they are configured.
+fn start_documents(
+    config: &Config,
+    kind: Kind,
+    opened: Option<(Bound, SystemDisk)>,
+) -> Result<Option<Running>, Error> {
+    let (Some(documents), Some((bound, disk))) = (&config.documents, opened) else {
+        return Ok(None);
+    };
+    documents::start(bound, disk, documents.strategy, kind, config).map(Some)
 }
 
 fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {
@@ -190,14 +237,19 @@ fn open_store(config: &Config) -> Result<Arc<Store>, Error> {
 }
 
 /// The configured runtime, or the best one that this machine supports.
-fn choose_runtime(configured: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind, Error> {
-    if let Some(kind) = configured {
-        return match kind.probe() {
-            Ok(()) => Ok(kind),
-            Err(source) => Err(Error::Runtime { kind, source }),
-        };
+fn choose_runtime(config: &Config, say: &mut dyn FnMut(&str)) -> Result<Kind, Error> {
+    let Some(kind) = config.runtime else {
+        return Ok(best_runtime(say));
+    };
+    kind.probe()
+        .map_err(|source| Error::Runtime { kind, source })?;
+    let scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
+    if (kind, scheduler) == (Kind::Fibres, Scheduler::Fair)
+        && let Err(error) = runtime::rings_for_fibres()
+    {
+        say(&format!("fibres wait by epoll, since here {error}"));
     }
-    Ok(best_runtime(say))
+    Ok(kind)
 }
 
 /// The best runtime that this machine supports. `say` receives the reasons against better ones.
@@ -222,7 +274,8 @@ pub fn open_files_needed(connections: u32, workers: u32) -> u64 {
 fn raise_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
     let admin = config.admin.map_or(0, |_| admin::FILES_NEEDED);
-    let wanted = open_files_needed(connections, config.workers) + admin;
+    let documents = documents::files_needed(config);
+    let wanted = open_files_needed(connections, config.workers) + admin + documents;
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use server::{Kind, Scheduler};
+use server::{Kind, Scheduler, StrategyKind};
 
 /// Tools that read `-V` look for memcached's version.
 pub(super) const VERSION: &str = concat!("1.6.45 (curtail ", env!("CARGO_PKG_VERSION"), ")");
@@ -203,6 +203,21 @@ pub(crate) struct Flags {
     #[arg(long = "admin", value_name = "ADDR", value_parser = admin_address)]
     pub(super) admin: Option<SocketAddr>,
 
+    /// IP address and port for the documents of --root over HTTP, such as 127.0.0.1:8080; there is no
+    /// authentication
+    #[arg(long = "http", value_name = "ADDR", value_parser = http_address, requires = "root")]
+    pub(super) http: Option<SocketAddr>,
+
+    /// Folder whose files --http serves
+    #[arg(long = "root", value_name = "DIR", requires = "http")]
+    pub(super) root: Option<PathBuf>,
+
+    /// How --http reads files: nowait (the kernel says what would block; the default), flash
+    /// (remembered names and mappings), naive (it blocks)
+    #[arg(long = "file-strategy", value_name = "KIND", value_parser = file_strategy,
+          requires = "http")]
+    pub(super) file_strategy: Option<StrategyKind>,
+
     /// With --admin: do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,
@@ -225,6 +240,19 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
 fn admin_address(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse();
     parsed.map_err(|_| "an IP address and a port are needed, such as 127.0.0.1:9150".to_owned())
+}
+
+fn http_address(text: &str) -> Result<SocketAddr, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "an IP address and a port are needed, such as 127.0.0.1:8080".to_owned())
+}
+
+fn file_strategy(text: &str) -> Result<StrategyKind, String> {
+    let names = StrategyKind::ALL.map(StrategyKind::name).join(", ");
+    let named = StrategyKind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == text);
+    named.ok_or_else(|| format!("one of {names} is needed"))
 }
 
 fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {

@@ -65,6 +65,28 @@ fn waits_have_a_unit_and_last_at_most_a_second() {
 }
 
 #[test]
+fn documents_need_an_address_and_a_folder() {
+    let documents = config("--http 127.0.0.1:8080 --root site --file-strategy flash").documents;
+    let documents = documents.unwrap();
+    assert_eq!(
+        (documents.address.port(), documents.strategy),
+        (8080, StrategyKind::Flash)
+    );
+    let default = config("--http [::1]:80 --root /srv").documents.unwrap();
+    assert_eq!(default.strategy, StrategyKind::Nowait);
+    assert_eq!(config("").documents, None);
+    for line in [
+        "--http 127.0.0.1:8080",
+        "--root site",
+        "--file-strategy nowait",
+        "--http 8080 --root site",
+        "--http 127.0.0.1:8080 --root site --file-strategy fast",
+    ] {
+        assert!(parsed(line).is_err(), "{line}");
+    }
+}
+
+#[test]
 fn the_last_of_repeated_flags_wins() {
     let config = config("-m 64 -m128 --memory-limit=256 -vv -v -t 1 -t 2");
     assert_eq!(config.memory_bytes, 256 << 20);
