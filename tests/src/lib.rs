@@ -24,5 +24,6 @@ pub mod pattern;
 pub mod peer;
 pub mod play;
 pub mod process;
+pub mod slow_disk;
 pub mod toy;
 pub mod transcript;

@@ -4,6 +4,8 @@
 
 #[path = "runtimes/completions.rs"]
 mod completions;
+#[path = "runtimes/documents.rs"]
+mod documents;
 #[path = "runtimes/panics.rs"]
 mod panics;
 #[path = "runtimes/stop.rs"]

@@ -1,0 +1,100 @@
+//! A disk for the strategies of `files`, whose cold files arrive when the test says so.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
+
+/// The content of every file.
+pub const CONTENT: &[u8] = b"content";
+
+/// A disk on which every name is a file. The names and bytes of files that begin with `cold` are not
+/// in memory until [`Self::release`].
+#[derive(Debug, Clone, Default)]
+pub struct SlowDisk(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    has_changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The cold files whose name or bytes have been brought into memory.
+    warm: BTreeSet<String>,
+    is_released: bool,
+    /// The number of operations that wait for the disk.
+    waiting: usize,
+}
+
+impl SlowDisk {
+    /// The number of operations that wait for the disk.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.state().waiting
+    }
+
+    /// Lets all operations proceed.
+    pub fn release(&self) {
+        self.state().is_released = true;
+        self.0.has_changed.notify_all();
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings `what` into memory.
+    fn fetch(&self, what: String, wait: Wait) -> io::Result<()> {
+        let mut state = self.state();
+        if !what.contains("cold") || state.warm.contains(&what) {
+            return Ok(());
+        }
+        if wait == Wait::Never {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        state.waiting += 1;
+        while !state.is_released {
+            let woken = self.0.has_changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        state.warm.insert(what);
+        Ok(())
+    }
+}
+
+impl Disk for SlowDisk {
+    type File = String;
+
+    fn open(&self, name: &[u8], wait: Wait) -> io::Result<Document<String>> {
+        let name = String::from_utf8_lossy(name).into_owned();
+        // Only some files have a cold name too.
+        if name.contains("name") {
+            self.fetch(format!("name of {name}"), wait)?;
+        }
+        Ok(Document {
+            file: name,
+            attributes: Attributes {
+                kind: FileKind::Regular,
+                len: CONTENT.len() as u64,
+                modified_ns: 0,
+                inode: 0,
+            },
+        })
+    }
+
+    fn read(&self, file: &String, at: u64, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+        self.fetch(file.clone(), wait)?;
+        let rest = CONTENT.get(at as usize..).unwrap_or_default();
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn is_resident(&self, file: &String, _: u64, _: usize, _: ResidencyProbe) -> io::Result<bool> {
+        Ok(!file.contains("cold") || self.state().warm.contains(file))
+    }
+}

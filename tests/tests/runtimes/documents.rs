@@ -1,0 +1,235 @@
+//! Documents over HTTP, on every runtime and with every strategy.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::Stream;
+
+use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
+use curtail_tests::slow_disk::{CONTENT, SlowDisk};
+use files::documents::{DocumentService, WallClock};
+use files::{Disk, FileSet, StrategyKind, SystemDisk};
+
+/// How long a reply that must not come is waited for.
+const ABSENT_NS: u64 = 50_000_000;
+/// Sunday, 06 Nov 1994 08:49:37 GMT.
+const CLOCK: WallClock = WallClock {
+    monotonic_ns: u64::MAX,
+    unix_ns: 784_111_777_000_000_000,
+};
+
+fn service<D: Disk>(disk: D, kind: StrategyKind) -> DocumentService<D> {
+    DocumentService::new(FileSet::start(disk, kind).unwrap(), CLOCK)
+}
+
+/// Receives until `len` bytes have arrived, or the connection is closed.
+fn receive(stream: &Stream, len: usize) -> Vec<u8> {
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while received.len() < len {
+        wait(stream, Interest::Read);
+        match stream.recv(&mut buffer) {
+            Ok(0) => break,
+            Ok(len) => received.extend_from_slice(&buffer[..len]),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    received
+}
+
+fn send(stream: &Stream, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        wait(stream, Interest::Write);
+        bytes = &bytes[stream.send(bytes).unwrap()..];
+    }
+}
+
+/// The reply to a request after which the connection is closed: its head and its body.
+fn reply(sockets: &Sockets, request: &str) -> (String, Vec<u8>) {
+    let stream = sockets.connect();
+    send(&stream, request.as_bytes());
+    split(&receive(&stream, usize::MAX))
+}
+
+fn split(received: &[u8]) -> (String, Vec<u8>) {
+    let end = received.windows(4).position(|it| it == b"\r\n\r\n");
+    let (head, body) = received.split_at(end.unwrap() + 4);
+    (String::from_utf8(head.to_vec()).unwrap(), body.to_vec())
+}
+
+fn get(path: &str, fields: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n")
+}
+
+fn has_reply_within(stream: &Stream, time_ns: u64) -> bool {
+    let poll = Poll::new().unwrap();
+    poll.add(stream, 0, Interest::Read).unwrap();
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(time_ns)).unwrap();
+    !events.is_empty()
+}
+
+#[test]
+fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
+    everywhere_with(|kind, scheduler| {
+        for strategy in StrategyKind::ALL {
+            for cold in ["/cold", "/cold-name"] {
+                let disk = SlowDisk::default();
+                let service = service(disk.clone(), strategy);
+                let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+                let what = format!("{}, {}, {cold}", kind.name(), strategy.name());
+                let (slow, fast) = (sockets.connect(), sockets.connect());
+                if strategy == StrategyKind::Flash {
+                    // It has to know a name before it can have a hit.
+                    send(&fast, b"HEAD /hot HTTP/1.1\r\nHost: x\r\n\r\n");
+                    receive(&fast, 1);
+                }
+                send(&slow, get(cold, "").as_bytes());
+                sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+                send(&fast, get("/hot", "").as_bytes());
+                if strategy == StrategyKind::Naive {
+                    assert!(!has_reply_within(&fast, ABSENT_NS), "{what}");
+                    disk.release();
+                }
+                let hit = receive(&fast, usize::MAX);
+                assert!(hit.ends_with(CONTENT), "{what}");
+                if strategy != StrategyKind::Naive {
+                    assert_eq!(disk.waiting(), 1, "{what}");
+                    disk.release();
+                }
+                let (head, body) = split(&receive(&slow, usize::MAX));
+                assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{what}: {head}");
+                assert_eq!(body, CONTENT, "{what}");
+            }
+        }
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order_behind_a_slow_one() {
+    everywhere_with(|kind, scheduler| {
+        let disk = SlowDisk::default();
+        let service = service(disk.clone(), StrategyKind::Nowait);
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        let stream = sockets.connect();
+        let open = "GET /cold HTTP/1.1\r\nHost: x\r\nRange: bytes=0-2\r\n\r\n";
+        let requests = [open, open, &get("/hot", "")].concat();
+        send(&stream, requests.as_bytes());
+        sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+        disk.release();
+        let received = String::from_utf8(receive(&stream, usize::MAX)).unwrap();
+        let statuses: Vec<&str> = received.split("HTTP/1.1 ").skip(1).collect();
+        let expected = ["206", "206", "200"];
+        assert_eq!(statuses.len(), 3, "{received}");
+        assert!(
+            statuses
+                .iter()
+                .zip(expected)
+                .all(|(it, code)| it.starts_with(code)),
+            "{received}"
+        );
+        assert!(statuses[0].ends_with("\r\n\r\ncon") && statuses[2].ends_with("\r\n\r\ncontent"));
+    });
+}
+
+#[test]
+fn documents_of_a_folder() {
+    let parent = tempfile::tempdir().unwrap();
+    let root = parent.path().join("root");
+    fs::create_dir_all(root.join("folder")).unwrap();
+    fs::create_dir_all(root.join("empty")).unwrap();
+    fs::write(parent.path().join("secret"), "secret").unwrap();
+    symlink("../secret", root.join("link")).unwrap();
+    fs::write(root.join("folder/index.html"), "index").unwrap();
+    fs::write(root.join("a b.txt"), "0123456789").unwrap();
+    fs::write(root.join("nothing"), "").unwrap();
+    let large: Vec<u8> = (0..300_000_u32)
+        .map(|number| (number % 251) as u8)
+        .collect();
+    fs::write(root.join("large"), &large).unwrap();
+    everywhere_with(|kind, scheduler| {
+        for strategy in StrategyKind::ALL {
+            let service = service(SystemDisk::open(&root).unwrap(), strategy);
+            let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+            for (path, fields, status, body) in [
+                ("/a%20b.txt", "", "200", "0123456789"),
+                ("/a%20b.txt", "Range: bytes=2-4\r\n", "206", "234"),
+                ("/a%20b.txt", "Range: bytes=10-\r\n", "416", ""),
+                (
+                    "/a%20b.txt",
+                    "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+                    "304",
+                    "",
+                ),
+                ("/a%20b.txt", "If-None-Match: *\r\n", "304", ""),
+                (
+                    "/a%20b.txt",
+                    "If-Match: \"x\"\r\n",
+                    "412",
+                    "the document is another one\n",
+                ),
+                ("/nothing", "", "200", ""),
+                ("/folder/", "", "200", "index"),
+                ("/folder", "", "301", "the document is a folder\n"),
+                ("/empty/", "", "404", "there is no such document\n"),
+                ("/absent", "", "404", "there is no such document\n"),
+                ("/a%20b.txt/", "", "404", "there is no such document\n"),
+                ("/link", "", "403", "this document must not be read\n"),
+                ("/../secret", "", "400", "the path is malformed\n"),
+                (
+                    "/folder/%2e%2e/%2E%2e/secret",
+                    "",
+                    "400",
+                    "the path is malformed\n",
+                ),
+                ("/..%2fsecret", "", "404", "there is no such document\n"),
+                ("/nothing%00", "", "400", "the path is malformed\n"),
+            ] {
+                let (head, found) = reply(&sockets, &get(path, fields));
+                let what = format!("{}, {}, {path}, {fields}", kind.name(), strategy.name());
+                assert!(
+                    head.starts_with(&format!("HTTP/1.1 {status} ")),
+                    "{what}: {head}"
+                );
+                assert_eq!(String::from_utf8(found).unwrap(), body, "{what}");
+            }
+            let (_, body) = reply(&sockets, &get("/large", ""));
+            assert!(body == large, "{}, {}", kind.name(), strategy.name());
+            let head_only = get("/large", "Range: bytes=0-1\r\n").replace("GET", "HEAD");
+            let (head, body) = reply(&sockets, &head_only);
+            assert!(
+                head.contains("Content-Length: 300000\r\n") && body.is_empty(),
+                "{head}"
+            );
+        }
+    });
+}
+
+#[test]
+fn requests_arrive_byte_by_byte_and_doubtful_ones_end_the_connection() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("a"), "0123456789").unwrap();
+    everywhere_with(|kind, scheduler| {
+        let service = service(SystemDisk::open(root.path()).unwrap(), StrategyKind::Nowait);
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        let stream = sockets.connect();
+        let requests = ["GET /a HTTP/1.1\r\nHost: x\r\n\r\n", &get("/a", "")].concat();
+        for byte in requests.as_bytes() {
+            send(&stream, &[*byte]);
+        }
+        let received = String::from_utf8(receive(&stream, usize::MAX)).unwrap();
+        assert_eq!(
+            received.matches("\r\n\r\n0123456789").count(),
+            2,
+            "{received}"
+        );
+
+        let stream = sockets.connect();
+        let doubtful =
+            "GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 1\r\n\r\n";
+        send(&stream, [doubtful, &get("/a", "")].concat().as_bytes());
+        let received = String::from_utf8(receive(&stream, usize::MAX)).unwrap();
+        assert!(received.starts_with("HTTP/1.1 400 "), "{received}");
+        assert_eq!(received.matches("\r\n\r\n").count(), 1, "{received}");
+    });
+}
