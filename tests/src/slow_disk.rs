@@ -9,8 +9,8 @@ use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
 /// The content of every file.
 pub const CONTENT: &[u8] = b"content";
 
-/// A disk on which every name is a file. The names and bytes of files that begin with `cold` are not
-/// in memory until [`Self::release`].
+/// A disk on which every name is a file. The names and bytes of files that begin with `cold` are
+/// not in memory until [`Self::release`].
 #[derive(Debug, Clone, Default)]
 pub struct SlowDisk(Arc<Shared>);
 

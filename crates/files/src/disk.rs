@@ -22,8 +22,8 @@ pub enum ResidencyProbe {
     Mapping,
 }
 
-/// The files below a root. [`SystemDisk`](crate::SystemDisk) has those of a folder; tests have disks
-/// whose delays they decide.
+/// The files below a root. [`SystemDisk`](crate::SystemDisk) has those of a folder; tests have
+/// disks whose delays they decide.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// An open file.
     type File: fmt::Debug + Send + Sync + 'static;

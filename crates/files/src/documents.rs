@@ -8,8 +8,9 @@
 //!        AwaitsOpen       AwaitsBlock                          Next::Completion
 //! ```
 //!
-//! GET and HEAD are answered, with one range, conditions and persistent connections. A request for a
-//! folder gets its `index.html`; there are no listings. Nothing is compressed, encrypted or logged.
+//! GET and HEAD are answered, with one range, conditions and persistent connections. A request for
+//! a folder gets its `index.html`; there are no listings. Nothing is compressed, encrypted or
+//! logged.
 
 mod clock;
 mod media_type;

@@ -8,16 +8,17 @@
 //!   Next::Completion ◀── ticket ◀── reader pool: threads that may wait ◀──────────┘
 //! ```
 //!
-//! All strategies are asked the same question, "these bytes, or would you block?", and a worker that
-//! is told [`Attempt::WouldBlock`] gives the operation to the pool and serves other connections. So a
-//! read from a disk delays only the connection that needs it. `naive` never says so: it blocks, and
-//! is there to be compared with.
+//! All strategies are asked the same question, "these bytes, or would you block?", and a worker
+//! that is told [`Attempt::WouldBlock`] gives the operation to the pool and serves other
+//! connections. So a read from a disk delays only the connection that needs it. `naive` never says
+//! so: it blocks, and is there to be compared with.
 //!
 //! Invariants:
-//! - With `nowait`, no worker makes a system call that waits for a disk, as far as the kernel tells.
+//! - With `nowait`, no worker makes a system call that waits for a disk, as far as the kernel
+//!   tells.
 //! - No name leaves the root, whatever links the root contains ([`sys::file::Folder`]).
-//! - Bytes are copied by reads, never taken from a mapping, so a file that becomes shorter while it
-//!   is sent costs its connection and nothing else.
+//! - Bytes are copied by reads, never taken from a mapping, so a file that becomes shorter while
+//!   it is sent costs its connection and nothing else.
 //! - The bytes of a document in memory are bounded: one block of [`limits::BLOCK_LEN`] for each
 //!   connection, beside its output.
 //!

@@ -65,8 +65,8 @@ impl<V> NameCache<V> {
         self.entries[at] = entry;
     }
 
-    /// Moves the hand to the next entry that was not used since the hand passed it. Ends within one
-    /// round, because the hand takes the mark of each entry that it passes.
+    /// Moves the hand to the next entry that was not used since the hand passed it. Ends within
+    /// one round, because the hand takes the mark of each entry that it passes.
     fn choose_victim(&mut self) -> usize {
         loop {
             let at = self.hand;

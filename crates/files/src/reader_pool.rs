@@ -45,8 +45,8 @@ pub(crate) enum Operation<F> {
 /// An operation, with the ticket of the connection that needs it.
 type Submitted<F> = (Operation<F>, Ticket<Completion<F>>);
 
-/// The threads. Dropping this value ends each of them after the operation that it is in. It does not
-/// wait for them, because a disk may never answer.
+/// The threads. Dropping this value ends each of them after the operation that it is in. It does
+/// not wait for them, because a disk may never answer.
 #[derive(Debug)]
 pub(crate) struct ReaderPool<D: Disk> {
     shared: Arc<Shared<D>>,

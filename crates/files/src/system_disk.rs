@@ -21,8 +21,8 @@ pub struct SystemDisk {
 pub struct SystemFile {
     fd: OwnedFd,
     len: u64,
-    /// Made when it is first needed. `None` if the file cannot be mapped, for example because it is
-    /// empty.
+    /// Made when it is first needed. `None` if the file cannot be mapped, for example because it
+    /// is empty.
     mapping: OnceLock<Option<Mapping>>,
 }
 

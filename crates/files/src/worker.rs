@@ -51,8 +51,8 @@ impl<D: Disk> FileWorker<D> {
         self.strategy.open(&self.files.disk, name, now_ns)
     }
 
-    /// Reads at most `len` bytes from `offset` on and appends them to `out`, or says that this would
-    /// block. Returns the number of bytes; 0 means that the file ends there.
+    /// Reads at most `len` bytes from `offset` on and appends them to `out`, or says that this
+    /// would block. Returns the number of bytes; 0 means that the file ends there.
     pub fn read(
         &mut self,
         document: &Document<D::File>,

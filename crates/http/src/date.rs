@@ -1,6 +1,6 @@
 //! Dates of header fields (RFC 9110, section 5.6.7).
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The last second that has a date of four digits of a year: 9999-12-31, 23:59:59.
 const LAST_S: u64 = 253_402_300_799;
@@ -12,12 +12,12 @@ pub fn format_date(unix_s: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_s.min(LAST_S)))
 }
 
-/// The time of a date in any of the three formats of RFC 9110, in seconds since 1970 in UTC. `None`
-/// if it is not a date, or before 1970.
+/// The time of a date in any of the three formats of RFC 9110, in seconds since 1970 in UTC.
+/// `None` if it is not a date, or before 1970.
 #[must_use]
 pub fn parse_date(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
-    let time: SystemTime = httpdate::parse_http_date(text.trim_ascii()).ok()?;
+    let time = httpdate::parse_http_date(text.trim_ascii()).ok()?;
     let since = time.duration_since(UNIX_EPOCH).ok()?;
     Some(since.as_secs())
 }

@@ -7,8 +7,8 @@
 //! output ◀── Response, or Head and a body ◀── the service's answer
 //! ```
 //!
-//! Values in, values out: no sockets, no clock, no knowledge of the services that use it. A service
-//! passes the time as an argument.
+//! Values in, values out: no sockets, no clock, no knowledge of the services that use it. A
+//! service passes the time as an argument.
 //!
 //! Invariants:
 //! - No input makes a function panic.

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 /// Why a path names no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// It does not begin with a slash, has a malformed escape, a NUL byte, or a segment `.` or `..`.
-    /// Clients remove such segments before they send a request (RFC 3986, section 5.2.4).
+    /// It does not begin with a slash, has a malformed escape, a NUL byte, or a segment `.` or
+    /// `..`. Clients remove such segments before they send a request (RFC 3986, section 5.2.4).
     Malformed,
     /// A segment contains an encoded slash. No name of a file contains a slash, and the path would
     /// have another meaning for a proxy than for the server.
     EncodedSlash,
 }
 
-/// Decodes the path of a request target, such as `/a/b%20c`, to a name relative to a root, `a/b c`.
-/// Empty segments are removed: `//a///b` is `a/b`. The result has no leading slash, and ends with a
-/// slash if the path does, except that `/` is the empty name.
+/// Decodes the path of a request target, such as `/a/b%20c`, to a name relative to a root, `a/b
+/// c`. Empty segments are removed: `//a///b` is `a/b`. The result has no leading slash, and ends
+/// with a slash if the path does, except that `/` is the empty name.
 ///
 /// # Errors
 /// See [`PathError`]. Segments are compared after decoding, so `%2e%2e` is rejected like `..`.

@@ -12,8 +12,8 @@ pub struct ByteRange {
 /// What a header field `Range` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeRequest {
-    /// The whole document: the field is malformed, of another unit, or has several ranges. A server
-    /// may ignore a `Range` (RFC 9110, section 14.2).
+    /// The whole document: the field is malformed, of another unit, or has several ranges. A
+    /// server may ignore a `Range` (RFC 9110, section 14.2).
     Whole,
     /// A part of the document, which is not empty.
     Part(ByteRange),

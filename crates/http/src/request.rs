@@ -191,7 +191,8 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
     let mut lengths = values(fields, "content-length");
     let (length, second_length) = (lengths.next(), lengths.next());
     if values(fields, "transfer-encoding").next().is_some() {
-        // RFC 9112, section 6.1: with a length too, or in HTTP/1.0, the end of the body is doubtful.
+        // RFC 9112, section 6.1: with a length too, or in HTTP/1.0, the end of the body is
+        // doubtful.
         return Err(match (length, is_1_0) {
             (None, false) => Rejection::HasBody,
             _ => Rejection::Malformed,

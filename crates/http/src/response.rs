@@ -85,8 +85,8 @@ impl<'o> Head<'o> {
         self
     }
 
-    /// Appends the length of the body in bytes. It is the length of the body of the answer to a GET
-    /// also in the answer to a HEAD.
+    /// Appends the length of the body in bytes. It is the length of the body of the answer to a
+    /// GET also in the answer to a HEAD.
     pub fn content_length(self, len: u64) -> Self {
         self.field("Content-Length", len)
     }

@@ -1,5 +1,5 @@
-//! Requests whose end is doubtful are rejected, whatever they look like: otherwise a proxy in front
-//! of the server and the server could see different requests in the same bytes.
+//! Requests whose end is doubtful are rejected, whatever they look like: otherwise a proxy in
+//! front of the server and the server could see different requests in the same bytes.
 
 use http::{Parsed, Rejection, Request};
 

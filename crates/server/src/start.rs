@@ -178,8 +178,8 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the runtimes beside that of the cache: documents, then admin pages. After an error neither
-/// runs.
+/// Starts the runtimes beside that of the cache: documents, then admin pages. After an error
+/// neither runs.
 fn start_beside(
     config: &Config,
     kind: Kind,

@@ -57,9 +57,9 @@ impl Folder {
         Ok(Self { fd })
     }
 
-    /// Opens a file below the folder for reading (openat2(2)). The kernel rejects a name that leaves
-    /// the folder: by `..`, by a leading slash, or by a symbolic link. A pipe without a writer is
-    /// opened too, and immediately.
+    /// Opens a file below the folder for reading (openat2(2)). The kernel rejects a name that
+    /// leaves the folder: by `..`, by a leading slash, or by a symbolic link. A pipe without a
+    /// writer is opened too, and immediately.
     ///
     /// # Errors
     /// With [`Wait::Never`], `WouldBlock` if a part of the name is not in the kernel's cache of
@@ -104,12 +104,12 @@ pub fn attributes(file: impl AsFd) -> io::Result<Attributes> {
     })
 }
 
-/// Reads bytes from `offset` on into `buffer`, and returns their number. 0 means that the file ends
-/// there.
+/// Reads bytes from `offset` on into `buffer`, and returns their number. 0 means that the file
+/// ends there.
 ///
 /// # Errors
-/// With [`Wait::Never`] (`RWF_NOWAIT`, preadv2(2)): `WouldBlock` if the first byte is not in the page
-/// cache, `Unsupported` if the file system does not support such reads. An error of the disk.
+/// With [`Wait::Never`] (`RWF_NOWAIT`, preadv2(2)): `WouldBlock` if the first byte is not in the
+/// page cache, `Unsupported` if the file system does not support such reads. An error of the disk.
 pub fn read_at(file: impl AsFd, offset: u64, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
     loop {
         let outcome = match wait {

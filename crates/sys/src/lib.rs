@@ -2,7 +2,8 @@
 //! threads, child processes, network namespaces, resource limits, and facts about the machine.
 //!
 //! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
-//! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid `unsafe`.
+//! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid
+//! `unsafe`.
 
 pub mod child;
 pub mod clock;

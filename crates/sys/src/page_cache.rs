@@ -37,7 +37,8 @@ struct Statistics {
 }
 
 /// Returns whether all bytes of a file from `offset` on, `len` of them, have a page in the page
-/// cache (cachestat(2)). The page may still be about to be read. The call does not wait for a disk.
+/// cache (cachestat(2)). The page may still be about to be read. The call does not wait for a
+/// disk.
 ///
 /// # Errors
 /// `Unsupported`: the kernel is older than Linux 6.5, or a container's filter forbids the call.
@@ -87,14 +88,15 @@ pub struct Mapping {
     len: usize,
 }
 
-// SAFETY: the address is only passed to the kernel, which serialises the calls. Dropping the mapping
-// needs exclusive access.
+// SAFETY: the address is only passed to the kernel, which serialises the calls. Dropping the
+// mapping needs exclusive access.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `len` bytes of a file. It needs no memory, only addresses, and reads nothing.
+    /// Maps the first `len` bytes of a file. It needs no memory, only addresses, and reads
+    /// nothing.
     ///
     /// # Errors
     /// `len` is 0, or the file cannot be mapped, or there are too many mappings.
@@ -116,8 +118,8 @@ impl Mapping {
         Ok(Self { address, len })
     }
 
-    /// Returns whether all bytes from `offset` on, `len` of them, are resident, as far as the file is
-    /// mapped. At most [`RESIDENCY_PAGES_MAX`] pages are looked at.
+    /// Returns whether all bytes from `offset` on, `len` of them, are resident, as far as the file
+    /// is mapped. At most [`RESIDENCY_PAGES_MAX`] pages are looked at.
     ///
     /// # Errors
     /// An error of the system, such as a lack of memory.
@@ -134,8 +136,9 @@ impl Mapping {
             return Ok(true);
         }
         let address = self.address.as_ptr().wrapping_byte_add(first);
-        // SAFETY: the range is inside of the mapping, whose pages are looked up but not accessed. The
-        // kernel writes a byte for each of its pages, of which there are at most `residency.len()`.
+        // SAFETY: the range is inside of the mapping, whose pages are looked up but not accessed.
+        // The kernel writes a byte for each of its pages, of which there are at most
+        // `residency.len()`.
         let outcome = unsafe { libc::mincore(address, end - first, residency.as_mut_ptr()) };
         if outcome != 0 {
             return Err(io::Error::last_os_error());

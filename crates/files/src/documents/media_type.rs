@@ -3,8 +3,8 @@
 /// The type of a file whose extension is unknown.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Extensions in lower case, with their types (IANA's registry of media types). Text is taken to be
-/// UTF-8.
+/// Extensions in lower case, with their types (IANA's registry of media types). Text is taken to
+/// be UTF-8.
 const TYPES: [(&str, &str); 36] = [
     ("avif", "image/avif"),
     ("bin", UNKNOWN),

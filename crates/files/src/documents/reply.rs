@@ -62,8 +62,8 @@ impl Reply<'_> {
         }
     }
 
-    /// Appends the head of the answer to a request for a regular file, or a complete answer. Returns
-    /// which of its bytes follow.
+    /// Appends the head of the answer to a request for a regular file, or a complete answer.
+    /// Returns which of its bytes follow.
     pub(super) fn document<F>(
         &self,
         request: &Request<'_>,
@@ -74,7 +74,8 @@ impl Reply<'_> {
         let attributes = &document.attributes;
         let len = attributes.len;
         let etag = format!("\"{:x}-{len:x}\"", attributes.modified_ns);
-        // A date in the future would be one that the server has not seen (RFC 9110, section 8.8.2.1).
+        // A date in the future would be one that the server has not seen (RFC 9110, section
+        // 8.8.2.1).
         let modified_s = (attributes.modified_ns / NS_PER_S).min(self.now_s);
         let validators = Validators {
             etag: &etag,

@@ -379,8 +379,8 @@ impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
     }
 }
 
-/// The name of the file that a request is for, and whether it is the index of a folder. The error is
-/// what the client is told.
+/// The name of the file that a request is for, and whether it is the index of a folder. The error
+/// is what the client is told.
 fn file_name(request: &Request<'_>) -> Result<(Vec<u8>, bool), (Status, &'static str)> {
     if !matches!(request.method, "GET" | "HEAD") {
         return Err((Status::MethodNotAllowed, "only GET and HEAD are served\n"));

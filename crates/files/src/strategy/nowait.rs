@@ -1,4 +1,5 @@
-//! The kernel says what would block. Nothing is remembered, so each request sees the file as it is.
+//! The kernel says what would block. Nothing is remembered, so each request sees the file as it
+//! is.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -16,8 +17,9 @@ impl<D: Disk> Strategy<D> for Nowait {
         Attempt::of(disk.open(name, Wait::Never).map(Arc::new))
     }
 
-    /// Looks at the page cache before it reads. A read that must not wait starts to read ahead if it
-    /// finds nothing, and was seen to wait for 43 ms for a busy disk; cachestat takes 49 µs then.
+    /// Looks at the page cache before it reads. A read that must not wait starts to read ahead if
+    /// it finds nothing, and was seen to wait for 43 ms for a busy disk; cachestat takes 49 µs
+    /// then.
     fn read(
         &mut self,
         disk: &D,
