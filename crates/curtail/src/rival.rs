@@ -49,7 +49,7 @@ struct Textile {
     #[arg(long, value_name = "DESIGN", default_value = "per-entry", value_parser = parse::<Design>)]
     cache: Design,
 
-    /// The threads: one-thread, queue-poll (as published), queue-sleep, or rings (Curtail's runtime)
+    /// The threads: one-thread, queue-poll (as published), queue-sleep, or rings (our runtime)
     #[arg(long, value_name = "POOL", default_value = "queue-sleep", value_parser = parse::<Pool>)]
     pool: Pool,
 

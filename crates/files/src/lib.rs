@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! documents: a service            strategy: may the worker do it itself?         disk
-//!   request ──▶ FileWorker::open ─▶ nowait · flash · naive ── yes: Attempt::Done ◀─ system, or a test's
-//!               FileWorker::read      └── no: Attempt::WouldBlock
+//!   request ──▶ FileWorker::open ─▶ nowait · flash · naive ── Attempt::Done ◀─── system, or a test's
+//!               FileWorker::read      └── Attempt::WouldBlock
 //!                                              │ open_elsewhere, read_elsewhere
 //!   Next::Completion ◀── ticket ◀── reader pool: threads that may wait ◀──────────┘
 //! ```

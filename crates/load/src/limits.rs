@@ -111,7 +111,7 @@ pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 /// (net.core.rmem_max).
 pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 /// Shortest and longest time-out of a request.
-pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
+pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 10_000..=10_000_000_000;
 /// Time-out of a get in the protocol textile, as in the clients of the study (`SO_RCVTIMEO` of 1000
 /// µs). It is the default of [`crate::Config::timeout_ns`] there.
 pub const TEXTILE_TIMEOUT_NS: u64 = 1_000_000;

@@ -203,8 +203,8 @@ pub(crate) struct Flags {
     #[arg(long = "admin", value_name = "ADDR", value_parser = admin_address)]
     pub(super) admin: Option<SocketAddr>,
 
-    /// IP address and port for the documents of --root over HTTP, such as 127.0.0.1:8080; there is no
-    /// authentication
+    /// IP address and port for the documents of --root over HTTP, such as 127.0.0.1:8080; there is
+    /// no authentication
     #[arg(long = "http", value_name = "ADDR", value_parser = http_address, requires = "root")]
     pub(super) http: Option<SocketAddr>,
 

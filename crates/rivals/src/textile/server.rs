@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! one-thread   poll ─▶ accept, receive, answer, close             one thread, as published
-//! queue-poll   poll ─▶ accept ─▶ queue ─▶ receive, answer, close  workers poll the queue, as published
+//! queue-poll   poll ─▶ accept ─▶ queue ─▶ receive, answer, close  workers poll, as published
 //! queue-sleep  the same                                           workers sleep
 //! rings        acceptor ─▶ io_uring per worker                    Curtail's runtime
 //! ```

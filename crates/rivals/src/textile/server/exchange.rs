@@ -20,8 +20,8 @@ pub(crate) struct Buffers {
 const RECEIVE_LEN: usize = 16 * 1024;
 
 /// Receives the request of a connection, answers it, and closes the connection. A peer that sends
-/// nothing, or takes nothing, blocks it for [`EXCHANGE_NS`]; one that sends byte by byte for twice as
-/// long.
+/// nothing, or takes nothing, blocks it for [`EXCHANGE_NS`]; one that sends byte by byte for
+/// twice as long.
 pub(crate) fn serve_stream(stream: &Stream, handler: &mut Handler, buffers: &mut Buffers) {
     buffers.answer.clear();
     let is_complete = receive(stream, &mut buffers.request);
