@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! documents: a service            strategy: may the worker do it itself?         disk
-//!   request ──▶ FileWorker::open ─▶ nowait · flash · naive ── Attempt::Done ◀─── system, or a test's
+//!   request ──▶ FileWorker::open ─▶ nowait · flash · naive ── Attempt::Done ◀─ system, or a test's
 //!               FileWorker::read      └── Attempt::WouldBlock
 //!                                              │ open_elsewhere, read_elsewhere
 //!   Next::Completion ◀── ticket ◀── reader pool: threads that may wait ◀──────────┘

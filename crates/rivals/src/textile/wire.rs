@@ -13,7 +13,7 @@
 //! A connection carries one request. The texts are those of the published program
 //! (`src/server.c`), with two differences: a value that the cache rejects is answered with
 //! [`TOO_LARGE`], where the original claims success, and strings are escaped as JSON requires,
-//! which the original does not do. A key cannot contain `/` or NUL, and a value cannot contain NUL. The
+//! unlike the original's. A key cannot contain `/` or NUL, and a value cannot contain NUL. The
 //! value `NULL` cannot be told from a miss.
 
 /// A request, without its NUL.
