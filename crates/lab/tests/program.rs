@@ -303,7 +303,7 @@ fn an_input_that_is_not_read_to_its_end_is_no_failure() {
         },
         ..fixture.options()
     };
-    let record = pipeline(&options, "exec tail -f /dev/null", "true");
+    let record = pipeline(&options, "exec sleep infinity", "true");
     assert!(record.measured().is_some(), "{record:?}");
     let note = "the laboratory killed the program of the input, which did not exit within 50 ms of \
                 the program's end";

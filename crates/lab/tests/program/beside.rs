@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lab::Options;
 use lab::limits::Timeouts;
+use lab::{Experiment, Options};
 
 use super::gate::Fixture;
 use super::records::trials;
@@ -230,8 +230,11 @@ fn a_metric_is_read_from_what_a_process_prints_at_its_end() {
     let fixture = Fixture::new();
     let (_, records) = run(&fixture.options(), &tables(""));
     assert_eq!(metric(&records[0], "served"), 7.0, "{records:?}");
-    let error = super::experiment(&tables("from = \"sever\"\n")).plan(&fixture.options());
-    let error = error.unwrap_err().to_string();
+    let head = "kind = \"program\"\nquestion = \"What does it do?\"\nseed = 5\n";
+    let text = format!("{head}{}", tables("from = \"sever\"\n"));
+    let error = Experiment::parse("any", "any.toml", &text)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("no [[beside]] process; did you mean `server`?"),
         "{error}"
