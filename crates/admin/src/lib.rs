@@ -27,6 +27,6 @@ mod pages;
 mod source;
 mod worker;
 
-pub use connection::{HttpSession, Prepared};
+pub use connection::HttpSession;
 pub use source::Source;
 pub use worker::{AdminService, AdminWorker};

@@ -2,9 +2,6 @@
 
 use http::limits::HEAD_LEN_MAX;
 
-/// How long the head of a request may take to arrive, in nanoseconds. A connection whose next bytes
-/// come later is answered with 408 and closed, so that slow clients do not keep the connections.
-pub const HEAD_TIME_MAX_NS: u64 = 10_000_000_000;
 /// Maximum number of connections to the admin address. One more is answered with 503.
 pub const CONNECTIONS_MAX: u32 = 256;
 /// Maximum number of requests of one connection that are answered in one turn.

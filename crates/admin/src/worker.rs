@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::Prepared;
 use service::{NoCompletion, NoPin, Output, Progress, Tickets};
 
-use crate::connection::{HttpSession, Prepared};
+use crate::connection::HttpSession;
 use crate::source::Source;
 
 /// Sent to a connection above the limit.

@@ -19,6 +19,7 @@ mod session;
 
 use std::sync::Arc;
 
+use http::Prepared;
 use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 
 use crate::disk::Disk;
@@ -26,7 +27,7 @@ use crate::reader_pool::Completion;
 use crate::worker::{FileSet, FileWorker};
 
 pub use clock::WallClock;
-pub use session::{DocumentSession, Prepared};
+pub use session::DocumentSession;
 
 use clock::DateCache;
 

@@ -14,9 +14,6 @@ pub const NAMES_MAX: usize = 512;
 /// How long the strategy `flash` uses a remembered name, in nanoseconds. Then the file is opened
 /// again, so that a changed one is noticed.
 pub const NAME_VALID_NS: u64 = 1_000_000_000;
-/// How long the head of a request may take to arrive, in nanoseconds. A connection whose next
-/// bytes come later is answered with 408 and closed.
-pub const HEAD_TIME_MAX_NS: u64 = 10_000_000_000;
 /// Maximum number of requests of one connection that are answered in one turn.
 pub const REQUESTS_PER_TURN: usize = 16;
 

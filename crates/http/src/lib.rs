@@ -2,7 +2,7 @@
 //! and responses (RFC 9110 and RFC 9112).
 //!
 //! ```text
-//! input ──▶ Request::parse ──▶ Request ──▶ decode_path     which document
+//! input ──▶ Heads::prepare ──▶ Request ──▶ decode_path     which document
 //!                                     └──▶ Conditions      whether to send it, and which bytes
 //! output ◀── Response, or Head and a body ◀── the service's answer
 //! ```
@@ -24,6 +24,7 @@
 
 mod conditions;
 mod date;
+mod heads;
 pub mod limits;
 mod path;
 mod range;
@@ -32,6 +33,7 @@ mod response;
 
 pub use conditions::{Conditions, Validators, Verdict};
 pub use date::{format_date, parse_date};
+pub use heads::{Heads, Pending, Prepared};
 pub use path::{PathError, decode_path, encode_path};
 pub use range::{ByteRange, RangeRequest, parse_range};
 pub use request::{Parsed, Rejection, Request};

@@ -48,6 +48,8 @@ pub enum Rejection {
     HeadTooLarge,
     /// Its version is neither HTTP/1.0 nor HTTP/1.1.
     VersionNotSupported,
+    /// Its head took longer than [`HEAD_TIME_MAX_NS`](crate::limits::HEAD_TIME_MAX_NS) to arrive.
+    HeadTooSlow,
 }
 
 impl Rejection {
@@ -59,6 +61,7 @@ impl Rejection {
             Self::HasBody => Status::ContentTooLarge,
             Self::HeadTooLarge => Status::HeadTooLarge,
             Self::VersionNotSupported => Status::VersionNotSupported,
+            Self::HeadTooSlow => Status::RequestTimeout,
         }
     }
 
@@ -70,6 +73,7 @@ impl Rejection {
             Self::HasBody => "requests with a body are not served\n",
             Self::HeadTooLarge => "the head of the request is too large\n",
             Self::VersionNotSupported => "only HTTP/1.1 and HTTP/1.0 are served\n",
+            Self::HeadTooSlow => "the head of the request took too long to arrive\n",
         }
     }
 }

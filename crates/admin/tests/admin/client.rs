@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use admin::{AdminService, AdminWorker, HttpSession, Prepared};
+use admin::{AdminService, AdminWorker, HttpSession};
+use http::Prepared;
 use service::{ConnectionId, Next, NoPin, OpenTickets, Output, Service, Tickets, Worker, recycle};
 
 use crate::example::Example;

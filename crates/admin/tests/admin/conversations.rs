@@ -1,7 +1,7 @@
 //! What a client sends, and what it is told.
 
-use admin::limits::HEAD_TIME_MAX_NS;
 use http::limits::HEAD_LEN_MAX;
+use http::limits::HEAD_TIME_MAX_NS;
 
 use crate::client::{Client, Response, ask, get, responses};
 use crate::example::Example;

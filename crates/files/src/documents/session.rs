@@ -3,14 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
-use http::{ByteRange, Parsed, PathError, Persistence, Rejection, Request, Status, decode_path};
+use http::{
+    ByteRange, Heads, PathError, Pending, Persistence, Prepared, Rejection, Request, Status,
+    decode_path,
+};
 use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
 use sys::file::FileKind;
 
 use super::DocumentWorker;
 use super::reply::Reply;
 use crate::disk::{Disk, Document};
-use crate::limits::{BLOCK_LEN, HEAD_TIME_MAX_NS};
+use crate::limits::BLOCK_LEN;
 use crate::reader_pool::Completion;
 use crate::strategy::Attempt;
 
@@ -22,10 +25,7 @@ const INDEX: &[u8] = b"index.html";
 pub struct DocumentSession<F> {
     state: State<F>,
     is_closed: bool,
-    /// Whether the input behind the prepared requests is the beginning of a head.
-    is_incomplete: bool,
-    /// When the first bytes of an incomplete head were seen.
-    head_since_ns: Option<u64>,
+    heads: Heads,
     /// The number of the last ticket.
     ticket: u32,
 }
@@ -66,22 +66,12 @@ enum Answered {
     Awaits,
 }
 
-/// A parsed head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prepared<'i> {
-    /// A request.
-    Request(Request<'i>),
-    /// The connection ends here.
-    Rejected(Rejection),
-}
-
 impl<F> Default for DocumentSession<F> {
     fn default() -> Self {
         Self {
             state: State::Idle,
             is_closed: false,
-            is_incomplete: false,
-            head_since_ns: None,
+            heads: Heads::default(),
             ticket: 0,
         }
     }
@@ -96,29 +86,11 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         max: usize,
         requests: &mut Vec<Prepared<'i>>,
     ) -> usize {
-        self.is_incomplete = false;
         if self.is_closed || !matches!(self.state, State::Idle | State::Opened(_)) {
+            self.heads.discard();
             return 0;
         }
-        let (mut count, mut at) = (0, 0);
-        while count < max && at < input.len() {
-            let prepared = match Request::parse(&input[at..]) {
-                Parsed::Incomplete => {
-                    self.is_incomplete = true;
-                    break;
-                }
-                Parsed::Request(request) => Prepared::Request(request),
-                Parsed::Rejected(rejection) => Prepared::Rejected(rejection),
-            };
-            requests.push(prepared);
-            count += 1;
-            match prepared {
-                Prepared::Request(request) if request.is_persistent => at += request.len,
-                // Nothing after it is answered.
-                _ => break,
-            }
-        }
-        count
+        self.heads.prepare(input, max, requests)
     }
 
     /// Continues the bytes of a document, then answers prepared requests.
@@ -141,7 +113,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             if out.is_full() {
                 return stop(consumed, Next::OutputSpace);
             }
-            self.head_since_ns = None;
+            self.heads.begin();
             match prepared {
                 Prepared::Request(request) => match self.respond(request, worker, tickets, out) {
                     Answered::Complete => consumed += request.len,
@@ -149,32 +121,21 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                     Answered::Awaits => return stop(consumed, Next::Completion),
                 },
                 Prepared::Rejected(rejection) => {
-                    self.reject(rejection.status(), rejection.message(), worker, out);
+                    self.reject(*rejection, worker, out);
                 }
             }
         }
         if self.is_closed {
             return stop(consumed, Next::Close);
         }
-        let rest = &input[consumed..];
-        if !self.is_incomplete {
-            let next = if rest.is_empty() {
-                Next::Input
-            } else {
-                Next::Yield
-            };
-            return stop(consumed, next);
-        }
-        // Empty lines before a head do not begin it: some clients send one after a request.
-        if rest.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
-            let since_ns = *self.head_since_ns.get_or_insert(worker.now_ns);
-            if worker.now_ns.saturating_sub(since_ns) > HEAD_TIME_MAX_NS {
-                let message = "the head of the request took too long to arrive\n";
-                self.reject(Status::RequestTimeout, message, worker, out);
-                return stop(consumed, Next::Close);
+        match self.heads.pending(&input[consumed..], worker.now_ns) {
+            Ok(Pending::Input) => stop(consumed, Next::Input),
+            Ok(Pending::Requests) => stop(consumed, Next::Yield),
+            Err(rejection) => {
+                self.reject(rejection, worker, out);
+                stop(consumed, Next::Close)
             }
         }
-        stop(consumed, Next::Input)
     }
 
     /// Takes the result of a ticket.
@@ -356,8 +317,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
     /// Appends an error, after which the connection is closed.
     fn reject<D: Disk<File = F>>(
         &mut self,
-        status: Status,
-        message: &str,
+        rejection: Rejection,
         worker: &mut DocumentWorker<D>,
         out: &mut Output<NoPin>,
     ) {
@@ -369,13 +329,13 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             is_head: false,
             persistence: Persistence::Close,
         };
-        reply.message(status, message, out.bytes_mut());
+        reply.message(rejection.status(), rejection.message(), out.bytes_mut());
     }
 }
 
 impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
     fn discard_prepared(&mut self) {
-        self.is_incomplete = false;
+        self.heads.discard();
     }
 }
 

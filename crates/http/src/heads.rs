@@ -1,0 +1,97 @@
+//! The heads of requests on one connection, as they arrive.
+
+use crate::limits::HEAD_TIME_MAX_NS;
+use crate::request::{Parsed, Rejection, Request};
+
+/// A parsed head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepared<'i> {
+    /// A request.
+    Request(Request<'i>),
+    /// The connection ends here.
+    Rejected(Rejection),
+}
+
+/// What is known of the input behind the requests of a connection.
+#[derive(Debug, Default)]
+pub struct Heads {
+    /// Whether the input behind the prepared requests is the beginning of a head.
+    is_incomplete: bool,
+    /// When the first bytes of an incomplete head were seen.
+    since_ns: Option<u64>,
+}
+
+/// What follows the requests that were answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// Nothing, or the beginning of a head: more input is needed.
+    Input,
+    /// Heads that were not parsed.
+    Requests,
+}
+
+impl Heads {
+    /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
+    /// `requests`. Returns how many it appended. A head after which the connection is to be closed
+    /// is the last.
+    pub fn prepare<'i>(
+        &mut self,
+        input: &'i [u8],
+        max: usize,
+        requests: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        self.is_incomplete = false;
+        let (mut count, mut at) = (0, 0);
+        while count < max && at < input.len() {
+            let prepared = match Request::parse(&input[at..]) {
+                Parsed::Incomplete => {
+                    self.is_incomplete = true;
+                    break;
+                }
+                Parsed::Request(request) => Prepared::Request(request),
+                Parsed::Rejected(rejection) => Prepared::Rejected(rejection),
+            };
+            requests.push(prepared);
+            count += 1;
+            match prepared {
+                Prepared::Request(request) if request.is_persistent => at += request.len,
+                // Nothing after it is answered.
+                _ => break,
+            }
+        }
+        count
+    }
+
+    /// Forgets what the last [`prepare`](Self::prepare) found behind the requests, because they are
+    /// not all answered.
+    pub fn discard(&mut self) {
+        self.is_incomplete = false;
+    }
+
+    /// Begins to answer a request: its head has arrived.
+    pub fn begin(&mut self) {
+        self.since_ns = None;
+    }
+
+    /// Returns what `rest`, the input behind the answered requests, is.
+    ///
+    /// # Errors
+    /// [`Rejection::HeadTooSlow`], if it is the beginning of a head that was first seen more than
+    /// [`HEAD_TIME_MAX_NS`] ago.
+    pub fn pending(&mut self, rest: &[u8], now_ns: u64) -> Result<Pending, Rejection> {
+        if !self.is_incomplete {
+            return Ok(match rest.is_empty() {
+                true => Pending::Input,
+                false => Pending::Requests,
+            });
+        }
+        // Empty lines before a head do not begin it: some clients send one after a request.
+        if rest.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
+            let since_ns = *self.since_ns.get_or_insert(now_ns);
+            if now_ns.saturating_sub(since_ns) > HEAD_TIME_MAX_NS {
+                return Err(Rejection::HeadTooSlow);
+            }
+        }
+        Ok(Pending::Input)
+    }
+}
