@@ -41,11 +41,7 @@ impl Stream {
     /// # Errors
     /// No descriptor or port is available, or the connection is refused immediately.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let fd = socket_with(family_of(address), SocketType::STREAM, FLAGS, None)?;
-        match connect(&fd, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self { fd }),
-            Err(error) => Err(error.into()),
-        }
+        Self::connect_from(None, address)
     }
 
     /// Connects to a Unix socket. Unlike [`Stream::connect`], the connection is complete on return.
@@ -372,13 +368,18 @@ impl AsFd for Listener {
 
 /// Implements [`Stream::stamp_receives`] for any socket.
 pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+}
+
+/// Sets an option that is an integer used as a flag, and that rustix does not have, to 1.
+pub(crate) fn switch_on(fd: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the pointer and the size are those of an integer that outlives the call.
     let failed = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
+            level,
+            option,
             (&raw const on).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )

@@ -8,13 +8,13 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{SocketType, bind, connect, socket_with};
 
 use crate::datagram::Datagram;
-use crate::socket::{FLAGS, Stream, family_of};
+use crate::socket::{FLAGS, Stream, family_of, switch_on};
 
 impl Stream {
     /// Starts to connect as [`Stream::connect`] does, from the local address `source`. None: the
@@ -54,30 +54,11 @@ impl Datagram {
 fn bound(source: Option<IpAddr>, address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
     let fd = socket_with(family_of(address), kind, FLAGS, None)?;
     if let Some(source) = source {
-        choose_port_at_connect(&fd)?;
+        // IPv6 sockets have this option too.
+        switch_on(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
         bind(&fd, &SocketAddr::new(source, 0))?;
     }
     Ok(fd)
-}
-
-/// Sets `IP_BIND_ADDRESS_NO_PORT`, which IPv6 sockets have too.
-fn choose_port_at_connect(fd: &OwnedFd) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the pointer and the size are those of an integer that outlives the call.
-    let failed = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 #[cfg(test)]
