@@ -4,8 +4,8 @@ mod flash;
 mod naive;
 mod nowait;
 
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use crate::disk::{Disk, Document};
 use flash::Flash;
@@ -60,7 +60,7 @@ impl<T> Attempt<T> {
 }
 
 /// A strategy, with its state of one worker.
-pub(crate) trait Strategy<D: Disk> {
+pub(crate) trait Strategy<D: Disk>: fmt::Debug + Send {
     /// Opens a file, or says that this would block.
     fn open(&mut self, disk: &D, name: &[u8], now_ns: u64) -> Attempt<Arc<Document<D::File>>>;
 
@@ -74,62 +74,17 @@ pub(crate) trait Strategy<D: Disk> {
     ) -> Attempt<usize>;
 
     /// Takes note of a file that was opened elsewhere.
-    fn remember(&mut self, name: &[u8], document: &Arc<Document<D::File>>, now_ns: u64);
+    fn remember(&mut self, name: &[u8], document: &Arc<Document<D::File>>, now_ns: u64) {
+        let _ = (name, document, now_ns);
+    }
 }
 
-/// The strategy of a worker.
-#[derive(Debug)]
-pub(crate) enum AnyStrategy<D: Disk> {
-    Nowait(Nowait),
-    Flash(Flash<D>),
-    Naive(Naive),
-}
-
-impl<D: Disk> AnyStrategy<D> {
-    pub(crate) fn new(kind: StrategyKind) -> Self {
-        match kind {
-            StrategyKind::Nowait => Self::Nowait(Nowait),
-            StrategyKind::Flash => Self::Flash(Flash::new()),
-            StrategyKind::Naive => Self::Naive(Naive),
-        }
-    }
-
-    pub(crate) fn open(
-        &mut self,
-        disk: &D,
-        name: &[u8],
-        now_ns: u64,
-    ) -> Attempt<Arc<Document<D::File>>> {
-        match self {
-            Self::Nowait(strategy) => strategy.open(disk, name, now_ns),
-            Self::Flash(strategy) => strategy.open(disk, name, now_ns),
-            Self::Naive(strategy) => strategy.open(disk, name, now_ns),
-        }
-    }
-
-    pub(crate) fn read(
-        &mut self,
-        disk: &D,
-        document: &Document<D::File>,
-        offset: u64,
-        buffer: &mut [u8],
-    ) -> Attempt<usize> {
-        match self {
-            Self::Nowait(strategy) => strategy.read(disk, document, offset, buffer),
-            Self::Flash(strategy) => strategy.read(disk, document, offset, buffer),
-            Self::Naive(strategy) => strategy.read(disk, document, offset, buffer),
-        }
-    }
-
-    pub(crate) fn remember(&mut self, name: &[u8], document: &Arc<Document<D::File>>, now_ns: u64) {
-        match self {
-            Self::Nowait(strategy) => {
-                Strategy::<D>::remember(strategy, name, document, now_ns);
-            }
-            Self::Flash(strategy) => strategy.remember(name, document, now_ns),
-            Self::Naive(strategy) => {
-                Strategy::<D>::remember(strategy, name, document, now_ns);
-            }
-        }
+/// The strategy of a new worker. A call through the table is small beside the system call that
+/// each operation makes.
+pub(crate) fn new<D: Disk>(kind: StrategyKind) -> Box<dyn Strategy<D>> {
+    match kind {
+        StrategyKind::Nowait => Box::new(Nowait),
+        StrategyKind::Flash => Box::new(Flash::<D>::new()),
+        StrategyKind::Naive => Box::new(Naive),
     }
 }

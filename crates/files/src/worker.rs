@@ -7,7 +7,7 @@ use service::Ticket;
 
 use crate::disk::{Disk, Document};
 use crate::reader_pool::{Completion, Operation, ReaderPool};
-use crate::strategy::{AnyStrategy, Attempt, StrategyKind};
+use crate::strategy::{self, Attempt, Strategy, StrategyKind};
 
 /// The files below a root, with the threads that may wait for their disk. Workers share it.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct FileSet<D: Disk> {
 #[derive(Debug)]
 pub struct FileWorker<D: Disk> {
     files: Arc<FileSet<D>>,
-    strategy: AnyStrategy<D>,
+    strategy: Box<dyn Strategy<D>>,
 }
 
 impl<D: Disk> FileSet<D> {
@@ -42,7 +42,7 @@ impl<D: Disk> FileWorker<D> {
     pub fn new(files: &Arc<FileSet<D>>) -> Self {
         Self {
             files: Arc::clone(files),
-            strategy: AnyStrategy::new(files.kind),
+            strategy: strategy::new(files.kind),
         }
     }
 
@@ -105,6 +105,6 @@ impl<D: Disk> FileWorker<D> {
 
     /// Forgets everything that a panic may have left inconsistent.
     pub fn reset(&mut self) {
-        self.strategy = AnyStrategy::new(self.files.kind);
+        self.strategy = strategy::new(self.files.kind);
     }
 }

@@ -7,7 +7,7 @@ use http::{
     ByteRange, Heads, PathError, Pending, Persistence, Prepared, Rejection, Request, Status,
     decode_path,
 };
-use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
+use service::{Abandoned, Next, NoPin, Output, Progress, Ticket, Tickets};
 use sys::file::FileKind;
 
 use super::DocumentWorker;
@@ -187,9 +187,8 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             State::Opened(outcome) => outcome,
             _ => match worker.files.open(&name, now_ns) {
                 Attempt::Done(outcome) => outcome,
-                Attempt::WouldBlock => match tickets.issue(self.ticket.wrapping_add(1)) {
+                Attempt::WouldBlock => match self.issue(tickets) {
                     Some(ticket) => {
-                        self.ticket = self.ticket.wrapping_add(1);
                         self.state = State::AwaitsOpen;
                         // The request is answered later.
                         self.is_closed = false;
@@ -292,10 +291,9 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 Attempt::Done(Ok(read @ 1..)) => transfer.rest.start += read as u64,
                 Attempt::Done(Ok(0) | Err(_)) => return Some(self.break_off()),
                 Attempt::WouldBlock => {
-                    let Some(ticket) = tickets.issue(self.ticket.wrapping_add(1)) else {
+                    let Some(ticket) = self.issue(tickets) else {
                         return Some(self.break_off());
                     };
-                    self.ticket = self.ticket.wrapping_add(1);
                     let files = &worker.files;
                     files.read_elsewhere(&transfer.document, offset, len, ticket);
                     self.state = State::AwaitsBlock(transfer);
@@ -305,6 +303,14 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         }
         self.is_closed = transfer.is_last;
         None
+    }
+
+    /// Issues the next ticket. `None`: too many are open.
+    fn issue(&mut self, tickets: &mut Tickets<'_, Completion<F>>) -> Option<Ticket<Completion<F>>> {
+        let number = self.ticket.wrapping_add(1);
+        let ticket = tickets.issue(number)?;
+        self.ticket = number;
+        Some(ticket)
     }
 
     /// Ends the connection in the middle of a document, whose length has been promised: it has

@@ -25,6 +25,4 @@ impl<D: Disk> Strategy<D> for Naive {
     ) -> Attempt<usize> {
         Attempt::Done(disk.read(&document.file, offset, buffer, Wait::Allowed))
     }
-
-    fn remember(&mut self, _: &[u8], _: &Arc<Document<D::File>>, _: u64) {}
 }

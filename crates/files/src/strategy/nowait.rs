@@ -42,6 +42,4 @@ impl<D: Disk> Strategy<D> for Nowait {
             (outcome, _) => Attempt::of(outcome),
         }
     }
-
-    fn remember(&mut self, _: &[u8], _: &Arc<Document<D::File>>, _: u64) {}
 }
