@@ -111,7 +111,7 @@ impl WaitCounter {
         }
     }
 
-    fn waits(&self) -> Waits {
+    pub(super) fn waits(&self) -> Waits {
         Waits {
             count: self.count.load(Relaxed),
             waited_ns: self.waited_ns.load(Relaxed),

@@ -55,9 +55,9 @@ impl Control {
 
     /// The counters since the last reset.
     pub(crate) fn counters(&self) -> Counters {
-        let now = self.all_counters();
-        let reset_at = self.reset_at.lock();
-        now.since(&reset_at.unwrap_or_else(PoisonError::into_inner))
+        // First the earlier counters: a reset in between would make them the later ones.
+        let reset_at = *self.reset_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.all_counters().since(&reset_at)
     }
 
     pub(crate) fn reset_counters(&self) {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use crate::textile::LockWaits;
+use crate::textile::locks::WaitCounter;
 
 /// The counters of one worker thread. Only that thread adds to them.
 #[derive(Debug, Default)]
@@ -21,8 +22,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) dropped: AtomicU64,
     pub(crate) cache_ns: AtomicU64,
     pub(crate) spin_ns: AtomicU64,
-    pub(crate) queue_waits: AtomicU64,
-    pub(crate) queue_waited_ns: AtomicU64,
+    /// Waits for the lock of the queue.
+    pub(in crate::textile) queue: WaitCounter,
 }
 
 /// Adds to a counter.
@@ -90,6 +91,7 @@ impl Counters {
             let each = workers.iter().map(|it| counter(it).load(Ordering::Relaxed));
             each.sum()
         };
+        let queue = || workers.iter().map(|it| it.queue.waits());
         Self {
             gets: sum(|it| &it.gets),
             hits: sum(|it| &it.hits),
@@ -102,8 +104,8 @@ impl Counters {
             dropped: sum(|it| &it.dropped),
             cache_ns: sum(|it| &it.cache_ns),
             spin_ns: sum(|it| &it.spin_ns),
-            queue_waits: sum(|it| &it.queue_waits),
-            queue_waited_ns: sum(|it| &it.queue_waited_ns),
+            queue_waits: queue().map(|it| it.count).sum(),
+            queue_waited_ns: queue().map(|it| it.waited_ns).sum(),
             ..Self::default()
         }
     }

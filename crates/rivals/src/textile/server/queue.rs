@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use sys::clock::{monotonic_ns, thread_cpu_ns};
+use sys::clock::thread_cpu_ns;
 use sys::socket::Stream;
 
 use super::control::Control;
@@ -48,21 +48,9 @@ impl Queue {
         }
     }
 
-    /// Locks the queue, and counts the wait if it is locked.
-    fn lock(&self, counters: &WorkerCounters) -> MutexGuard<'_, VecDeque<Job>> {
-        if let Ok(guard) = self.jobs.try_lock() {
-            return guard;
-        }
-        let start_ns = monotonic_ns();
-        let guard = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        add(&counters.queue_waits, 1);
-        add(&counters.queue_waited_ns, monotonic_ns() - start_ns);
-        guard
-    }
-
     /// Takes the next job. `None`: the server stops.
     fn next(&self, control: &Control, counters: &WorkerCounters) -> Option<Job> {
-        let mut jobs = self.lock(counters);
+        let mut jobs = counters.queue.lock(&self.jobs);
         if let Some(job) = jobs.pop_front() {
             return Some(job);
         }
@@ -81,7 +69,7 @@ impl Queue {
             if control.is_stopping() {
                 break None;
             }
-            let job = self.lock(counters).pop_front();
+            let job = counters.queue.lock(&self.jobs).pop_front();
             if job.is_some() {
                 break job;
             }
@@ -121,7 +109,7 @@ pub(crate) struct Producer<'a> {
 
 impl Producer<'_> {
     fn push(&mut self, job: Job) {
-        let mut jobs = self.queue.lock(&self.counters);
+        let mut jobs = self.counters.queue.lock(&self.queue.jobs);
         if jobs.len() < QUEUE_MAX {
             jobs.push_back(job);
         } else {
