@@ -225,7 +225,7 @@ pub(crate) struct Flags {
 }
 
 /// Parses a flag; the error of the type itself names the fault.
-fn parse<T: std::str::FromStr>(text: &str) -> Result<T, T::Err> {
+pub(crate) fn parse<T: std::str::FromStr>(text: &str) -> Result<T, T::Err> {
     text.parse()
 }
 

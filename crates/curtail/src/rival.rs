@@ -5,7 +5,6 @@ mod client;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use ::load::Lengths;
@@ -16,6 +15,8 @@ use rivals::textile::Design;
 use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
 use rivals::textile::server::{Config, Pool, Server};
 use sys::signals::Signals;
+
+use crate::load::parse;
 
 /// Other designs as servers.
 #[derive(Debug, Args)]
@@ -89,11 +90,6 @@ struct Request {
 
 /// How long `request` waits for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Parses a flag; the error of the type itself names the fault.
-fn parse<T: FromStr>(text: &str) -> Result<T, T::Err> {
-    text.parse()
-}
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.command {

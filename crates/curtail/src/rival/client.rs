@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::load::limits::{SCRIPT_DURATION_NS, TEXTILE_TIMEOUT_NS};
+use ::load::limits::SCRIPT_DURATION_NS;
 use ::load::{CarrierKind, Config, Lengths, Protocol, Rate, Summary, Target};
 use anyhow::{Context, bail};
 use clap::Args;
@@ -38,7 +38,7 @@ impl Client {
         config.protocol = Protocol::Textile;
         config.carrier = CarrierKind::PerOperation;
         config.udp_port = Some(self.udp_port);
-        config.timeout_ns = TEXTILE_TIMEOUT_NS;
+        config.timeout_ns = config.protocol.default_timeout_ns();
         config.rate = Rate::Max;
         config.connections = 1;
         config.spin = false;
