@@ -20,7 +20,8 @@
 //!
 //! Invariants:
 //! - A connection stays with one worker, thread or fibre until it is closed.
-//! - Answering makes no system call, except for `stats` and `verbosity`.
+//! - Answering a request of the cache makes no system call, except for `stats` and `verbosity`.
+//!   Answering one for a document reads its file.
 //! - The memory that slow peers can occupy is bounded, per connection and in total (`buffered`).
 //! - While a peer does not read its replies, the server does not receive its requests. Only `rings`
 //!   may receive some of them, because a receive may be in progress already.
