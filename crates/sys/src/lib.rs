@@ -21,5 +21,6 @@ pub mod privileges;
 pub mod ring;
 pub mod signals;
 pub mod socket;
+mod socket_option;
 mod source;
 pub mod thread;

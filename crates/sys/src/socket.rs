@@ -17,6 +17,8 @@ use rustix::net::{
     shutdown, socket_with, socketpair, sockopt,
 };
 
+use crate::socket_option::switch_on;
+
 /// The flags of every new socket: non-blocking, and closed by exec.
 pub(crate) const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
@@ -369,26 +371,6 @@ impl AsFd for Listener {
 /// Implements [`Stream::stamp_receives`] for any socket.
 pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
-}
-
-/// Sets an option that is an integer used as a flag, and that rustix does not have, to 1.
-pub(crate) fn switch_on(fd: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the pointer and the size are those of an integer that outlives the call.
-    let failed = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 /// Implements [`Stream::recv_stamped`] for any socket.

@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, bind, connect, socket_with};
 
 use crate::datagram::Datagram;
-use crate::socket::{FLAGS, Stream, family_of, switch_on};
+use crate::socket::{FLAGS, Stream, family_of};
+use crate::socket_option::switch_on;
 
 impl Stream {
     /// Starts to connect as [`Stream::connect`] does, from the local address `source`. None: the
