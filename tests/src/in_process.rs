@@ -87,6 +87,7 @@ impl ServerControl for Fragile {
 pub fn setup(fibre_scheduler: Scheduler) -> Setup {
     Setup {
         wait_policy: WaitPolicy::default(),
+        idle_s: None,
         fibre_scheduler,
         workers: 1,
         requests_per_turn: 2,

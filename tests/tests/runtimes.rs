@@ -1,4 +1,5 @@
-//! The runtimes inside the process of the test: panics, bounds, completions, transforms, stop.
+//! The runtimes inside the process of the test: panics, bounds, completions, silent peers,
+//! transforms, stop.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -6,6 +7,8 @@
 mod completions;
 #[path = "runtimes/documents.rs"]
 mod documents;
+#[path = "runtimes/idle.rs"]
+mod idle;
 #[path = "runtimes/panics.rs"]
 mod panics;
 #[path = "runtimes/stop.rs"]

@@ -84,6 +84,12 @@ impl HttpSession {
 }
 
 impl service::Session for HttpSession {
+    const HAS_INPUT_DEADLINE: bool = true;
+
+    fn input_deadline_ns(&self) -> Option<u64> {
+        self.heads.deadline_ns()
+    }
+
     fn discard_prepared(&mut self) {
         self.heads.discard();
     }

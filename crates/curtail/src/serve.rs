@@ -146,6 +146,7 @@ impl Flags {
             requests_per_turn: self.max_reqs_per_event,
             backlog: self.listen_backlog,
             evicts: !self.disable_evictions,
+            idle_s: extended.idle_s,
             huge_pages: self.enable_largepages,
             lock_memory: self.lock_memory,
             core_dumps: self.enable_coredumps,
@@ -178,6 +179,7 @@ impl Flags {
             address: self.http?,
             root: self.root.clone()?,
             strategy: self.file_strategy.unwrap_or(StrategyKind::Nowait),
+            idle_s: (self.http_idle > 0).then_some(self.http_idle),
         })
     }
 

@@ -20,6 +20,7 @@ mod session;
 use std::sync::Arc;
 
 use http::Prepared;
+use http::limits::HEAD_TIME_MAX_NS;
 use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 
 use crate::disk::Disk;
@@ -45,13 +46,28 @@ const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 pub struct DocumentService<D: Disk> {
     files: Arc<FileSet<D>>,
     clock: WallClock,
+    head_time_ns: u64,
 }
 
 impl<D: Disk> DocumentService<D> {
     /// The documents of `files`. Responses have the date of `clock`.
     #[must_use]
     pub fn new(files: Arc<FileSet<D>>, clock: WallClock) -> Self {
-        Self { files, clock }
+        Self {
+            files,
+            clock,
+            head_time_ns: HEAD_TIME_MAX_NS,
+        }
+    }
+
+    /// The same with another limit of the time that the head of a request may take to arrive, in
+    /// nanoseconds.
+    #[must_use]
+    pub fn with_head_time(self, head_time_ns: u64) -> Self {
+        Self {
+            head_time_ns,
+            ..self
+        }
     }
 }
 
@@ -62,6 +78,7 @@ impl<D: Disk> Service for DocumentService<D> {
         DocumentWorker {
             files: FileWorker::new(&self.files),
             dates: DateCache::new(self.clock),
+            head_time_ns: self.head_time_ns,
             now_ns: 0,
         }
     }
@@ -76,6 +93,7 @@ impl<D: Disk> Service for DocumentService<D> {
 pub struct DocumentWorker<D: Disk> {
     files: FileWorker<D>,
     dates: DateCache,
+    head_time_ns: u64,
     /// The time of the burst.
     now_ns: u64,
 }
@@ -87,7 +105,7 @@ impl<D: Disk> Worker for DocumentWorker<D> {
     type Completion = Completion<D::File>;
 
     fn open(&self) -> DocumentSession<D::File> {
-        DocumentSession::default()
+        DocumentSession::new(self.head_time_ns)
     }
 
     fn begin_burst(&mut self, now_ns: u64) {

@@ -13,11 +13,13 @@ pub enum Prepared<'i> {
 }
 
 /// What is known of the input behind the requests of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heads {
+    /// How long a head may take to arrive, in nanoseconds.
+    time_max_ns: u64,
     /// Whether the input behind the prepared requests is the beginning of a head.
     is_incomplete: bool,
-    /// When the first bytes of an incomplete head were seen.
+    /// When the first bytes of an incomplete head were seen. `None` if all heads are complete.
     since_ns: Option<u64>,
 }
 
@@ -30,7 +32,23 @@ pub enum Pending {
     Requests,
 }
 
+impl Default for Heads {
+    fn default() -> Self {
+        Self::new(HEAD_TIME_MAX_NS)
+    }
+}
+
 impl Heads {
+    /// The heads of a new connection. Each may take `time_max_ns` nanoseconds to arrive.
+    #[must_use]
+    pub fn new(time_max_ns: u64) -> Self {
+        Self {
+            time_max_ns,
+            is_incomplete: false,
+            since_ns: None,
+        }
+    }
+
     /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
     /// `requests`. Returns how many it appended. A head after which the connection is to be closed
     /// is the last.
@@ -73,11 +91,17 @@ impl Heads {
         self.since_ns = None;
     }
 
+    /// When the head that has begun has to be complete, in nanoseconds. `None` if none has begun.
+    #[must_use]
+    pub fn deadline_ns(&self) -> Option<u64> {
+        let since_ns = self.since_ns?;
+        Some(since_ns.saturating_add(self.time_max_ns))
+    }
+
     /// Returns what `rest`, the input behind the answered requests, is.
     ///
     /// # Errors
-    /// [`Rejection::HeadTooSlow`], if it is the beginning of a head that was first seen more than
-    /// [`HEAD_TIME_MAX_NS`] ago.
+    /// [`Rejection::HeadTooSlow`], if it is the beginning of a head that has taken too long.
     pub fn pending(&mut self, rest: &[u8], now_ns: u64) -> Result<Pending, Rejection> {
         if !self.is_incomplete {
             return Ok(match rest.is_empty() {
@@ -88,7 +112,7 @@ impl Heads {
         // Empty lines before a head do not begin it: some clients send one after a request.
         if rest.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
             let since_ns = *self.since_ns.get_or_insert(now_ns);
-            if now_ns.saturating_sub(since_ns) > HEAD_TIME_MAX_NS {
+            if now_ns.saturating_sub(since_ns) > self.time_max_ns {
                 return Err(Rejection::HeadTooSlow);
             }
         }

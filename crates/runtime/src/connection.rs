@@ -6,6 +6,7 @@ use std::io;
 use service::{Next, OpenTickets, Output, Pin, Session, Worker};
 
 use crate::buffered::is_inactive;
+use crate::setup::second;
 use crate::transport::Sent;
 
 /// The transport of a connection, with the state that a runtime keeps for it.
@@ -108,6 +109,36 @@ impl<S: Worker, I> Connection<S, I> {
             && is_inactive(self.active_s, now_s)
             && self.holds_memory()
     }
+}
+
+/// Why a connection is overdue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// Its peer has been silent for too long. It has to be closed.
+    Idle,
+    /// Input that has begun was not complete in time. The session has to get a turn.
+    Deadline,
+}
+
+impl<S: Worker, I> Connection<S, I> {
+    /// Returns whether the connection has been waiting for its peer for too long. `idle_s` is the
+    /// limit of silence.
+    pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
+        if self.is_queued || self.waits_for_ticket {
+            return None;
+        }
+        let is_late = |deadline_ns| now_ns > deadline_ns;
+        if self.unsent.is_none() && self.session.input_deadline_ns().is_some_and(is_late) {
+            return Some(Overdue::Deadline);
+        }
+        is_silent(self.active_s, idle_s, second(now_ns)).then_some(Overdue::Idle)
+    }
+}
+
+/// Returns whether a peer that was last active in second `active_s` has been silent for longer than
+/// the limit `idle_s`.
+pub(crate) fn is_silent(active_s: u32, idle_s: Option<u32>, now_s: u32) -> bool {
+    idle_s.is_some_and(|idle_s| now_s.saturating_sub(active_s) > idle_s)
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {

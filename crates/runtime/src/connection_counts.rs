@@ -22,6 +22,8 @@ pub struct ConnectionCounts {
     task_pauses: AtomicU64,
     paused_ns: AtomicU64,
     slow_closed: AtomicU64,
+    idle_closed: AtomicU64,
+    deadlines_passed: AtomicU64,
     buffered_closed: AtomicU64,
     /// Bytes of input and output that all tasks together keep between bursts, in runtimes with a
     /// task per connection. In the other runtimes each worker has such a counter of its own.
@@ -155,6 +157,12 @@ pub struct ConnectionSnapshot {
     /// Connections closed because they held memory that others needed and had been inactive for
     /// more than a second.
     pub slow_closed: u64,
+    /// Connections closed because their peers were silent for longer than
+    /// [`Setup::idle_s`](crate::Setup::idle_s).
+    pub idle_closed: u64,
+    /// Connections that were given a turn because the input that had begun was not complete in
+    /// time. HTTP services close such connections.
+    pub deadlines_passed: u64,
     /// Bytes of input and output that connections keep between bursts.
     pub buffered: u64,
     /// The upper bound of `buffered`, in bytes ([`buffered_max`](crate::buffered_max)).
@@ -193,6 +201,8 @@ impl ConnectionCounts {
             task_pauses: zero(),
             paused_ns: zero(),
             slow_closed: zero(),
+            idle_closed: zero(),
+            deadlines_passed: zero(),
             buffered_closed: zero(),
             buffered: zero(),
             panics: zero(),
@@ -216,6 +226,8 @@ impl ConnectionCounts {
             task_pauses: read(&self.task_pauses),
             paused_ns: read(&self.paused_ns),
             slow_closed: read(&self.slow_closed),
+            idle_closed: read(&self.idle_closed),
+            deadlines_passed: read(&self.deadlines_passed),
             buffered: self.buffered(),
             buffered_max: self.buffered_max,
             buffered_closed: read(&self.buffered_closed),
@@ -362,6 +374,16 @@ impl ConnectionCounts {
     /// been inactive for more than a second.
     pub(crate) fn count_closed_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that is closed because its peer has been silent for too long.
+    pub(crate) fn count_closed_idle(&self) {
+        self.idle_closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection whose input was not complete in time.
+    pub(crate) fn count_deadline(&self) {
+        self.deadlines_passed.fetch_add(1, Ordering::Relaxed);
     }
 }
 

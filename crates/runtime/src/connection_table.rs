@@ -86,6 +86,6 @@ impl<S: Worker, I> ConnectionTable<S, I> {
 
     /// Returns whether all slots are free.
     pub(crate) fn is_empty(&self) -> bool {
-        self.connections.iter().all(Option::is_none)
+        self.free.len() == self.connections.len()
     }
 }

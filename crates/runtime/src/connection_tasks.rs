@@ -36,7 +36,7 @@ use crate::running::Running;
 use crate::setup::{Shared, second};
 use crate::transform::{self, Transformer};
 use crate::transport::SocketTransport;
-use crate::worker_context::{Maintained, WorkerContext};
+use crate::worker_context::{Maintained, WorkerContext, has_limits};
 pub(crate) use peers::Peer;
 use peers::Peers;
 use supervisor::Supervisor;
@@ -56,6 +56,8 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     stops_workers: Arc<AtomicBool>,
     /// The service has more maintenance to do, and the supervisor has been woken for it.
     has_maintenance: AtomicBool,
+    /// The supervisor checks for silent peers and passed deadlines, because there are peers.
+    is_sweeping: AtomicBool,
     /// Time of the last maintenance step of any context.
     last_maintained_ns: AtomicU64,
     /// The sum of the bytes that all tasks keep while they sleep.
@@ -191,6 +193,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             inbox: Arc::clone(&running.inboxes[0]),
             stops_workers: Arc::clone(&running.stops_workers),
             has_maintenance: AtomicBool::new(false),
+            is_sweeping: AtomicBool::new(false),
             last_maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),
         });
@@ -248,6 +251,10 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     ) -> Result<(), Exhausted> {
         let slot = self.peers.insert(Arc::clone(peer), self.max_tasks);
         let slot = slot.ok_or(Exhausted::Tasks)?;
+        if has_limits::<C::Service>(&self.setup) && !self.is_sweeping.swap(true, Ordering::Relaxed)
+        {
+            self.inbox.waker.wake();
+        }
         let (tasks, peer) = (Arc::clone(self), Arc::clone(peer));
         let spawned = self
             .runtime

@@ -151,7 +151,7 @@ pub fn start(
             accept_for(RoundRobin::new(&setup, running), running, &setup, listeners)
         }
         Kind::Threads => {
-            let tasks = threads::start(running, &setup, service, None)?;
+            let tasks = threads::start(running, &setup, service)?;
             accept_for(tasks, running, &setup, listeners)
         }
         Kind::Fibres => {
@@ -162,20 +162,18 @@ pub fn start(
 }
 
 /// Starts the runtime [`Kind::Threads`] for a service. Unlike [`start`], this function compiles the
-/// other runtimes not for this service. If `idle_ns` is set, a connection is closed when its peer
-/// neither sends a byte nor reads one of its replies for that many nanoseconds.
+/// other runtimes not for this service.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached. After an error, none of the threads runs.
 pub fn start_threads(
     service: &impl Service,
     setup: Setup,
-    idle_ns: Option<u64>,
     listeners: Vec<Listening>,
 ) -> io::Result<Running> {
     let setup = Shared::new(setup, service);
     start_or_stop(1, &setup, |running| {
-        let tasks = threads::start(running, &setup, service, idle_ns)?;
+        let tasks = threads::start(running, &setup, service)?;
         accept_for(tasks, running, &setup, listeners)
     })
 }

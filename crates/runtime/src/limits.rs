@@ -37,6 +37,13 @@ pub const MEMORY_RETRY_NS: u64 = 1_000_000;
 /// Seconds without a received or sent byte after which a peer counts as inactive. If memory is
 /// needed, inactive peers that hold some are closed.
 pub const SLOW_PEER_S: u32 = 1;
+/// Interval at which connections are checked for silent peers and passed deadlines, in nanoseconds,
+/// if the service or the setup has such limits.
+pub const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
+/// Maximum number of connections that are checked at a time.
+pub const SWEEP_CONNECTIONS: usize = 1024;
+/// Pause before the next connections are checked if there are more, in nanoseconds.
+pub const SWEEP_STEP_NS: u64 = 10_000_000;
 /// Minimum time between two steps of store maintenance, in nanoseconds.
 pub const MAINTAIN_INTERVAL_NS: u64 = 100_000;
 /// Maximum number of items visited by one step of maintenance.

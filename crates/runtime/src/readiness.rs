@@ -14,7 +14,7 @@ use std::io;
 
 use service::{Output, Pin, Worker};
 
-use crate::connection::{Connection, ConnectionIo};
+use crate::connection::{Connection, ConnectionIo, Overdue};
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{BURST_CONNECTIONS, RECEIVE_LEN};
 use crate::setup::second;
@@ -131,6 +131,26 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
         for slot in self.context.deliver(&mut self.table, now_ns) {
             self.close(slot);
+        }
+    }
+
+    /// Closes connections whose peers have been silent for too long, and gives a turn to those
+    /// whose input was not complete in time. Called after each turn.
+    pub(crate) fn sweep(&mut self, now_ns: u64) {
+        if !self.context.must_sweep(now_ns) {
+            return;
+        }
+        for (slot, overdue) in self.context.overdue(&self.table, now_ns) {
+            match (overdue, self.table.get_mut(slot)) {
+                (Overdue::Deadline, Some(connection)) => {
+                    self.context.setup.counts.count_deadline();
+                    self.context.queue(connection, slot);
+                }
+                _ => {
+                    self.context.setup.counts.count_closed_idle();
+                    self.close(slot);
+                }
+            }
         }
     }
 

@@ -16,6 +16,11 @@ pub struct Setup {
     pub requests_per_turn: usize,
     /// How workers of `events` and `rings` wait for events.
     pub wait_policy: WaitPolicy,
+    /// How long a peer may neither send a byte nor take one of its replies before its connection is
+    /// closed, in seconds. `None` if connections are never closed for that. A connection is closed
+    /// up to three seconds later. Time in which the server waits for something else (memory, the
+    /// result of a ticket) does not count.
+    pub idle_s: Option<u32>,
     /// The scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
     pub fibre_scheduler: fibre::Scheduler,
     /// The counters of connections.

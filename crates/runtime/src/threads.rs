@@ -49,9 +49,6 @@ use context_pool::ContextPool;
 /// The runtime `threads`: the worker contexts that the threads of connections share.
 pub(crate) struct Threads<S: Worker> {
     contexts: ContextPool<S>,
-    /// How long a peer may neither send nor read before its connection is closed, in nanoseconds.
-    /// `None` if there is no such limit.
-    idle_ns: Option<u64>,
 }
 
 /// Starts the supervisor. The acceptor passes connections to the returned value, which starts a
@@ -63,14 +60,12 @@ pub(crate) fn start<S: Service>(
     running: &mut Running,
     setup: &Arc<Shared>,
     service: &S,
-    idle_ns: Option<u64>,
 ) -> io::Result<Arc<ConnectionTasks<Threads<S::Worker>>>> {
     let handles = || running.handles(0);
     let contexts =
         (0..setup.workers).map(|_| WorkerContext::new(setup, service.worker(), handles()));
     let threads = Threads {
         contexts: ContextPool::new(contexts),
-        idle_ns,
     };
     let max_tasks = thread_connections_max(sys::limits::memory_areas());
     ConnectionTasks::open(running, setup, threads, max_tasks)

@@ -4,6 +4,7 @@
 
 mod deliver;
 mod send;
+mod sweep;
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,6 +26,7 @@ use crate::limits::{
     PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
+pub(crate) use sweep::has_limits;
 
 /// The handles by which other threads wake a worker and tell it to stop.
 pub(crate) struct WorkerHandles {
@@ -77,6 +79,11 @@ pub(crate) struct WorkerContext<S: Worker> {
     /// The time at which a stopping worker ends although connections are open. `None` until the
     /// worker notices that it has to stop.
     stop_deadline_ns: Option<u64>,
+    /// When connections are checked next for silent peers and passed deadlines, in nanoseconds.
+    /// `u64::MAX` while there is nothing to check.
+    sweep_at_ns: u64,
+    /// The first slot that is checked then.
+    sweep_start: Slot,
     /// The number of members of the current burst that have been answered. After a panic, the
     /// members from this index on are prepared again.
     answered: usize,
@@ -139,6 +146,8 @@ impl<S: Worker> WorkerContext<S> {
             memory_retry_ns: 0,
             last_maintained_ns: 0,
             stop_deadline_ns: None,
+            sweep_at_ns: u64::MAX,
+            sweep_start: 0,
             answered: 0,
             current_member: None,
         }
@@ -174,13 +183,15 @@ impl<S: Worker> WorkerContext<S> {
         } else if !self.waiting_for_memory.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
-            self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS)
+            let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
+            drain_ns.into_iter().chain(self.sweep_timeout_ns()).min()
         }
     }
 
     /// Opens the session of an admitted connection. Returns `None` if the service panicked; the
     /// caller then drops the connection, which is counted as closed here.
-    pub(crate) fn open(&self) -> Option<S::Session> {
+    pub(crate) fn open(&mut self) -> Option<S::Session> {
+        self.begin_sweeps();
         let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
         if opened.is_err() {
             self.setup.counts.count_panics(1);
@@ -440,6 +451,12 @@ impl<S: Worker> WorkerContext<S> {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
+    }
+
+    /// Gives a connection a turn in the next round.
+    pub(crate) fn queue<I>(&mut self, connection: &mut Connection<S, I>, slot: Slot) {
+        connection.is_queued = true;
+        self.runnable.push(slot);
     }
 
     /// Runs a step of the service's maintenance, if at least [`MAINTAIN_INTERVAL_NS`] have passed

@@ -13,9 +13,9 @@ use sys::socket::Bound;
 use crate::error::Error;
 use crate::state::ServerState;
 
-/// How long a connection to the admin address may be silent, in nanoseconds. Longer than the
-/// interval at which a monitor reads the metrics.
-const IDLE_NS: u64 = 75_000_000_000;
+/// How long a connection to the admin address may be silent, in seconds. Longer than the interval
+/// at which a monitor reads the metrics.
+const IDLE_S: u32 = 75;
 /// Open files that the pages need.
 pub(crate) const FILES_NEEDED: u64 = CONNECTIONS_MAX as u64 + 8;
 /// Connections that wait in the kernel to be accepted.
@@ -40,6 +40,7 @@ pub(crate) fn start(
         workers: 1,
         requests_per_turn: REQUESTS_PER_TURN,
         wait_policy: WaitPolicy::default(),
+        idle_s: Some(IDLE_S),
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX.into(), BUFFERED_MAX)),
     };
@@ -49,7 +50,7 @@ pub(crate) fn start(
         None => Error::Start(source),
     })?;
     let listeners = vec![listener.into()];
-    runtime::start_threads(&service, setup, Some(IDLE_NS), listeners).map_err(Error::Start)
+    runtime::start_threads(&service, setup, listeners).map_err(Error::Start)
 }
 
 /// The figures of a cache.

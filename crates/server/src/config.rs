@@ -38,6 +38,9 @@ pub struct Config {
     pub backlog: u32,
     /// Evict items when memory is full; `-M` refuses new values instead.
     pub evicts: bool,
+    /// How long a client may be silent before its connection is closed, in seconds
+    /// (`-o idle_timeout`). None: it is kept.
+    pub idle_s: Option<u32>,
     /// Ask the kernel for huge pages (`-L`).
     pub huge_pages: bool,
     /// Keep all memory from being swapped (`-k`).

@@ -24,6 +24,9 @@ pub struct Documents {
     pub root: PathBuf,
     /// How files are read.
     pub strategy: StrategyKind,
+    /// How long a client may be silent before its connection is closed, in seconds. None: it is
+    /// kept.
+    pub idle_s: Option<u32>,
 }
 
 /// Binds the address. It needs root for a port below 1024.
@@ -54,25 +57,32 @@ pub(crate) fn open_root(path: &Path) -> Result<SystemDisk, Error> {
     })
 }
 
+/// The counters of the connections of the documents.
+pub(crate) fn counts(config: &Config) -> Arc<ConnectionCounts> {
+    let (connections, workers) = (config.connections_max, config.workers.max(1));
+    let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
+    Arc::new(ConnectionCounts::new(u64::from(connections), buffered))
+}
+
 /// Serves the documents. The limits of connections and of their memory are those of the cache, and
 /// are counted apart.
 pub(crate) fn start(
     bound: Bound,
     disk: SystemDisk,
-    strategy: StrategyKind,
+    documents: &Documents,
     kind: Kind,
     config: &Config,
+    counts: &Arc<ConnectionCounts>,
 ) -> Result<Running, Error> {
-    let (connections, workers) = (config.connections_max, config.workers.max(1));
-    let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
     let setup = Setup {
-        workers: workers as usize,
+        workers: config.workers.max(1) as usize,
         requests_per_turn: REQUESTS_PER_TURN,
         wait_policy: config.wait_policy,
         fibre_scheduler: config.fibre_scheduler.unwrap_or(runtime::Scheduler::Fair),
-        counts: Arc::new(ConnectionCounts::new(u64::from(connections), buffered)),
+        idle_s: documents.idle_s,
+        counts: Arc::clone(counts),
     };
-    let files = FileSet::start(disk, strategy).map_err(Error::Start)?;
+    let files = FileSet::start(disk, documents.strategy).map_err(Error::Start)?;
     let clock = WallClock {
         monotonic_ns: monotonic_ns(),
         unix_ns: unix_ns(),

@@ -99,8 +99,12 @@ impl Server {
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let counts = Arc::new(ConnectionCounts::new(u64::from(connections), buffered));
         let counters = Arc::<CounterRegistry>::default();
-        let state = ServerState::new(&config, &store, &counts, &counters).map_err(Error::Start)?;
-        let state = Arc::new(state);
+        let http_counts = config
+            .documents
+            .as_ref()
+            .map(|_| documents::counts(&config));
+        let state = ServerState::new(&config, &store, &counts, http_counts.clone(), &counters);
+        let state = Arc::new(state.map_err(Error::Start)?);
         let setup = setup(&config, fibre_scheduler, &counts);
         let cache = CacheService {
             store,
@@ -116,7 +120,8 @@ impl Server {
         let listeners = listeners.into_iter().map(Into::into).collect();
         let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
         let admin_parts = admin.map(|bound| (bound, &cache, &state));
-        let started = start_beside(&config, kind, http.zip(disk), admin_parts);
+        let documents_parts = http.zip(disk).zip(http_counts);
+        let started = start_beside(&config, kind, documents_parts, admin_parts);
         let (documents, admin) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -183,7 +188,7 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
 fn start_beside(
     config: &Config,
     kind: Kind,
-    opened: Option<(Bound, SystemDisk)>,
+    opened: Option<((Bound, SystemDisk), Arc<ConnectionCounts>)>,
     admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
 ) -> Result<(Option<Running>, Option<Running>), Error> {
     let documents = start_documents(config, kind, opened)?;
@@ -201,12 +206,12 @@ fn start_beside(
 fn start_documents(
     config: &Config,
     kind: Kind,
-    opened: Option<(Bound, SystemDisk)>,
+    opened: Option<((Bound, SystemDisk), Arc<ConnectionCounts>)>,
 ) -> Result<Option<Running>, Error> {
-    let (Some(documents), Some((bound, disk))) = (&config.documents, opened) else {
+    let (Some(documents), Some(((bound, disk), counts))) = (&config.documents, opened) else {
         return Ok(None);
     };
-    documents::start(bound, disk, documents.strategy, kind, config).map(Some)
+    documents::start(bound, disk, documents, kind, config, &counts).map(Some)
 }
 
 fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {
@@ -215,6 +220,7 @@ fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCou
         workers: config.workers.max(1) as usize,
         requests_per_turn: per_turn.min(session::limits::REQUESTS_PER_TURN_MAX),
         wait_policy: config.wait_policy,
+        idle_s: config.idle_s,
         fibre_scheduler,
         counts: Arc::clone(counts),
     }

@@ -23,6 +23,8 @@ pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
     counts: Arc<ConnectionCounts>,
+    /// The connections of the documents, if there are any.
+    http_counts: Option<Arc<ConnectionCounts>>,
     counters: Arc<CounterRegistry>,
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
@@ -49,12 +51,14 @@ impl ServerState {
         config: &Config,
         store: &Arc<Store>,
         counts: &Arc<ConnectionCounts>,
+        http_counts: Option<Arc<ConnectionCounts>>,
         counters: &Arc<CounterRegistry>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
             store: Arc::clone(store),
             counts: Arc::clone(counts),
+            http_counts,
             counters: Arc::clone(counters),
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
@@ -109,6 +113,7 @@ impl ServerControl for ServerState {
         }
         self.bursts(&reset, out);
         self.memory(now, &reset, out);
+        self.documents(out);
         out.number(b"threads", u64::from(self.config.workers));
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
@@ -228,11 +233,29 @@ impl ServerState {
         let rested_us = (snapshot.paused_ns - reset.paused_ns) / 1_000;
         out.number(b"time_in_listen_disabled_us", rested_us);
         out.number(b"slow_peers_closed", snapshot.slow_closed);
+        if self.config.idle_s.is_some() {
+            out.number(b"idle_kicks", snapshot.idle_closed);
+        }
         out.number(b"conn_buffer_bytes", snapshot.buffered);
         out.number(b"conn_buffer_limit", snapshot.buffered_max);
         out.number(b"conn_buffer_closed", snapshot.buffered_closed);
         out.number(b"conn_panics", snapshot.panics);
         out.number(b"worker_restarts", snapshot.restarts);
+    }
+
+    /// The connections of the documents over HTTP.
+    fn documents(&self, out: &mut dyn StatWriter) {
+        let Some(counts) = &self.http_counts else {
+            return;
+        };
+        let snapshot = counts.snapshot();
+        out.number(b"http_curr_connections", snapshot.current);
+        out.number(b"http_total_connections", snapshot.total);
+        out.number(b"http_rejected_connections", snapshot.rejected);
+        out.number(b"http_idle_closed", snapshot.idle_closed);
+        out.number(b"http_slow_heads", snapshot.deadlines_passed);
+        out.number(b"http_conn_buffer_bytes", snapshot.buffered);
+        out.number(b"http_conn_buffer_closed", snapshot.buffered_closed);
     }
 
     /// The number of bursts by size: how many connections were ready when a worker woke up.

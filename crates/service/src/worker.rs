@@ -138,6 +138,16 @@ pub trait Worker: Send + 'static {
 
 /// A service's state of one connection.
 pub trait Session: Send + 'static {
+    /// Whether [`input_deadline_ns`](Self::input_deadline_ns) may return a time.
+    const HAS_INPUT_DEADLINE: bool = false;
+
+    /// The time, in nanoseconds, by which input that has begun has to be complete. If the session
+    /// waits for input and this time passes, the runtime gives it a turn without new input, within
+    /// about a second, so that it can close the connection.
+    fn input_deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Discards prepared requests that will not be answered. The runtime later prepares the same
     /// input again, from its front.
     fn discard_prepared(&mut self) {}

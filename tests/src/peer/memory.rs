@@ -56,6 +56,7 @@ impl MemoryPeer {
             workers: 1,
             requests_per_turn: REQUESTS_PER_TURN,
             wait_policy: WaitPolicy::default(),
+            idle_s: None,
             fibre_scheduler: Scheduler::Fair,
             counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
         };

@@ -53,6 +53,8 @@ pub(super) struct Accepted {
     pub(super) notes: Vec<String>,
     /// Rows of `stats settings`.
     pub(super) settings: Vec<(&'static str, String)>,
+    /// How long a client may be silent, in seconds.
+    pub(super) idle_s: Option<u32>,
 }
 
 const COUNT: Form = Form::Integer(0, u32::MAX as i64);
@@ -165,7 +167,7 @@ pub(super) const KEYS: &[Key] = &[
         key(
             "idle_timeout",
             Form::Integer(0, i32::MAX as i64),
-            Effect::None("idle connections are kept; one costs less than 200 bytes"),
+            Effect::Same,
         ),
         "idle_timeout",
         "",
@@ -350,6 +352,9 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
     key.form.check(value)?;
     if let Effect::None(why) = key.effect {
         accepted.notes.push(format!("-o {pair} ({why})"));
+    }
+    if name == "idle_timeout" {
+        accepted.idle_s = value.and_then(|text| text.parse().ok()).filter(|&s| s > 0);
     }
     if let Some((row, bare)) = key.setting {
         let text = value.unwrap_or(bare).to_owned();

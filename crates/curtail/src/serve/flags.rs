@@ -218,6 +218,11 @@ pub(crate) struct Flags {
           requires = "http")]
     pub(super) file_strategy: Option<StrategyKind>,
 
+    /// How long a client of --http may be silent before its connection is closed; 0: it is kept
+    #[arg(long = "http-idle", value_name = "TIME", value_parser = idle_s, requires = "http",
+          default_value = "60s")]
+    pub(super) http_idle: u32,
+
     /// With --admin: do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,
@@ -253,6 +258,15 @@ fn file_strategy(text: &str) -> Result<StrategyKind, String> {
         .into_iter()
         .find(|kind| kind.name() == text);
     named.ok_or_else(|| format!("one of {names} is needed"))
+}
+
+/// A time in whole seconds.
+fn idle_s(text: &str) -> Result<u32, String> {
+    let time_ns = units::duration_ns(text).map_err(|error| error.to_string())?;
+    match u32::try_from(time_ns / 1_000_000_000) {
+        Ok(seconds) if time_ns % 1_000_000_000 == 0 => Ok(seconds),
+        _ => Err("a time in whole seconds is needed, such as 60s; 0: never".to_owned()),
+    }
 }
 
 fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {

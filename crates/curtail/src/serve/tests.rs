@@ -73,7 +73,19 @@ fn documents_need_an_address_and_a_folder() {
         (8080, StrategyKind::Flash)
     );
     let default = config("--http [::1]:80 --root /srv").documents.unwrap();
-    assert_eq!(default.strategy, StrategyKind::Nowait);
+    assert_eq!(
+        (default.strategy, default.idle_s),
+        (StrategyKind::Nowait, Some(60))
+    );
+    let idle_s = |flag: &str| {
+        let line = format!("--http [::1]:80 --root /srv --http-idle {flag}");
+        parsed(&line).map(|it| it.config().unwrap().0.documents.unwrap().idle_s)
+    };
+    assert_eq!(idle_s("0").unwrap(), None);
+    assert_eq!(idle_s("2min").unwrap(), Some(120));
+    assert!(idle_s("500ms").is_err() && idle_s("-1s").is_err());
+    assert_eq!(config("-o idle_timeout=5").idle_s, Some(5));
+    assert_eq!(config("-o idle_timeout=5,idle_timeout=0").idle_s, None);
     assert_eq!(config("").documents, None);
     for line in [
         "--http 127.0.0.1:8080",

@@ -66,18 +66,17 @@ enum Answered {
     Awaits,
 }
 
-impl<F> Default for DocumentSession<F> {
-    fn default() -> Self {
+impl<F: Send + Sync + 'static> DocumentSession<F> {
+    /// The state of a new connection. A head may take `head_time_ns` nanoseconds to arrive.
+    pub(super) fn new(head_time_ns: u64) -> Self {
         Self {
             state: State::Idle,
             is_closed: false,
-            heads: Heads::default(),
+            heads: Heads::new(head_time_ns),
             ticket: 0,
         }
     }
-}
 
-impl<F: Send + Sync + 'static> DocumentSession<F> {
     /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
     /// `requests`. Returns how many it appended: none while the bytes of a document are sent.
     pub(super) fn prepare<'i>(
@@ -340,6 +339,12 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
 }
 
 impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
+    const HAS_INPUT_DEADLINE: bool = true;
+
+    fn input_deadline_ns(&self) -> Option<u64> {
+        self.heads.deadline_ns()
+    }
+
     fn discard_prepared(&mut self) {
         self.heads.discard();
     }

@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sys::socket::Stream;
 
 use crate::buffered::is_inactive;
+use crate::connection::{Overdue, is_silent};
 use crate::connection_table::Slot;
+use crate::setup::second;
 
 /// A connected peer, shared by its task and the supervisor.
 ///
-/// The task writes `is_idle`, `holds_memory` and `active_s`, and the supervisor reads them. The
-/// supervisor, or any task that closes the connection, sets `is_shut`. All are relaxed, because
-/// they are checked repeatedly and a change may be seen late.
+/// The task writes `is_idle`, `holds_memory`, `active_s`, `waits_elsewhere` and
+/// `input_deadline_ns`, and the supervisor reads them. The supervisor, or any task that closes the
+/// connection, sets `is_shut`. All are relaxed, because they are checked repeatedly and a change
+/// may be seen late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
@@ -24,6 +27,11 @@ pub(crate) struct Peer {
     holds_memory: AtomicBool,
     /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
+    /// The task waits for something else than its peer: memory, or the result of a ticket.
+    waits_elsewhere: AtomicBool,
+    /// When the input that has begun has to be complete, in nanoseconds. `u64::MAX` if there is no
+    /// such time.
+    input_deadline_ns: AtomicU64,
     /// Both directions of the socket have been shut down, so the task has to end.
     is_shut: AtomicBool,
     /// The bytes that are counted for the task in the sum of `connection_tasks/buffered.rs`.
@@ -38,6 +46,8 @@ impl Peer {
             is_idle: AtomicBool::new(false),
             holds_memory: AtomicBool::new(false),
             active_s: AtomicU32::new(now_s),
+            waits_elsewhere: AtomicBool::new(false),
+            input_deadline_ns: AtomicU64::new(u64::MAX),
             is_shut: AtomicBool::new(false),
             buffered: AtomicU64::new(0),
         }
@@ -53,6 +63,29 @@ impl Peer {
 
     pub(crate) fn set_active(&self, now_s: u32) {
         self.active_s.store(now_s, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_waiting_elsewhere(&self, waits: bool) {
+        self.waits_elsewhere.store(waits, Ordering::Relaxed);
+    }
+
+    /// Sets when the input that has begun has to be complete.
+    pub(crate) fn set_input_deadline(&self, deadline_ns: Option<u64>) {
+        let deadline_ns = deadline_ns.unwrap_or(u64::MAX);
+        self.input_deadline_ns.store(deadline_ns, Ordering::Relaxed);
+    }
+
+    /// Returns whether the task has been waiting for its peer for too long. `idle_s` is the limit
+    /// of silence.
+    pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
+        if self.waits_elsewhere.load(Ordering::Relaxed) || self.is_shut() {
+            return None;
+        }
+        if now_ns > self.input_deadline_ns.load(Ordering::Relaxed) {
+            return Some(Overdue::Deadline);
+        }
+        let active_s = self.active_s.load(Ordering::Relaxed);
+        is_silent(active_s, idle_s, second(now_ns)).then_some(Overdue::Idle)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -196,6 +229,26 @@ impl<T> Peers<T> {
             _ => None,
         });
         peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
+    }
+
+    /// Returns what `find` returns for the peers in the entries from `start` on, at most `max` of
+    /// them, and the entry to continue with; `None` after the last one.
+    pub(crate) fn find<R>(
+        &self,
+        start: Slot,
+        max: usize,
+        find: impl Fn(&Peer) -> Option<R>,
+    ) -> (Vec<(Arc<Peer>, R)>, Option<Slot>) {
+        let list = self.list();
+        let len = list.entries.len();
+        let (start, end) = (start.min(len), start.saturating_add(max).min(len));
+        let found = list.entries[start..end].iter().filter_map(|entry| {
+            let PeerEntry::Connected(peer, _) = entry else {
+                return None;
+            };
+            Some((Arc::clone(peer), find(peer)?))
+        });
+        (found.collect(), (end < len).then_some(end))
     }
 
     /// Returns whether there are no used entries and no finished tasks.

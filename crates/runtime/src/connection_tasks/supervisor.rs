@@ -1,9 +1,10 @@
 //! The supervisor thread of `threads` and `fibres`. It does the work that belongs to no single
-//! task, and sleeps until it is woken for one of four reasons:
+//! task, and sleeps until it is woken for one of five reasons:
 //!
 //! - a task has finished and has to be joined;
 //! - a connection waits for memory, so slow holders have to be closed;
 //! - the service has maintenance to do, which tasks do only while requests arrive;
+//! - peers have to be checked for silence, once a second, if there is a limit of it;
 //! - the server has to stop.
 
 use std::io;
@@ -14,8 +15,13 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
-use super::{ConnectionTasks, ContextChoice, Task, TaskRuntime};
-use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
+use super::{ConnectionTasks, ContextChoice, Peer, Task, TaskRuntime};
+use crate::connection::Overdue;
+use crate::connection_table::Slot;
+use crate::limits::{
+    DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, SWEEP_CONNECTIONS,
+    SWEEP_INTERVAL_NS, SWEEP_STEP_NS,
+};
 use crate::setup::second;
 
 /// The state of the supervisor thread.
@@ -24,6 +30,10 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     poll: Poll,
     /// The second of the last search for slow holders.
     searched_s: u32,
+    /// When peers are checked next for silence and passed deadlines. `None` while they are not.
+    next_sweep_ns: Option<u64>,
+    /// The first entry of the list of peers that is checked then.
+    sweep_start: Slot,
     /// Time of the next maintenance step. `None` if no maintenance is in progress.
     next_maintain_ns: Option<u64>,
     /// The number of maintenance steps since the supervisor was woken for maintenance.
@@ -44,6 +54,8 @@ impl<C: TaskRuntime> Supervisor<C> {
             tasks,
             poll,
             searched_s: 0,
+            next_sweep_ns: None,
+            sweep_start: 0,
             next_maintain_ns: None,
             steps: 0,
             idle_contexts: 0,
@@ -83,6 +95,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         let now_ns = monotonic_ns();
         self.join();
         self.close_slow_holders(now_ns);
+        self.sweep(now_ns);
         self.maintain(now_ns);
         self.tasks.stops_workers.load(Ordering::Relaxed) && self.drain(now_ns)
     }
@@ -91,8 +104,10 @@ impl<C: TaskRuntime> Supervisor<C> {
         let next_maintain_ns = self
             .next_maintain_ns
             .map(|at_ns| at_ns.saturating_sub(now_ns));
+        let next_sweep_ns = self.next_sweep_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
-        next_maintain_ns.into_iter().chain(drain_ns).min()
+        let all = [next_maintain_ns, next_sweep_ns, drain_ns];
+        all.into_iter().flatten().min()
     }
 
     /// Joins the finished tasks. These tasks have ended or are about to return, so joining does not
@@ -118,6 +133,46 @@ impl<C: TaskRuntime> Supervisor<C> {
         for peer in peers.peers(|peer| peer.is_slow_holder(now_s)) {
             setup.counts.count_closed_slow();
             peer.shut();
+        }
+    }
+
+    /// Closes the connections of peers that have been silent for too long, and ends the input of
+    /// those whose input was not complete in time: their tasks then get the end of the stream, and
+    /// a turn. Checks at most [`SWEEP_CONNECTIONS`] peers at a time, and all of them once a second.
+    fn sweep(&mut self, now_ns: u64) {
+        let tasks = &self.tasks;
+        if !tasks.is_sweeping.load(Ordering::Relaxed) {
+            return;
+        }
+        let due_ns = *self.next_sweep_ns.get_or_insert(now_ns + SWEEP_INTERVAL_NS);
+        if now_ns < due_ns {
+            return;
+        }
+        let (setup, start) = (&tasks.setup, self.sweep_start);
+        let overdue = |peer: &Peer| peer.overdue(setup.idle_s, now_ns);
+        let (found, next) = tasks.peers.find(start, SWEEP_CONNECTIONS, overdue);
+        for (peer, overdue) in found {
+            match overdue {
+                Overdue::Idle => {
+                    setup.counts.count_closed_idle();
+                    peer.shut();
+                }
+                Overdue::Deadline => {
+                    setup.counts.count_deadline();
+                    peer.set_input_deadline(None);
+                    peer.stream.shutdown_receive();
+                }
+            }
+        }
+        self.sweep_start = next.unwrap_or(0);
+        let pause_ns = next.map_or(SWEEP_INTERVAL_NS, |_| SWEEP_STEP_NS);
+        self.next_sweep_ns = Some(now_ns + pause_ns);
+        // A task that is started after `is_sweeping` is cleared sets it again.
+        tasks.is_sweeping.store(false, Ordering::Relaxed);
+        if tasks.peers.is_empty() {
+            self.next_sweep_ns = None;
+        } else {
+            tasks.is_sweeping.store(true, Ordering::Relaxed);
         }
     }
 

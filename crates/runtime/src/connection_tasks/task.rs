@@ -147,6 +147,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
+        self.peer
+            .set_input_deadline(self.session.input_deadline_ns());
         if !self
             .tasks
             .count_buffered(&self.peer, self.held.capacity() + wire)
@@ -173,6 +175,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             _ => self.receive_only(is_direct)?,
         };
         self.peer.set_idle(false);
+        self.peer.set_input_deadline(None);
         if is_direct {
             self.session.advance_upload(len);
             return Some(Received {
@@ -436,7 +439,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         // This connection waits for memory, not for its peer, so it must not be closed as a slow
         // holder.
         self.peer.set_holding(false);
-        self.count_buffered() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
+        self.peer.set_waiting_elsewhere(true);
+        let stays_open = self.count_buffered() && !self.socket.hangs_up_within(MEMORY_RETRY_NS);
+        self.resume();
+        stays_open
     }
 
     /// Waits until at least one result of a ticket has been delivered to the session. Returns false
@@ -452,13 +458,22 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         // This connection waits for a result, not for its peer, so it must not be closed as a slow
         // holder.
         self.peer.set_holding(false);
+        self.peer.set_waiting_elsewhere(true);
         while !self.deliver() {
             if self.peer.is_shut() || self.socket.hangs_up_within(0) {
                 return false;
             }
             self.socket.wait_woken(HANG_UP_CHECK_NS);
         }
+        self.resume();
         true
+    }
+
+    /// Records that the task no longer waits for something else than its peer. The time of that
+    /// wait is no silence of the peer.
+    fn resume(&self) {
+        self.peer.set_active(second(monotonic_ns()));
+        self.peer.set_waiting_elsewhere(false);
     }
 
     /// Delivers all results in the mailbox to the session. Returns false if there are none.

@@ -91,6 +91,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
+            self.connections.sweep(now_ns);
             self.connections.context.maintain(now_ns);
             if self.has_stopped(now_ns) {
                 return Ok(());

@@ -55,6 +55,7 @@ impl<S: Service> Memory<S> {
             if was_woken {
                 self.connections.on_wake(now_ns);
             }
+            self.connections.sweep(now_ns);
             self.connections.context.maintain(now_ns);
             self.connections.context.service.offline();
             if was_idle && burst.is_empty() && !was_woken {

@@ -3,6 +3,7 @@
 
 mod burst;
 mod ring_io;
+mod sweep;
 
 use std::io;
 use std::mem;
@@ -142,6 +143,9 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             // have been closed, and its slot must not be reused while `burst` still names it.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
+            }
+            if self.context.must_sweep(now_ns) {
+                self.sweep(now_ns);
             }
             self.context.maintain(now_ns);
             if self.context.stops_workers(now_ns)

@@ -26,7 +26,7 @@ impl<S: Worker> TaskRuntime for Threads<S> {
     }
 
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket> {
-        BlockingSocket::new(peer, self.idle_ns)
+        BlockingSocket::new(peer)
     }
 
     fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext<S>) -> R + Send) -> R {

@@ -123,6 +123,7 @@ pub(crate) fn start(
         workers,
         requests_per_turn: 1,
         wait_policy: WaitPolicy::default(),
+        idle_s: None,
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX, buffered)),
     };

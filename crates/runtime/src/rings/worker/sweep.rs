@@ -1,0 +1,32 @@
+//! What a worker does with the connections that have been waiting for their peers for too long.
+
+use super::Worker;
+use crate::connection::Overdue;
+
+impl<S: service::Worker> Worker<S> {
+    /// Closes connections whose peers have been silent for too long, and gives a turn to those
+    /// whose input was not complete in time.
+    ///
+    /// The progress of a send by the ring is not known before its end, so a peer has the limit of
+    /// silence for each send.
+    pub(super) fn sweep(&mut self, now_ns: u64) {
+        for (slot, overdue) in self.context.overdue(&self.table, now_ns) {
+            let Some(connection) = self.table.get_mut(slot) else {
+                continue;
+            };
+            // A closed connection waits for the end of its operations in the kernel.
+            match overdue {
+                _ if connection.io.is_closed => {}
+                Overdue::Deadline if connection.io.is_sending => {}
+                Overdue::Deadline => {
+                    self.context.setup.counts.count_deadline();
+                    self.context.queue(connection, slot);
+                }
+                Overdue::Idle => {
+                    self.context.setup.counts.count_closed_idle();
+                    self.close(slot);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Silent peers and slow heads, on every runtime.
+
+use std::cell::RefCell;
+use std::{fs, thread};
+
+use runtime::{Kind, Scheduler, Setup};
+use sys::poll::Interest;
+use sys::socket::Stream;
+
+use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, setup, wait};
+use curtail_tests::slow_disk::{CONTENT, SlowDisk};
+use files::documents::{DocumentService, WallClock};
+use files::{Disk, FileSet, StrategyKind, SystemDisk};
+
+const CLOCK: WallClock = WallClock {
+    monotonic_ns: u64::MAX,
+    unix_ns: 784_111_777_000_000_000,
+};
+/// How long a head may take in these tests.
+const HEAD_TIME_NS: u64 = 50_000_000;
+
+fn start<D: Disk>(kind: Kind, scheduler: Scheduler, disk: D, idle_s: Option<u32>) -> Sockets {
+    let files = FileSet::start(disk, StrategyKind::Nowait).unwrap();
+    let service = DocumentService::new(files, CLOCK).with_head_time(HEAD_TIME_NS);
+    let setup = Setup {
+        idle_s,
+        ..setup(scheduler)
+    };
+    Sockets::start(kind, &service, setup, || None)
+}
+
+/// Runs a test for every available runtime and scheduler, all at the same time: they mostly wait.
+fn everywhere_at_once(test: impl Fn(Kind, Scheduler) + Sync) {
+    let all = RefCell::new(Vec::new());
+    everywhere_with(|kind, scheduler| all.borrow_mut().push((kind, scheduler)));
+    let test = &test;
+    thread::scope(|scope| {
+        for (kind, scheduler) in all.take() {
+            scope.spawn(move || test(kind, scheduler));
+        }
+    });
+}
+
+/// Whether the server has closed the connection without a further byte.
+fn is_closed(stream: &Stream) -> bool {
+    wait(stream, Interest::Read);
+    !matches!(stream.recv(&mut [0; 64]), Ok(1..))
+}
+
+#[test]
+fn silent_connections_are_closed_and_those_that_wait_for_the_disk_are_not() {
+    everywhere_at_once(|kind, scheduler| {
+        let disk = SlowDisk::default();
+        let sockets = start(kind, scheduler, disk.clone(), Some(1));
+        let name = kind.name();
+        let slow = sockets.connect();
+        slow.send(b"GET /cold HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+        let (never, once) = (sockets.connect(), sockets.connect());
+        once.send(b"GET /hot HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(answer(&once).ends_with(CONTENT), "{name}");
+        assert!(is_closed(&never) && is_closed(&once), "{name}");
+        // Another one is closed later, so the first has been checked several times.
+        assert!(is_closed(&sockets.connect()), "{name}");
+        sockets.until("counted", |counts| {
+            counts.idle_closed == 3 && counts.current == 1
+        });
+        disk.release();
+        let mut received = answer(&slow);
+        while !received.ends_with(CONTENT) {
+            let more = answer(&slow);
+            assert!(!more.is_empty(), "{name}: closed after {received:?}");
+            received.extend(more);
+        }
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_take_its_reply_is_closed() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("large"), vec![b'x'; 16 << 20]).unwrap();
+    everywhere_at_once(|kind, scheduler| {
+        let disk = SystemDisk::open(root.path()).unwrap();
+        let sockets = start(kind, scheduler, disk, Some(1));
+        let stream = sockets.connect_unix();
+        stream
+            .send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            .unwrap();
+        sockets.until("closed", |counts| {
+            counts.idle_closed == 1 && counts.current == 0
+        });
+    });
+}
+
+#[test]
+fn a_head_that_stays_incomplete_is_answered_without_a_further_byte() {
+    everywhere_at_once(|kind, scheduler| {
+        let sockets = start(kind, scheduler, SlowDisk::default(), None);
+        let (never, slow) = (sockets.connect(), sockets.connect());
+        slow.send(b"GET /hot HTTP/1.1\r\nHost: x\r\n\r\nGET /hot HT")
+            .unwrap();
+        let first = answer(&slow);
+        assert!(first.starts_with(b"HTTP/1.1 200 "), "{}", kind.name());
+        let answered = answer(&slow);
+        assert!(answered.starts_with(b"HTTP/1.1 408 "), "{}", kind.name());
+        assert!(is_closed(&slow), "{}", kind.name());
+        sockets.until("counted", |counts| {
+            counts.deadlines_passed == 1 && counts.current == 1
+        });
+        drop(never);
+    });
+}
+
+#[test]
+fn silent_clients_of_the_cache_are_closed_if_there_is_a_limit() {
+    everywhere_at_once(|kind, scheduler| {
+        let setup = Setup {
+            idle_s: Some(1),
+            ..setup(scheduler)
+        };
+        let service = cache(&Fragile::default().into());
+        let sockets = Sockets::start(kind, &service, setup, || None);
+        let stream = sockets.connect();
+        stream.send(b"mn\r\n").unwrap();
+        assert_eq!(answer(&stream), b"MN\r\n", "{}", kind.name());
+        assert!(is_closed(&stream), "{}", kind.name());
+        sockets.until("counted", |counts| counts.idle_closed == 1);
+    });
+}
