@@ -1,4 +1,7 @@
 //! Whether the generator, not the server, was the limit of a trial.
+//!
+//! A search for the sustained throughput uses trials with a late generator too, where its lateness
+//! cannot have decided the verdict (`load::judge`).
 
 /// The greatest 99th percentile of the generator's own lateness in a valid trial.
 pub const LATENESS_LIMIT_NS: u64 = 50_000;

@@ -41,9 +41,12 @@
 //! Median trials: 24 without noise, 35 with trials of 10 000 requests, 40 with less. The median
 //! width was 9 to 32 %, the median error of the estimate 1 to 3 %, and 92 to 100 % had both ends.
 //!
-//! An invalid trial is recorded, counts against the budget, and says nothing about the server. A
-//! rate at which three trials were invalid, with no valid one at it or above it, is a *limit*: the
-//! search goes on below it, and its answer may be "at least".
+//! An invalid trial is recorded and counts against the budget. One that failed says nothing about
+//! the server. One that the generator limited may have been kept or broken. What makes it invalid
+//! may be its figures, so leaving it out would select trials by their outcome. It therefore counts
+//! against both ends: as broken for the lower one, as kept for the upper one, each with a belief of
+//! its own. A rate at which three trials were invalid, with no valid one at it or above it, is a
+//! *limit*: the search goes on below it, and its answer may be "at least".
 
 mod belief;
 mod evidence;
@@ -58,7 +61,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{
     SEARCH_BISECTIONS_MAX, SEARCH_INVALID_RUN_MAX, SEARCH_LIMIT_TRIALS, SEARCH_TRIALS_MAX,
 };
-use belief::Belief;
+use belief::Beliefs;
 use evidence::{Ends, Evidence, growth_ln};
 pub use outcome::{SearchEnd, SearchLimit, Sustained};
 
@@ -78,7 +81,7 @@ pub enum Verdict {
     Kept,
     /// It was not.
     Broken,
-    /// The generator was the limit: nothing is known about the server.
+    /// The generator was the limit: the server may keep the objective or break it.
     GeneratorLimited,
     /// There is no measurement.
     Failed,
@@ -155,7 +158,7 @@ pub struct Search {
 /// The second part of a search: between or beyond the rates of a bracket.
 #[derive(Debug, Clone)]
 struct Refinement {
-    belief: Belief,
+    beliefs: Beliefs,
     evidence: Evidence,
     /// The index of the next rate.
     index: usize,
@@ -219,10 +222,8 @@ impl Search {
             return;
         };
         self.trials.push(SearchTrial { rate_rps, verdict });
-        if let Some(refinement) = &mut self.refinement
-            && verdict.is_valid()
-        {
-            refinement.record(verdict == Verdict::Kept);
+        if let Some(refinement) = &mut self.refinement {
+            refinement.record(verdict);
         }
         self.next = self.plan(rate_rps);
     }
@@ -260,7 +261,10 @@ impl Search {
             return Err(SearchEnd::Invalid);
         }
         let is_limit = self.limit().is_some_and(|limit| limit.rate_rps <= last_rps);
-        if run > 0 && !is_limit {
+        // With a bracket, a trial that the generator limited is information.
+        let last = self.trials.last().map(|trial| trial.verdict);
+        let is_used = self.refinement.is_some() && last == Some(Verdict::GeneratorLimited);
+        if run > 0 && !is_limit && !is_used {
             return Ok(last_rps);
         }
         if self.refinement.is_none() {
@@ -269,10 +273,10 @@ impl Search {
                 Bracket::Unknown => return Err(SearchEnd::Invalid),
                 Bracket::Found(low_rps, high_rps) => {
                     let resolution = self.options.resolution;
-                    let belief = Belief::of(&self.trials, (low_rps, high_rps), resolution);
+                    let beliefs = Beliefs::of(&self.trials, (low_rps, high_rps), resolution);
                     self.refinement = Some(Refinement {
-                        evidence: Evidence::new(belief.rates().len()),
-                        belief,
+                        evidence: Evidence::new(beliefs.rates().len()),
+                        beliefs,
                         index: 0,
                         bisections: 0,
                     });
@@ -362,14 +366,21 @@ enum Bracket {
 }
 
 impl Refinement {
-    fn record(&mut self, is_kept: bool) {
-        self.evidence.bet(&self.belief, self.index, is_kept);
-        self.belief.update(self.belief.rates()[self.index], is_kept);
+    fn record(&mut self, verdict: Verdict) {
+        let is_kept = match verdict {
+            Verdict::Kept => Some(true),
+            Verdict::Broken => Some(false),
+            Verdict::GeneratorLimited => None,
+            Verdict::Failed => return,
+        };
+        self.evidence.bet(&self.beliefs, self.index, is_kept);
+        let rate_rps = self.beliefs.rates()[self.index];
+        self.beliefs.update(rate_rps, is_kept);
     }
 
     /// Why the search has its answer. None: it has not.
     fn decided(&self, search: &Search) -> Option<SearchEnd> {
-        let rates = self.belief.rates();
+        let rates = self.beliefs.rates();
         let SearchOptions {
             confidence,
             resolution,
@@ -398,7 +409,7 @@ impl Refinement {
 
     /// The lowest and the highest index that may be tried.
     fn allowed(&self, search: &Search) -> (usize, usize) {
-        let rates = self.belief.rates();
+        let rates = self.beliefs.rates();
         let last = rates.len() - 1;
         let bottom = rates.partition_point(|&rps| rps < search.options.floor_rps);
         let top = rates.partition_point(|&rps| rps <= search.top_rps());
@@ -408,37 +419,38 @@ impl Refinement {
     /// Chooses the next rate.
     fn next(&mut self, search: &Search) -> f64 {
         let ends = self.evidence.ends(search.options.confidence);
-        let rates = self.belief.rates();
+        let rates = self.beliefs.rates();
         let resolution = search.options.resolution;
-        let median = self.belief.median();
-        let (low, high) = self.provable(search, median);
+        let medians = (self.beliefs.low.median(), self.beliefs.high.median());
+        let (low, high) = self.provable(search, medians);
         let is_narrow = rates[high] <= rates[low] * (1.0 + resolution);
         let index = if !is_narrow && self.bisections < SEARCH_BISECTIONS_MAX {
             self.bisections += 1;
-            median
+            let is_low = self.bisections.is_multiple_of(2);
+            if is_low { medians.0 } else { medians.1 }
         } else {
             // The end farther from the estimate goes first. Where neither is certain they take
             // turns, so that a slow change of the server affects both.
             let low_gap = ends
                 .low
-                .map_or(usize::MAX, |end| median.saturating_sub(end));
+                .map_or(usize::MAX, |end| medians.0.saturating_sub(end));
             let high_gap = ends
                 .high
-                .map_or(usize::MAX, |end| end.saturating_sub(median));
+                .map_or(usize::MAX, |end| end.saturating_sub(medians.1));
             let is_low = match low_gap.cmp(&high_gap) {
                 Ordering::Less => false,
                 Ordering::Greater => true,
-                Ordering::Equal => self.index > median,
+                Ordering::Equal => self.index > medians.0,
             };
             if is_low { low } else { high }
         };
         let (bottom, top) = self.allowed(search);
         self.index = index.min(top).max(bottom);
-        self.belief.rates()[self.index]
+        self.beliefs.rates()[self.index]
     }
 
-    /// The rates nearest to the estimate that the trials left are expected to prove as ends.
-    fn provable(&self, search: &Search, median: usize) -> (usize, usize) {
+    /// The rates nearest to the medians that the trials left are expected to prove as ends.
+    fn provable(&self, search: &Search, medians: (usize, usize)) -> (usize, usize) {
         let SearchOptions {
             confidence,
             resolution,
@@ -446,24 +458,25 @@ impl Refinement {
             ..
         } = search.options;
         let left = (trials_max - search.trials.len()) as f64 * SHARE_OF_END;
-        let rates = self.belief.rates();
+        let rates = self.beliefs.rates();
         let near = (1.0 + resolution).powf(NEAR_ENOUGH);
         let is_provable = |missing_ln: f64, agreement: f64| {
             agreement >= AGREEMENT_MAX || missing_ln <= left * growth_ln(agreement)
         };
         let is_low = |&index: &usize| {
             let (missing_ln, _) = self.evidence.missing_ln(index, confidence);
-            rates[index] * near <= rates[median] && is_provable(missing_ln, self.belief.kept(index))
+            let agreement = self.beliefs.low.kept(index);
+            rates[index] * near <= rates[medians.0] && is_provable(missing_ln, agreement)
         };
         let is_high = |&index: &usize| {
             let (_, missing_ln) = self.evidence.missing_ln(index, confidence);
-            let agreement = 1.0 - self.belief.kept(index);
-            rates[index] >= rates[median] * near && is_provable(missing_ln, agreement)
+            let agreement = 1.0 - self.beliefs.high.kept(index);
+            rates[index] >= rates[medians.1] * near && is_provable(missing_ln, agreement)
         };
         let last = rates.len() - 1;
         (
-            (0..median).rev().find(is_low).unwrap_or(0),
-            (median..last).find(is_high).unwrap_or(last),
+            (0..medians.0).rev().find(is_low).unwrap_or(0),
+            (medians.1..last).find(is_high).unwrap_or(last),
         )
     }
 }

@@ -65,15 +65,21 @@ pub struct JudgedLatency {
 
 /// Judges a trial.
 ///
-/// - [`Verdict::GeneratorLimited`]: the generator was late, or had no local port for a request, so
-///   the trial says nothing about the server. Lateness is judged at its 99th percentile. If an
-///   objective is above the 99th percentile, lateness is judged at its 99.9th percentile too.
+/// - [`Verdict::GeneratorLimited`]: the generator had no local port for a request, or it was late
+///   and its lateness may be why a criterion was broken. Lateness is judged at its 99th percentile.
+///   If an objective is above the 99th percentile, lateness is judged at its 99.9th percentile too.
 /// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
 ///   measured.
 /// - [`Verdict::Broken`]: an objective, the achieved rate or the share of failures is out of its
 ///   bound. A request that was never answered may have taken any time. An objective is therefore
 ///   kept only if its figure is within the limit even when all these requests took forever.
 /// - [`Verdict::Kept`]: every criterion is within its bound.
+///
+/// A late generator need not make a trial invalid. Response times begin at the intended times, so
+/// they include its delays. At a server that takes requests in the order of arrival, requests that
+/// arrive later by at most d leave later by at most d, and never earlier. So a trial that keeps its
+/// objectives with a late generator would keep them with a punctual one, and a trial that exceeds
+/// an objective by more than the greatest lateness would break it with a punctual one.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -100,18 +106,40 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     (judgement.verdict, judgement.invalid_reason) = if summary.failures.no_port > 0 {
         let reason = "the generator had no local port left".to_owned();
         (Verdict::GeneratorLimited, Some(reason))
-    } else if is_generator_late(summary, criteria) {
-        let reason = "the generator was the limit".to_owned();
-        (Verdict::GeneratorLimited, Some(reason))
     } else if !summary.littles_law().holds {
         let reason = "Little's law fails: the count and the time stamps disagree".to_owned();
         (Verdict::Failed, Some(reason))
-    } else if judgement.worst.is_some() {
-        (Verdict::Broken, None)
-    } else {
+    } else if judgement.worst.is_none() {
         (Verdict::Kept, None)
+    } else if is_generator_late(summary, criteria)
+        && !is_broken_by_server(summary, criteria, &responses)
+    {
+        let reason = "the generator was the limit".to_owned();
+        (Verdict::GeneratorLimited, Some(reason))
+    } else {
+        (Verdict::Broken, None)
     };
     judgement
+}
+
+/// Whether an objective would be broken with a punctual generator too. Without that generator's
+/// lateness, no response time would be shorter by more than the greatest lateness of any request.
+/// Requests without an answer have an unknown lateness.
+fn is_broken_by_server(summary: &Summary, criteria: &Criteria, responses: &Responses) -> bool {
+    let lateness = summary.lateness.as_ref();
+    let Some(lateness) = lateness.and_then(|it| it.histogram().ok()) else {
+        return false;
+    };
+    let is_broken = |objective: &Objective| {
+        let limit_ns = objective.limit_ns.saturating_add(lateness.max());
+        !responses
+            .judge(&Objective {
+                limit_ns,
+                ..*objective
+            })
+            .is_kept
+    };
+    responses.censored.is_empty() && criteria.objectives.iter().any(is_broken)
 }
 
 /// Returns the number of answers in the interval, divided by the number of requests intended in it.
@@ -213,6 +241,9 @@ impl Responses {
 
 #[cfg(test)]
 mod tests {
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
     use super::*;
     use crate::summary::{Failures, LatencyDistribution, Loop, SCHEMA};
 
@@ -222,13 +253,16 @@ mod tests {
         histogram
     }
 
+    fn distribution(histogram: &Histogram) -> LatencyDistribution {
+        LatencyDistribution::of(histogram, &[99.0])
+    }
+
     /// Returns the summary of one second at 1000 requests/s with response times of 1, 2, … 1000 µs.
     /// For each lower bound in `censored`, the request with the longest response time is left out
     /// and a censored request with that lower bound added.
     fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
         let censored = histogram_of(censored);
         let answered = histogram_of((1..=1000 - censored.len()).map(|us| us * 1000));
-        let distribution = |histogram| LatencyDistribution::of(histogram, &[99.0]);
         Summary {
             schema: SCHEMA.to_owned(),
             demand: Loop::Open,
@@ -338,22 +372,92 @@ mod tests {
     }
 
     #[test]
-    fn trial_with_a_late_generator_is_generator_limited() {
-        let mut limited = summary([]);
-        limited.generator_limited = true;
-        let limited = judged(&limited, "p99=1us");
-        assert_eq!(limited.verdict, Verdict::GeneratorLimited);
-        // Lateness that is high only at its 99.9th percentile invalidates only objectives of
-        // percentiles above the 99th.
+    fn trial_with_a_late_generator_is_invalid_only_if_the_lateness_may_have_broken_it() {
+        // Response times are 1 to 1000 µs, and each request is late by 100 µs.
+        let mut late = summary([]);
+        late.generator_limited = true;
+        late.lateness = Some(distribution(&histogram_of([100_000; 1000])));
+        for (objectives, verdict) in [
+            ("p99=1ms", Verdict::Kept),
+            ("p99=900us", Verdict::GeneratorLimited),
+            ("p99=880us", Verdict::Broken),
+            ("p50=450us", Verdict::GeneratorLimited),
+            ("mean=510us", Verdict::Kept),
+            ("mean=450us", Verdict::GeneratorLimited),
+            ("mean=390us", Verdict::Broken),
+            ("mean=450us,p99=880us", Verdict::Broken),
+        ] {
+            assert_eq!(judged(&late, objectives).verdict, verdict, "{objectives}");
+        }
+        // A punctual generator leaves no third verdict.
+        late.generator_limited = false;
+        assert_eq!(judged(&late, "p99=900us").verdict, Verdict::Broken);
+        // Requests may be missing because they were never sent.
+        late.generator_limited = true;
+        late.achieved_rps = 900.0;
+        assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::GeneratorLimited);
+    }
+
+    #[test]
+    fn lateness_at_the_999th_percentile_concerns_higher_percentiles_only() {
         let mut late = summary([]);
         let late_ns = |number| if number < 995 { 1_000 } else { 200_000 };
-        let lateness = histogram_of((0..1000).map(late_ns));
-        late.lateness = Some(LatencyDistribution::of(&lateness, &[99.0]));
-        assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::Kept);
+        late.lateness = Some(distribution(&histogram_of((0..1000).map(late_ns))));
+        assert_eq!(judged(&late, "p99=980us").verdict, Verdict::Broken);
         assert_eq!(
-            judged(&late, "p99.9=2ms").verdict,
+            judged(&late, "p99.9=980us").verdict,
             Verdict::GeneratorLimited
         );
+    }
+
+    /// A server that answers one request after another, with exponential service times.
+    #[test]
+    fn verdict_with_a_late_generator_is_that_with_a_punctual_one() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut unit = move || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut decided = [0; 2];
+        for trial in 0..400 {
+            let load = 0.5 + 0.6 * f64::from(trial) / 400.0;
+            let late_max_ns = 1_000_000.0 * unit();
+            // The time at which the server becomes idle, with a punctual and with a late generator.
+            let (mut idle_ns, mut late_idle_ns) = (0.0_f64, 0.0_f64);
+            let (mut intended_ns, mut sent_ns) = (0.0_f64, 0.0_f64);
+            let [mut punctual, mut late, mut lateness] = [const { Vec::new() }; 3];
+            for _ in 0..1000 {
+                intended_ns -= (1.0 - unit()).ln() * 100_000.0 / load;
+                // The generator sends in order.
+                let delay_ns = if unit() < 0.1 {
+                    unit() * late_max_ns
+                } else {
+                    0.0
+                };
+                sent_ns = sent_ns.max(intended_ns + delay_ns);
+                let service_ns = -(1.0 - unit()).ln() * 100_000.0;
+                idle_ns = idle_ns.max(intended_ns) + service_ns;
+                late_idle_ns = late_idle_ns.max(sent_ns) + service_ns;
+                punctual.push((idle_ns - intended_ns) as u64);
+                late.push((late_idle_ns - intended_ns) as u64);
+                lateness.push((sent_ns - intended_ns) as u64);
+            }
+            let judged_of = |responses: &[u64], lateness: &[u64]| {
+                let mut summary = summary([]);
+                let responses = histogram_of(responses.iter().copied());
+                summary.response = Some(distribution(&responses));
+                summary.lateness = Some(distribution(&histogram_of(lateness.iter().copied())));
+                summary.generator_limited = lateness.iter().any(|&it| it > 0);
+                ["mean=500us", "p99=2ms", "p90=1ms"].map(|it| judged(&summary, it).verdict)
+            };
+            let truth = judged_of(&punctual, &[0; 1000]);
+            for (verdict, truth) in judged_of(&late, &lateness).into_iter().zip(truth) {
+                match (verdict, truth) {
+                    (Verdict::GeneratorLimited, _) => {}
+                    (Verdict::Kept, Verdict::Kept) => decided[0] += 1,
+                    (Verdict::Broken, Verdict::Broken) => decided[1] += 1,
+                    other => panic!("trial {trial}: {other:?}"),
+                }
+            }
+        }
+        assert!(decided.iter().all(|&it| it > 100), "{decided:?}");
     }
 
     #[test]

@@ -23,6 +23,42 @@ const REACH: f64 = 3.0;
 /// Grid points per resolution of the search.
 const POINTS_PER_RESOLUTION: f64 = 6.0;
 
+/// The beliefs for both ends of the interval. A trial that the generator limited may have been
+/// kept or broken. For the lower end it counts as broken, for the upper one as kept. Without such
+/// trials, both beliefs are the same.
+#[derive(Debug, Clone)]
+pub(super) struct Beliefs {
+    pub(super) low: Belief,
+    pub(super) high: Belief,
+}
+
+impl Beliefs {
+    /// The beliefs after the trials that found a bracket, of which only the valid ones count.
+    pub(super) fn of(trials: &[SearchTrial], bracket: (f64, f64), resolution: f64) -> Self {
+        let low = Belief::of(trials, bracket, resolution);
+        Self {
+            high: low.clone(),
+            low,
+        }
+    }
+
+    /// The rates of the grid, ascending.
+    pub(super) fn rates(&self) -> &[f64] {
+        self.low.rates()
+    }
+
+    /// Adds a verdict. None: it may have been either.
+    pub(super) fn update(&mut self, rate_rps: f64, is_kept: Option<bool>) {
+        self.low.update(rate_rps, is_kept == Some(true));
+        self.high.update(rate_rps, is_kept != Some(false));
+    }
+
+    /// The index in the middle of both medians.
+    pub(super) fn middle(&self) -> usize {
+        usize::midpoint(self.low.median(), self.high.median())
+    }
+}
+
 /// A posterior distribution on a grid of rates.
 #[derive(Debug, Clone)]
 pub(super) struct Belief {

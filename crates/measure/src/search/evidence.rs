@@ -17,7 +17,7 @@
 //! are rejected too. So for the interval to miss R, the claim of the grid point next to R must be
 //! rejected, and no correction for many claims is needed.
 
-use super::belief::Belief;
+use super::belief::Beliefs;
 
 /// The greatest bet. A lost one costs a factor of 2(1 − bet): at 1, a single stray verdict would
 /// make a claim irrefutable for good.
@@ -57,22 +57,23 @@ impl Evidence {
         }
     }
 
-    /// Bets on a trial at the rate of `index` by the belief before it, and settles.
-    pub(super) fn bet(&mut self, belief: &Belief, index: usize, is_kept: bool) {
+    /// Bets on a trial at the rate of `index` by the beliefs before it, and settles. `is_kept` is
+    /// None if the trial may have been either; both bets are then lost.
+    pub(super) fn bet(&mut self, beliefs: &Beliefs, index: usize, is_kept: Option<bool>) {
         let (mut mass_sum, mut kept_sum) = (0.0, 0.0);
-        for (at, (mass, kept)) in belief.terms(index).enumerate().rev() {
+        for (at, (mass, kept)) in beliefs.low.terms(index).enumerate().rev() {
             mass_sum += mass;
             kept_sum += kept;
             if at <= index {
-                self.low[at].bet(kept_sum / mass_sum, is_kept);
+                self.low[at].bet(kept_sum / mass_sum, is_kept == Some(true));
             }
         }
         let (mut mass_sum, mut kept_sum) = (0.0, 0.0);
-        for (at, (mass, kept)) in belief.terms(index).enumerate() {
+        for (at, (mass, kept)) in beliefs.high.terms(index).enumerate() {
             mass_sum += mass;
             kept_sum += kept;
             if at >= index {
-                self.high[at].bet(1.0 - kept_sum / mass_sum, !is_kept);
+                self.high[at].bet(1.0 - kept_sum / mass_sum, is_kept == Some(false));
             }
         }
     }

@@ -39,7 +39,7 @@ pub struct SearchLimit {
 /// The sustained throughput: the highest offered rate that keeps the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sustained {
-    /// The estimate: the median of the belief, within the interval. None without a kept and a
+    /// The estimate: the median of the belief (the middle of both beliefs), within the interval. None without a kept and a
     /// broken trial.
     pub estimate_rps: Option<f64>,
     /// The highest rate kept with confidence. None: no rate was.
@@ -68,9 +68,9 @@ impl Sustained {
         let confidence = search.options().confidence;
         let (mut median_rps, mut low_rps, mut high_rps) = (None, None, None);
         if let Some(refinement) = &search.refinement {
-            let rates = refinement.belief.rates();
+            let rates = refinement.beliefs.rates();
             let ends = refinement.evidence.ends(confidence);
-            median_rps = Some(rates[refinement.belief.median()]);
+            median_rps = Some(rates[refinement.beliefs.middle()]);
             low_rps = ends.low.map(|low| rates[low]);
             high_rps = ends.high.map(|high| rates[high]);
         }

@@ -280,6 +280,33 @@ fn a_knee_below_the_limit_is_found() {
     );
 }
 
+/// Near the truth the generator is late, and only trials that it cannot have broken are valid. So
+/// the valid trials are mostly kept ones, up to rates well above the truth.
+#[test]
+fn trials_that_are_invalid_because_of_their_figures_do_not_move_an_end_past_the_truth() {
+    let mut complete = 0;
+    for seed in 0..200 {
+        let mut server = Server::random(Figure::P99(300), seed);
+        let truth_rps = server.sustained_rps;
+        let options = SearchOptions {
+            start_rps: truth_rps * 0.4,
+            ..OPTIONS
+        };
+        let (_, found) = searched(options, |rate_rps| match server.trial(rate_rps) {
+            Verdict::Broken if rate_rps < truth_rps * 1.15 => Verdict::GeneratorLimited,
+            verdict => verdict,
+        });
+        let low_rps = found.low_rps.unwrap_or(0.0);
+        let high_rps = found.high_rps.unwrap_or(f64::INFINITY);
+        assert!(
+            low_rps <= truth_rps && high_rps >= truth_rps,
+            "{seed}: {low_rps} to {high_rps}, in truth {truth_rps}"
+        );
+        complete += usize::from(found.low_rps.is_some());
+    }
+    assert!(complete > 150, "{complete}");
+}
+
 #[test]
 fn a_single_invalid_trial_is_repeated_and_recorded() {
     let mut trials = 0;
