@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
+use curtail_tests::agents::{Agent, Run, load};
 use curtail_tests::process::curtail_path;
 use serde_json::Value;
 use sys::child::{Bounds, bind, terminate};
@@ -182,6 +183,51 @@ fn what_was_set_is_found() {
         assert_eq!(summary["failures"]["timed_out"], 0, "{pool}");
         assert_eq!(rival.stop()["lost"], 0, "{pool}");
     }
+}
+
+#[test]
+fn a_load_by_two_agents_adds_up() {
+    let rival = Rival::start(&["--cache", "per-entry", "--pool", "queue-sleep"]);
+    let agents = [(); 2].map(|()| Agent::start(&[]).unwrap());
+    let udp_port = rival.udp.rsplit(':').next().unwrap();
+    let words = [
+        "--protocol",
+        "textile",
+        "--udp-port",
+        udp_port,
+        "--rate",
+        "500",
+    ];
+    let more = [
+        "-c",
+        "8",
+        "-w",
+        "200ms",
+        "-t",
+        "1s",
+        "--no-spin",
+        "--timeout",
+        "1s",
+    ];
+    let keys = [
+        "--keys",
+        "fb_key",
+        "--records",
+        "100",
+        "--prefill",
+        "--mix",
+        "get=60,set=40",
+    ];
+    let words = [&words[..], &more, &keys].concat();
+    let folder = tempfile::tempdir().unwrap();
+    let command = load(&rival.tcp, &agents.iter().collect::<Vec<_>>(), &words);
+    let run = Run::of(command, folder.path()).unwrap();
+    assert_eq!(run.verdict(), (Some(0), String::new()), "{}", run.printed());
+    let summary = run.summary.unwrap();
+    assert_eq!(summary.intended, summary.answered + summary.censored);
+    assert!(summary.answered > 300 && summary.gets > summary.sets && summary.sets > 0);
+    assert_eq!((summary.hits, summary.errors), (summary.gets, 0));
+    assert_eq!(summary.agents.len(), 2);
 }
 
 #[test]

@@ -204,9 +204,14 @@ impl Entries {
             let item = self.waits.entry.read(&slots[*slot].item);
             value_of(item.as_ref(), key).is_some()
         })?;
+        self.take(slots, slot, key)
+    }
+
+    /// Takes the item out of the slot in which a search found `key`. None: since the search, the
+    /// item was evicted, and the slot may hold another one.
+    fn take(&self, slots: &[Slot], slot: usize, key: &[u8]) -> Option<Item> {
         let mut recency = self.waits.recency.lock(&self.recency);
         let mut item = self.waits.entry.write(&slots[slot].item);
-        // Since the search the item may have been evicted, and another key placed here.
         value_of(item.as_ref(), key)?;
         recency.unlink(slot);
         item.take()
@@ -331,4 +336,27 @@ fn exclusive<T>(lock: &mut RwLock<T>) -> &mut T {
 fn value_of<'a>(item: Option<&'a Item>, key: &[u8]) -> Option<&'a [u8]> {
     item.filter(|item| *item.key == *key)
         .map(|item| &*item.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another thread evicts the item between the search of a delete and its removal, and places
+    /// one with the same home in its slot.
+    #[test]
+    fn item_that_replaced_an_evicted_one_is_not_taken_for_it() {
+        let slots = empty_slots(1);
+        let entries = Entries::new(1, 100);
+        let limit = LengthLimit {
+            most: 1,
+            evicts: true,
+        };
+        let set = |key| entries.set(&slots, limit, key, b"value").ok();
+        assert_eq!(set(b"evicted"), Some(Stored::Stored));
+        assert_eq!(set(b"other"), Some(Stored::Stored));
+        assert!(entries.take(&slots, 0, b"evicted").is_none());
+        let mut found = Vec::new();
+        assert!(entries.get(&slots, b"other", &mut found) && found == b"value");
+    }
 }

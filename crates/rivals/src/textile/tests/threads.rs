@@ -4,7 +4,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::textile::limits;
 use crate::textile::locks::preemption;
+use crate::textile::table::home;
 use crate::textile::{Design, SmallCache, Stored};
 use workload::{Purpose, RandomStream};
 
@@ -228,6 +230,49 @@ fn resident_keys_are_never_missed_while_others_come_and_they_are_replaced() {
             let key = owned_key(0, number);
             assert!(value_of(&mut *handle, &key).is_some(), "{design}: {number}");
         }
+    }
+}
+
+/// Keys with the home slot of the first one, in a new table.
+fn colliding_keys(count: usize) -> Vec<Vec<u8>> {
+    let slot = |key: &[u8]| home(key, limits::SLOTS_INITIAL);
+    let keys = (0..).map(|number| owned_key(0, number));
+    let first = slot(&owned_key(0, 0));
+    keys.filter(|key| slot(key) == first).take(count).collect()
+}
+
+/// Each deletion of the key before it lets a set place the key one slot earlier.
+#[test]
+fn key_that_moves_to_an_earlier_slot_is_never_missed() {
+    let keys = colliding_keys(41);
+    let (moved, others) = keys.split_last().unwrap();
+    for (design, round) in SHARED
+        .into_iter()
+        .flat_map(|it| (0..100).map(move |n| (it, n)))
+    {
+        let cache = shared(design, 1 << 20);
+        let mut writer = cache.handle();
+        for key in &keys {
+            writer.set(key, b"");
+        }
+        let (is_over, is_reading) = (AtomicBool::new(false), Barrier::new(2));
+        thread::scope(|scope| {
+            let (mut reader, is_over, is_reading) = (cache.handle(), &is_over, &is_reading);
+            scope.spawn(move || {
+                preemption::enable(2 * round);
+                is_reading.wait();
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(value_of(&mut *reader, moved).is_some(), "{design}: missed");
+                }
+            });
+            let _ending = Ending(is_over);
+            preemption::enable(2 * round + 1);
+            is_reading.wait();
+            for key in others.iter().rev() {
+                assert!(writer.delete(key));
+                writer.set(moved, b"");
+            }
+        });
     }
 }
 
