@@ -39,8 +39,8 @@ pub struct SearchLimit {
 /// The sustained throughput: the highest offered rate that keeps the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sustained {
-    /// The estimate: the median of the belief (the middle of both beliefs), within the interval. None without a kept and a
-    /// broken trial.
+    /// The estimate: the median of the belief, or the middle of both beliefs' medians, within the
+    /// interval. None without a kept and a broken trial.
     pub estimate_rps: Option<f64>,
     /// The highest rate kept with confidence. None: no rate was.
     pub low_rps: Option<f64>,
