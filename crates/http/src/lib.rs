@@ -24,6 +24,8 @@
 
 mod conditions;
 mod date;
+#[doc(hidden)]
+pub mod fuzzing;
 mod heads;
 pub mod limits;
 mod path;
