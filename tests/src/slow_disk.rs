@@ -9,8 +9,9 @@ use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
 /// The content of every file.
 pub const CONTENT: &[u8] = b"content";
 
-/// A disk on which every name is a file. The names and bytes of files that begin with `cold` are
-/// not in memory until [`Self::release`].
+/// A disk on which every name is a file. The bytes of files with `cold` in their name, and such
+/// names if they contain `name`, are not in memory until the disk delivers them ([`Self::release`],
+/// [`Self::release_one`]). What contains `evicted` leaves the memory at once.
 #[derive(Debug, Clone, Default)]
 pub struct SlowDisk(Arc<Shared>);
 
@@ -25,8 +26,12 @@ struct State {
     /// The cold files whose name or bytes have been brought into memory.
     warm: BTreeSet<String>,
     is_released: bool,
+    /// The number of operations that may proceed.
+    permits: usize,
     /// The number of operations that wait for the disk.
     waiting: usize,
+    /// The number of operations that have waited and proceeded.
+    fetched: usize,
 }
 
 impl SlowDisk {
@@ -36,10 +41,22 @@ impl SlowDisk {
         self.state().waiting
     }
 
+    /// The number of operations that have waited and proceeded.
+    #[must_use]
+    pub fn fetched(&self) -> usize {
+        self.state().fetched
+    }
+
     /// Lets all operations proceed.
     pub fn release(&self) {
         self.state().is_released = true;
         self.0.has_changed.notify_all();
+    }
+
+    /// Lets one operation proceed.
+    pub fn release_one(&self) {
+        self.state().permits += 1;
+        self.0.has_changed.notify_one();
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -56,18 +73,24 @@ impl SlowDisk {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         state.waiting += 1;
-        while !state.is_released {
+        while !state.is_released && state.permits == 0 {
             let woken = self.0.has_changed.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
+        state.permits = state.permits.saturating_sub(1);
         state.waiting -= 1;
-        state.warm.insert(what);
+        state.fetched += 1;
+        if !what.contains("evicted") {
+            state.warm.insert(what);
+        }
         Ok(())
     }
 }
 
 impl Disk for SlowDisk {
     type File = String;
+    /// None is needed: a thread does the operations.
+    type Opener = ();
 
     fn open(&self, name: &[u8], wait: Wait) -> io::Result<Document<String>> {
         let name = String::from_utf8_lossy(name).into_owned();
@@ -96,5 +119,21 @@ impl Disk for SlowDisk {
 
     fn is_resident(&self, file: &String, _: u64, _: usize, _: ResidencyProbe) -> io::Result<bool> {
         Ok(!file.contains("cold") || self.state().warm.contains(file))
+    }
+
+    fn start_opener(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn open_by(&self, (): &(), name: &[u8]) -> Option<io::Result<Document<String>>> {
+        Some(self.open(name, Wait::Allowed))
+    }
+
+    fn touch_name_by(&self, (): &(), name: &[u8]) -> Option<()> {
+        self.open(name, Wait::Allowed).ok().map(drop)
+    }
+
+    fn touch_by(&self, (): &(), file: &String, _: u64, _: usize) -> Option<()> {
+        self.fetch(file.clone(), Wait::Allowed).ok()
     }
 }

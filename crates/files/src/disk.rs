@@ -27,6 +27,8 @@ pub enum ResidencyProbe {
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// An open file.
     type File: fmt::Debug + Send + Sync + 'static;
+    /// What does operations for a thread of the pool: a process.
+    type Opener: Send + 'static;
 
     /// Opens a file by its name relative to the root.
     ///
@@ -59,4 +61,29 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         len: usize,
         probe: ResidencyProbe,
     ) -> io::Result<bool>;
+
+    /// Starts an opener.
+    ///
+    /// # Errors
+    /// The limit of processes or descriptors is reached.
+    fn start_opener(&self) -> io::Result<Self::Opener>;
+
+    /// Opens a file by an opener, which may wait. `None`: the opener has ended.
+    fn open_by(
+        &self,
+        opener: &Self::Opener,
+        name: &[u8],
+    ) -> Option<io::Result<Document<Self::File>>>;
+
+    /// Has an opener bring into memory what is needed to open a file. `None`: the opener has ended.
+    fn touch_name_by(&self, opener: &Self::Opener, name: &[u8]) -> Option<()>;
+
+    /// Has an opener bring bytes of a file into memory. `None`: the opener has ended.
+    fn touch_by(
+        &self,
+        opener: &Self::Opener,
+        file: &Self::File,
+        offset: u64,
+        len: usize,
+    ) -> Option<()>;
 }

@@ -139,12 +139,8 @@ impl<D: Disk> Worker for DocumentWorker<D> {
         number: u32,
         result: Result<Completion<D::File>, Abandoned>,
     ) {
-        if let Ok(Completion::Opened {
-            name,
-            outcome: Ok(document),
-        }) = &result
-        {
-            self.files.remember(name, document, self.now_ns);
+        if let Ok(Completion::Opened { name, outcome }) = &result {
+            self.files.remember(name, outcome, self.now_ns);
         }
         session.complete(number, result);
     }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! documents: a service            strategy: may the worker do it itself?         disk
-//!   request ──▶ FileWorker::open ─▶ nowait · flash · naive ── Attempt::Done ◀─ system, or a test's
+//!   request ──▶ FileWorker::open ─▶ nowait · flash · … ────── Attempt::Done ◀─ system, or a test's
 //!               FileWorker::read      └── Attempt::WouldBlock
 //!                                              │ open_elsewhere, read_elsewhere
 //!   Next::Completion ◀── ticket ◀── reader pool: threads that may wait ◀──────────┘
+//!                                   and with some strategies an opener process for each
 //! ```
 //!
 //! All strategies are asked the same question, "these bytes, or would you block?", and a worker
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod counts;
 mod disk;
 pub mod documents;
 pub mod limits;
@@ -35,8 +37,10 @@ mod strategy;
 mod system_disk;
 mod worker;
 
+pub use counts::{FileCount, FileCounts};
 pub use disk::{Disk, Document, ResidencyProbe};
-pub use reader_pool::Completion;
+pub use name_cache::NameCache;
+pub use reader_pool::{Completion, Openers};
 pub use strategy::{Attempt, StrategyKind};
 pub use sys::file::{Attributes, FileKind, Wait};
 pub use system_disk::{SystemDisk, SystemFile};

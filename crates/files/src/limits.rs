@@ -2,16 +2,17 @@
 
 /// Longest read of a file in bytes. Reads end at multiples of it.
 pub const BLOCK_LEN: usize = 64 * 1024;
-/// Number of threads that may wait for a disk. It bounds the operations that a disk has at a time.
+/// Number of threads that may wait for a disk, and of openers if there are any. It bounds the
+/// operations that a disk has at a time.
 pub const READERS: usize = 16;
 /// Maximum number of operations that wait for one of these threads. One more is refused.
 pub const QUEUE_MAX: usize = 1 << 14;
 /// Stack size of these threads in bytes. Blocks are not on the stack.
 pub const READER_STACK_LEN: usize = 128 * 1024;
-/// Maximum number of names that the strategy `flash` remembers for each worker, with a descriptor
-/// and a mapping for each.
+/// Maximum number of names that a strategy remembers for each worker, with a descriptor and a
+/// mapping for each.
 pub const NAMES_MAX: usize = 512;
-/// How long the strategy `flash` uses a remembered name, in nanoseconds. Then the file is opened
+/// How long a strategy uses a remembered name, in nanoseconds. Then the file is opened
 /// again, so that a changed one is noticed.
 pub const NAME_VALID_NS: u64 = 1_000_000_000;
 /// Maximum number of requests of one connection that are answered in one turn.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// A bounded map from names to values.
 #[derive(Debug)]
-pub(crate) struct NameCache<V> {
+pub struct NameCache<V> {
     /// The index of the entry of each name.
     indices: HashMap<Box<[u8]>, usize>,
     entries: Vec<Entry<V>>,
@@ -24,7 +24,8 @@ struct Entry<V> {
 
 impl<V> NameCache<V> {
     /// A map of at most `max` names, which is at least 1.
-    pub(crate) fn new(max: usize) -> Self {
+    #[must_use]
+    pub fn new(max: usize) -> Self {
         Self {
             indices: HashMap::new(),
             entries: Vec::new(),
@@ -33,14 +34,15 @@ impl<V> NameCache<V> {
         }
     }
 
-    pub(crate) fn get(&mut self, name: &[u8]) -> Option<&V> {
+    /// The value of a name.
+    pub fn get(&mut self, name: &[u8]) -> Option<&V> {
         let entry = self.entries.get_mut(*self.indices.get(name)?)?;
         entry.is_referenced = true;
         Some(&entry.value)
     }
 
     /// Inserts a value, or replaces the one of this name. A full map evicts another name.
-    pub(crate) fn insert(&mut self, name: &[u8], value: V) {
+    pub fn insert(&mut self, name: &[u8], value: V) {
         if let Some(entry) = self
             .indices
             .get(name)

@@ -2,6 +2,9 @@
 //!
 //! Operations begin in the order in which they were submitted, and at most [`READERS`] run at a
 //! time. One whose connection has been closed is skipped.
+//!
+//! With some strategies each thread has an opener, which is a process, and passes operations to it.
+//! If the opener has ended, the thread does them itself.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,8 +15,10 @@ use std::thread;
 use service::Ticket;
 use sys::file::Wait;
 
+use crate::counts::{FileCount, FileCounts};
 use crate::disk::{Disk, Document};
 use crate::limits::{QUEUE_MAX, READER_STACK_LEN, READERS};
+use crate::strategy::{Delegation, StrategyKind};
 
 /// The result of an operation, for the connection that needs it.
 #[derive(Debug)]
@@ -27,6 +32,9 @@ pub enum Completion<F> {
     },
     /// Bytes were read: as many as were wanted, or fewer if the file ends before.
     Read(io::Result<Vec<u8>>),
+    /// What an operation needs has been brought into memory, as far as possible. The worker has to
+    /// do the operation.
+    Touched,
 }
 
 /// An operation that may wait for the disk.
@@ -34,12 +42,36 @@ pub enum Completion<F> {
 pub(crate) enum Operation<F> {
     Open {
         name: Vec<u8>,
+        delegation: Delegation,
     },
     Read {
         document: Arc<Document<F>>,
         offset: u64,
         len: usize,
+        delegation: Delegation,
     },
+}
+
+/// The openers of the threads: as many as there are threads, or none.
+#[derive(Debug)]
+pub struct Openers<H>(Vec<H>);
+
+impl<H> Openers<H> {
+    /// The openers.
+    pub fn iter(&self) -> impl Iterator<Item = &H> {
+        self.0.iter()
+    }
+
+    /// Starts the openers that a strategy needs. An opener is a copy of this process, so start them
+    /// before the process uses much memory.
+    ///
+    /// # Errors
+    /// The limit of processes or descriptors is reached.
+    pub fn start<D: Disk<Opener = H>>(disk: &D, kind: StrategyKind) -> io::Result<Self> {
+        let count = if kind.uses_openers() { READERS } else { 0 };
+        let openers: io::Result<Vec<H>> = (0..count).map(|_| disk.start_opener()).collect();
+        Ok(Self(openers?))
+    }
 }
 
 /// An operation, with the ticket of the connection that needs it.
@@ -55,6 +87,7 @@ pub(crate) struct ReaderPool<D: Disk> {
 #[derive(Debug)]
 struct Shared<D: Disk> {
     disk: Arc<D>,
+    counts: FileCounts,
     queue: Mutex<Queue<D::File>>,
     has_changed: Condvar,
 }
@@ -70,24 +103,37 @@ impl<D: Disk> ReaderPool<D> {
     ///
     /// # Errors
     /// The limit of threads is reached.
-    pub(crate) fn start(disk: &Arc<D>) -> io::Result<Self> {
+    pub(crate) fn start(disk: &Arc<D>, openers: Openers<D::Opener>) -> io::Result<Self> {
+        let pool = Self::without_threads(disk);
+        let mut openers = openers.0.into_iter();
+        for _ in 0..READERS {
+            let opener = openers.next();
+            let shared = Arc::clone(&pool.shared);
+            let thread = thread::Builder::new().name("file-reader".to_owned());
+            thread
+                .stack_size(READER_STACK_LEN)
+                .spawn(move || shared.run(opener))?;
+        }
+        Ok(pool)
+    }
+
+    /// A pool to which no operation is submitted.
+    pub(crate) fn without_threads(disk: &Arc<D>) -> Self {
         let shared = Arc::new(Shared {
             disk: Arc::clone(disk),
+            counts: FileCounts::default(),
             queue: Mutex::new(Queue {
                 operations: VecDeque::new(),
                 is_stopped: false,
             }),
             has_changed: Condvar::new(),
         });
-        let pool = Self { shared };
-        for _ in 0..READERS {
-            let shared = Arc::clone(&pool.shared);
-            let thread = thread::Builder::new().name("file-reader".to_owned());
-            thread
-                .stack_size(READER_STACK_LEN)
-                .spawn(move || shared.run())?;
-        }
-        Ok(pool)
+        Self { shared }
+    }
+
+    /// The counts of its operations.
+    pub(crate) fn counts(&self) -> &FileCounts {
+        &self.shared.counts
     }
 
     /// Gives an operation to the threads, which complete the ticket. If there are too many
@@ -102,6 +148,7 @@ impl<D: Disk> ReaderPool<D> {
             // Dropping the ticket takes the lock of a mailbox.
             drop(queue);
             drop(ticket);
+            self.shared.counts.count(FileCount::Refused);
             return;
         }
         queue.operations.push_back((operation, ticket));
@@ -126,14 +173,14 @@ impl<D: Disk> Shared<D> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
+    fn run(&self, mut opener: Option<D::Opener>) {
         while let Some((operation, ticket)) = self.next() {
             if ticket.is_cancelled() {
                 continue;
             }
             // A panic costs one operation: its ticket is dropped.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.perform(operation)));
-            if let Ok(completion) = outcome {
+            let perform = AssertUnwindSafe(|| self.perform(operation, &mut opener));
+            if let Ok(completion) = catch_unwind(perform) {
                 ticket.complete(completion);
             }
         }
@@ -156,18 +203,82 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    fn perform(&self, operation: Operation<D::File>) -> Completion<D::File> {
+    fn perform(
+        &self,
+        operation: Operation<D::File>,
+        opener: &mut Option<D::Opener>,
+    ) -> Completion<D::File> {
         match operation {
-            Operation::Open { name } => {
-                let outcome = self.disk.open(&name, Wait::Allowed).map(Arc::new);
-                Completion::Opened { name, outcome }
+            Operation::Open { name, delegation } => {
+                self.counts.count(FileCount::Opened);
+                self.open(name, delegation, opener)
             }
             Operation::Read {
                 document,
                 offset,
                 len,
-            } => Completion::Read(self.read(&document, offset, len)),
+                delegation: Delegation::Touch,
+            } => {
+                self.counts.count(FileCount::Read);
+                let touched = self.by_opener(opener, |opener| {
+                    self.disk.touch_by(opener, &document.file, offset, len)
+                });
+                if touched.is_none() {
+                    // An error shows again when the worker reads.
+                    let _ = self.read(&document, offset, len);
+                }
+                Completion::Touched
+            }
+            Operation::Read {
+                document,
+                offset,
+                len,
+                ..
+            } => {
+                self.counts.count(FileCount::Read);
+                Completion::Read(self.read(&document, offset, len))
+            }
         }
+    }
+
+    fn open(
+        &self,
+        name: Vec<u8>,
+        delegation: Delegation,
+        opener: &mut Option<D::Opener>,
+    ) -> Completion<D::File> {
+        let disk = &self.disk;
+        let outcome = match delegation {
+            Delegation::Touch => {
+                let touched = self.by_opener(opener, |opener| disk.touch_name_by(opener, &name));
+                if touched.is_none() {
+                    // An error shows again when the worker opens the file.
+                    let _ = disk.open(&name, Wait::Allowed);
+                }
+                return Completion::Touched;
+            }
+            Delegation::Opener => self.by_opener(opener, |opener| disk.open_by(opener, &name)),
+            Delegation::Thread => None,
+        };
+        let outcome = outcome.unwrap_or_else(|| disk.open(&name, Wait::Allowed));
+        Completion::Opened {
+            name,
+            outcome: outcome.map(Arc::new),
+        }
+    }
+
+    /// Does an operation by the opener. `None` if it has ended; it is not asked again then.
+    fn by_opener<T>(
+        &self,
+        opener: &mut Option<D::Opener>,
+        operation: impl FnOnce(&D::Opener) -> Option<T>,
+    ) -> Option<T> {
+        let outcome = operation(opener.as_ref()?);
+        if outcome.is_none() {
+            self.counts.count(FileCount::OpenersLost);
+            *opener = None;
+        }
+        outcome
     }
 
     fn read(&self, document: &Document<D::File>, offset: u64, len: usize) -> io::Result<Vec<u8>> {

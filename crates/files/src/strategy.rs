@@ -1,33 +1,57 @@
-//! The strategies: what a worker does itself, and what it leaves to threads that may wait.
+//! The strategies: what a worker does itself, and what it leaves to threads or openers that may
+//! wait.
 
-mod flash;
 mod naive;
 mod nowait;
+mod remembering;
 
 use std::sync::Arc;
 use std::{fmt, io};
 
 use crate::disk::{Disk, Document};
-use flash::Flash;
 use naive::Naive;
 use nowait::Nowait;
+use remembering::Remembering;
 
-/// A kind of strategy.
+/// A kind of strategy. Those from `Flash` to `Nowait` are the steps of Ruan and Pai,
+/// "Understanding and Addressing Blocking-Induced Network Server Latency", USENIX ATC 2006.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrategyKind {
     /// Names from the kernel's cache of names, residency by cachestat, reads that do not wait.
     Nowait,
-    /// Remembered names, descriptors and mappings; residency by mincore. As in the server of this
-    /// name: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server", USENIX ATC
-    /// 1999.
+    /// Remembered names and descriptors, and mappings: residency by mincore. Openers bring names
+    /// and bytes into memory; the worker then opens and reads. As in the server of this name: Pai,
+    /// Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server", USENIX ATC 1999.
     Flash,
+    /// As `Flash`, but openers open files and pass descriptors.
+    FdPass,
+    /// As `FdPass`, but without mappings: residency is unknown, and the worker reads.
+    NoMmap,
     /// Everything in the worker, which blocks.
     Naive,
 }
 
+/// How an operation is done that a worker does not do itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delegation {
+    /// By a thread, which passes the result.
+    Thread,
+    /// By an opener, which passes the result.
+    Opener,
+    /// By an opener, which only brings what is needed into memory. The worker then does the
+    /// operation itself, and may wait.
+    Touch,
+}
+
 impl StrategyKind {
     /// All kinds, the default one first.
-    pub const ALL: [Self; 3] = [Self::Nowait, Self::Flash, Self::Naive];
+    pub const ALL: [Self; 5] = [
+        Self::Nowait,
+        Self::Flash,
+        Self::FdPass,
+        Self::NoMmap,
+        Self::Naive,
+    ];
 
     /// The name on the command line.
     #[must_use]
@@ -35,7 +59,38 @@ impl StrategyKind {
         match self {
             Self::Nowait => "nowait",
             Self::Flash => "flash",
+            Self::FdPass => "fd-pass",
+            Self::NoMmap => "no-mmap",
             Self::Naive => "naive",
+        }
+    }
+
+    /// Whether workers remember names, with a descriptor for each.
+    #[must_use]
+    pub fn remembers_names(self) -> bool {
+        matches!(self, Self::Flash | Self::FdPass | Self::NoMmap)
+    }
+
+    /// Whether operations are done by opener processes.
+    #[must_use]
+    pub fn uses_openers(self) -> bool {
+        self.remembers_names()
+    }
+
+    /// How names are looked up that would block a worker.
+    pub(crate) fn names(self) -> Delegation {
+        match self {
+            Self::Nowait | Self::Naive => Delegation::Thread,
+            Self::FdPass | Self::NoMmap => Delegation::Opener,
+            Self::Flash => Delegation::Touch,
+        }
+    }
+
+    /// How bytes are read that would block a worker.
+    pub(crate) fn bytes(self) -> Delegation {
+        match self {
+            Self::Nowait | Self::Naive | Self::NoMmap => Delegation::Thread,
+            Self::Flash | Self::FdPass => Delegation::Touch,
         }
     }
 }
@@ -73,9 +128,9 @@ pub(crate) trait Strategy<D: Disk>: fmt::Debug + Send {
         buffer: &mut [u8],
     ) -> Attempt<usize>;
 
-    /// Takes note of a file that was opened elsewhere.
-    fn remember(&mut self, name: &[u8], document: &Arc<Document<D::File>>, now_ns: u64) {
-        let _ = (name, document, now_ns);
+    /// Takes note of the outcome of opening a file that would have blocked.
+    fn remember(&mut self, name: &[u8], outcome: &io::Result<Arc<Document<D::File>>>, now_ns: u64) {
+        let _ = (name, outcome, now_ns);
     }
 }
 
@@ -84,7 +139,8 @@ pub(crate) trait Strategy<D: Disk>: fmt::Debug + Send {
 pub(crate) fn new<D: Disk>(kind: StrategyKind) -> Box<dyn Strategy<D>> {
     match kind {
         StrategyKind::Nowait => Box::new(Nowait),
-        StrategyKind::Flash => Box::new(Flash::<D>::new()),
+        StrategyKind::Flash | StrategyKind::FdPass => Box::new(Remembering::<D>::new(true)),
+        StrategyKind::NoMmap => Box::new(Remembering::<D>::new(false)),
         StrategyKind::Naive => Box::new(Naive),
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use sys::file::{Folder, Wait, attributes, read_at};
+use sys::file_opener::FileOpener;
 use sys::page_cache::{Mapping, has_pages};
 
 use crate::disk::{Disk, Document, ResidencyProbe};
@@ -40,16 +41,10 @@ impl SystemDisk {
 
 impl Disk for SystemDisk {
     type File = SystemFile;
+    type Opener = FileOpener;
 
     fn open(&self, name: &[u8], wait: Wait) -> io::Result<Document<SystemFile>> {
-        let fd = self.root.open_file(name, wait)?;
-        let attributes = attributes(&fd)?;
-        let file = SystemFile {
-            fd,
-            len: attributes.len,
-            mapping: OnceLock::new(),
-        };
-        Ok(Document { file, attributes })
+        document(self.root.open_file(name, wait)?)
     }
 
     fn read(
@@ -79,4 +74,43 @@ impl Disk for SystemDisk {
             }
         }
     }
+
+    fn start_opener(&self) -> io::Result<FileOpener> {
+        FileOpener::start(&self.root)
+    }
+
+    fn open_by(
+        &self,
+        opener: &FileOpener,
+        name: &[u8],
+    ) -> Option<io::Result<Document<SystemFile>>> {
+        let opened = opener.open(name).ok()?;
+        Some(opened.and_then(document))
+    }
+
+    fn touch_name_by(&self, opener: &FileOpener, name: &[u8]) -> Option<()> {
+        // An error shows again when the worker opens the file.
+        opener.look_up(name).ok().map(drop)
+    }
+
+    fn touch_by(
+        &self,
+        opener: &FileOpener,
+        file: &SystemFile,
+        offset: u64,
+        len: usize,
+    ) -> Option<()> {
+        opener.touch(&file.fd, offset, len as u64).ok().map(drop)
+    }
+}
+
+/// The document of an open file.
+fn document(fd: OwnedFd) -> io::Result<Document<SystemFile>> {
+    let attributes = attributes(&fd)?;
+    let file = SystemFile {
+        fd,
+        len: attributes.len,
+        mapping: OnceLock::new(),
+    };
+    Ok(Document { file, attributes })
 }

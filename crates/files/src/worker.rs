@@ -4,9 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use service::Ticket;
+use sys::file::Wait;
 
+use crate::counts::FileCounts;
 use crate::disk::{Disk, Document};
-use crate::reader_pool::{Completion, Operation, ReaderPool};
+use crate::reader_pool::{Completion, Openers, Operation, ReaderPool};
 use crate::strategy::{self, Attempt, Strategy, StrategyKind};
 
 /// The files below a root, with the threads that may wait for their disk. Workers share it.
@@ -25,14 +27,43 @@ pub struct FileWorker<D: Disk> {
 }
 
 impl<D: Disk> FileSet<D> {
-    /// Starts the threads that may wait for `disk`.
+    /// Starts the threads that may wait for `disk`, and the openers that the strategy needs.
+    ///
+    /// # Errors
+    /// The limit of threads or processes is reached.
+    pub fn start(disk: D, kind: StrategyKind) -> io::Result<Arc<Self>> {
+        let openers = Openers::start(&disk, kind)?;
+        Self::start_with(disk, kind, openers)
+    }
+
+    /// Starts the threads that may wait for `disk`, with openers that run already.
     ///
     /// # Errors
     /// The limit of threads is reached.
-    pub fn start(disk: D, kind: StrategyKind) -> io::Result<Arc<Self>> {
+    pub fn start_with(
+        disk: D,
+        kind: StrategyKind,
+        openers: Openers<D::Opener>,
+    ) -> io::Result<Arc<Self>> {
         let disk = Arc::new(disk);
-        let pool = ReaderPool::start(&disk)?;
+        let pool = ReaderPool::start(&disk, openers)?;
         Ok(Arc::new(Self { disk, kind, pool }))
+    }
+
+    /// The files for workers that do everything themselves ([`StrategyKind::Naive`]). There are no
+    /// threads.
+    #[must_use]
+    pub fn blocking(disk: D) -> Arc<Self> {
+        let disk = Arc::new(disk);
+        let pool = ReaderPool::without_threads(&disk);
+        let kind = StrategyKind::Naive;
+        Arc::new(Self { disk, kind, pool })
+    }
+
+    /// The counts of operations that workers did not do themselves.
+    #[must_use]
+    pub fn counts(&self) -> &FileCounts {
+        self.pool.counts()
     }
 }
 
@@ -51,21 +82,32 @@ impl<D: Disk> FileWorker<D> {
         self.strategy.open(&self.files.disk, name, now_ns)
     }
 
+    /// Opens a file after [`Completion::Touched`], and may wait.
+    ///
+    /// # Errors
+    /// See [`Disk::open`].
+    pub fn open_touched(&self, name: &[u8]) -> io::Result<Arc<Document<D::File>>> {
+        self.files.disk.open(name, Wait::Allowed).map(Arc::new)
+    }
+
     /// Reads at most `len` bytes from `offset` on and appends them to `out`, or says that this
-    /// would block. Returns the number of bytes; 0 means that the file ends there.
+    /// would block. Returns the number of bytes; 0 means that the file ends there. If the bytes
+    /// have been touched ([`Completion::Touched`]), it reads them in any case, and may wait.
     pub fn read(
         &mut self,
         document: &Document<D::File>,
         offset: u64,
         len: usize,
+        is_touched: bool,
         out: &mut Vec<u8>,
     ) -> Attempt<usize> {
         let start = out.len();
         out.resize(start + len, 0);
-        let buffer = &mut out[start..];
-        let attempt = self
-            .strategy
-            .read(&self.files.disk, document, offset, buffer);
+        let (disk, buffer) = (&self.files.disk, &mut out[start..]);
+        let attempt = match is_touched {
+            true => Attempt::Done(disk.read(&document.file, offset, buffer, Wait::Allowed)),
+            false => self.strategy.read(disk, document, offset, buffer),
+        };
         let read = match attempt {
             Attempt::Done(Ok(read)) => read.min(len),
             _ => 0,
@@ -74,14 +116,16 @@ impl<D: Disk> FileWorker<D> {
         attempt
     }
 
-    /// Opens a file on a thread that may wait, which completes the ticket with
-    /// [`Completion::Opened`].
+    /// Opens a file, or brings its name into memory, on a thread that may wait. It completes the
+    /// ticket with [`Completion::Opened`] or [`Completion::Touched`].
     pub fn open_elsewhere(&self, name: Vec<u8>, ticket: Ticket<Completion<D::File>>) {
-        self.files.pool.submit(Operation::Open { name }, ticket);
+        let delegation = self.files.kind.names();
+        let operation = Operation::Open { name, delegation };
+        self.files.pool.submit(operation, ticket);
     }
 
-    /// Reads `len` bytes on a thread that may wait, which completes the ticket with
-    /// [`Completion::Read`].
+    /// Reads `len` bytes, or brings them into memory, on a thread that may wait. It completes the
+    /// ticket with [`Completion::Read`] or [`Completion::Touched`].
     pub fn read_elsewhere(
         &self,
         document: &Arc<Document<D::File>>,
@@ -94,13 +138,19 @@ impl<D: Disk> FileWorker<D> {
             document,
             offset,
             len,
+            delegation: self.files.kind.bytes(),
         };
         self.files.pool.submit(operation, ticket);
     }
 
-    /// Takes note of a file that was opened elsewhere.
-    pub fn remember(&mut self, name: &[u8], document: &Arc<Document<D::File>>, now_ns: u64) {
-        self.strategy.remember(name, document, now_ns);
+    /// Takes note of the outcome of opening a file that would have blocked.
+    pub fn remember(
+        &mut self,
+        name: &[u8],
+        outcome: &io::Result<Arc<Document<D::File>>>,
+        now_ns: u64,
+    ) {
+        self.strategy.remember(name, outcome, now_ns);
     }
 
     /// Forgets everything that a panic may have left inconsistent.

@@ -2,14 +2,15 @@
 //! `files::documents`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use files::documents::{DocumentService, WallClock};
 use files::limits::{NAMES_MAX, READERS, REQUESTS_PER_TURN};
-use files::{FileSet, StrategyKind, SystemDisk};
+use files::{FileSet, Openers, StrategyKind, SystemDisk};
 use runtime::{ConnectionCounts, Kind, Running, Setup};
 use sys::clock::{monotonic_ns, unix_ns};
+use sys::file_opener::FileOpener;
 use sys::socket::Bound;
 
 use crate::config::Config;
@@ -40,25 +41,63 @@ pub(crate) fn files_needed(config: &Config) -> u64 {
     let Some(documents) = &config.documents else {
         return 0;
     };
-    let remembered = match documents.strategy {
-        StrategyKind::Flash => NAMES_MAX as u64,
-        StrategyKind::Nowait | StrategyKind::Naive => 0,
+    let remembered = match documents.strategy.remembers_names() {
+        true => NAMES_MAX as u64,
+        false => 0,
+    };
+    let openers = match documents.strategy.uses_openers() {
+        true => READERS as u64,
+        false => 0,
     };
     u64::from(config.connections_max) * 2
         + u64::from(config.workers) * (remembered + 2)
         + READERS as u64
+        + openers
 }
 
-/// Opens the folder with the documents, as the user who serves them.
-pub(crate) fn open_root(path: &Path) -> Result<SystemDisk, Error> {
-    SystemDisk::open(path).map_err(|source| Error::Root {
-        path: path.to_owned(),
-        source,
-    })
+/// The folder with the documents, and the processes that open its files if the strategy needs
+/// them.
+pub(crate) struct Root {
+    disk: SystemDisk,
+    openers: Openers<FileOpener>,
+}
+
+impl Root {
+    /// Opens the folder as the user who serves it, and starts the openers. They are copies of this
+    /// process, so this happens before the memory of the cache is populated.
+    pub(crate) fn open(documents: &Documents) -> Result<Self, Error> {
+        let disk = SystemDisk::open(&documents.root).map_err(|source| Error::Root {
+            path: documents.root.clone(),
+            source,
+        })?;
+        let openers = Openers::start(&disk, documents.strategy).map_err(Error::Start)?;
+        Ok(Self { disk, openers })
+    }
+}
+
+/// The parts of the documents that exist before they are served.
+pub(crate) struct Parts {
+    pub(crate) bound: Bound,
+    pub(crate) files: Arc<FileSet<SystemDisk>>,
+    pub(crate) counts: Arc<ConnectionCounts>,
+}
+
+impl Parts {
+    /// Starts the threads that may wait for the disk.
+    pub(crate) fn new(bound: Bound, root: Root, config: &Config) -> Result<Self, Error> {
+        let kind = config.documents.as_ref().map(|it| it.strategy);
+        let kind = kind.unwrap_or(StrategyKind::Nowait);
+        let files = FileSet::start_with(root.disk, kind, root.openers).map_err(Error::Start)?;
+        Ok(Self {
+            bound,
+            files,
+            counts: counts(config),
+        })
+    }
 }
 
 /// The counters of the connections of the documents.
-pub(crate) fn counts(config: &Config) -> Arc<ConnectionCounts> {
+fn counts(config: &Config) -> Arc<ConnectionCounts> {
     let (connections, workers) = (config.connections_max, config.workers.max(1));
     let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
     Arc::new(ConnectionCounts::new(u64::from(connections), buffered))
@@ -67,12 +106,10 @@ pub(crate) fn counts(config: &Config) -> Arc<ConnectionCounts> {
 /// Serves the documents. The limits of connections and of their memory are those of the cache, and
 /// are counted apart.
 pub(crate) fn start(
-    bound: Bound,
-    disk: SystemDisk,
+    parts: Parts,
     documents: &Documents,
     kind: Kind,
     config: &Config,
-    counts: &Arc<ConnectionCounts>,
 ) -> Result<Running, Error> {
     let setup = Setup {
         workers: config.workers.max(1) as usize,
@@ -80,14 +117,14 @@ pub(crate) fn start(
         wait_policy: config.wait_policy,
         fibre_scheduler: config.fibre_scheduler.unwrap_or(runtime::Scheduler::Fair),
         idle_s: documents.idle_s,
-        counts: Arc::clone(counts),
+        counts: parts.counts,
     };
-    let files = FileSet::start(disk, documents.strategy).map_err(Error::Start)?;
     let clock = WallClock {
         monotonic_ns: monotonic_ns(),
         unix_ns: unix_ns(),
     };
-    let service = DocumentService::new(files, clock);
+    let service = DocumentService::new(parts.files, clock);
+    let bound = parts.bound;
     let address = bound.address();
     let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
     let listener = bound.listen(backlog).map_err(|source| match address {

@@ -6,7 +6,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use files::SystemDisk;
 use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup};
 use session::{CacheService, Clock, CounterRegistry};
 use store::Store;
@@ -17,10 +16,10 @@ use sys::socket::{Bound, Listener};
 
 use crate::admin;
 use crate::config::{Config, DEFAULT_USER, UnixSocket};
-use crate::documents;
+use crate::documents::{self, Parts};
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
-use crate::state::ServerState;
+use crate::state::{HttpState, ServerState};
 use crate::watch;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -84,8 +83,8 @@ impl Server {
         let kind = choose_runtime(&config, say)?;
         let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
         config.runtime = Some(kind);
-        let disk = config.documents.as_ref();
-        let disk = disk.map(|it| documents::open_root(&it.root)).transpose()?;
+        let root = config.documents.as_ref();
+        let root = root.map(documents::Root::open).transpose()?;
         let store = open_store(&config)?;
         // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
@@ -99,11 +98,11 @@ impl Server {
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let counts = Arc::new(ConnectionCounts::new(u64::from(connections), buffered));
         let counters = Arc::<CounterRegistry>::default();
-        let http_counts = config
-            .documents
-            .as_ref()
-            .map(|_| documents::counts(&config));
-        let state = ServerState::new(&config, &store, &counts, http_counts.clone(), &counters);
+        let documents = http.zip(root);
+        let documents = documents.map(|(bound, root)| Parts::new(bound, root, &config));
+        let documents = documents.transpose()?;
+        let http = documents.as_ref().map(HttpState::new);
+        let state = ServerState::new(&config, &store, &counts, http, &counters);
         let state = Arc::new(state.map_err(Error::Start)?);
         let setup = setup(&config, fibre_scheduler, &counts);
         let cache = CacheService {
@@ -120,8 +119,7 @@ impl Server {
         let listeners = listeners.into_iter().map(Into::into).collect();
         let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
         let admin_parts = admin.map(|bound| (bound, &cache, &state));
-        let documents_parts = http.zip(disk).zip(http_counts);
-        let started = start_beside(&config, kind, documents_parts, admin_parts);
+        let started = start_beside(&config, kind, documents, admin_parts);
         let (documents, admin) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -188,10 +186,10 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
 fn start_beside(
     config: &Config,
     kind: Kind,
-    opened: Option<((Bound, SystemDisk), Arc<ConnectionCounts>)>,
+    documents: Option<Parts>,
     admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
 ) -> Result<(Option<Running>, Option<Running>), Error> {
-    let documents = start_documents(config, kind, opened)?;
+    let documents = start_documents(config, kind, documents)?;
     let started = admin.map(|(bound, cache, state)| admin::start(bound, cache, state));
     match started.transpose() {
         Ok(admin) => Ok((documents, admin)),
@@ -206,12 +204,12 @@ fn start_beside(
 fn start_documents(
     config: &Config,
     kind: Kind,
-    opened: Option<((Bound, SystemDisk), Arc<ConnectionCounts>)>,
+    parts: Option<Parts>,
 ) -> Result<Option<Running>, Error> {
-    let (Some(documents), Some(((bound, disk), counts))) = (&config.documents, opened) else {
+    let (Some(documents), Some(parts)) = (&config.documents, parts) else {
         return Ok(None);
     };
-    documents::start(bound, disk, documents, kind, config, &counts).map(Some)
+    documents::start(parts, documents, kind, config).map(Some)
 }
 
 fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {

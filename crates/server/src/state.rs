@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use files::{FileCount, FileSet, SystemDisk};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, Traffic, TrafficCounts};
 use session::{
     Counter, CounterRegistry, CounterSnapshot, Now, Permissions, PrefixSums, ServerControl,
@@ -13,6 +14,7 @@ use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
 use crate::config::Config;
+use crate::documents::Parts;
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
@@ -23,8 +25,8 @@ pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
     counts: Arc<ConnectionCounts>,
-    /// The connections of the documents, if there are any.
-    http_counts: Option<Arc<ConnectionCounts>>,
+    /// The documents over HTTP, if they are served.
+    http: Option<HttpState>,
     counters: Arc<CounterRegistry>,
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
@@ -32,6 +34,22 @@ pub(crate) struct ServerState {
     is_stopping: AtomicBool,
     /// The counts at the last `stats reset`.
     reset: Mutex<Reset>,
+}
+
+/// The sources of the statistics of the documents over HTTP.
+#[derive(Debug)]
+pub(crate) struct HttpState {
+    counts: Arc<ConnectionCounts>,
+    files: Arc<FileSet<SystemDisk>>,
+}
+
+impl HttpState {
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            counts: Arc::clone(&parts.counts),
+            files: Arc::clone(&parts.files),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,14 +69,14 @@ impl ServerState {
         config: &Config,
         store: &Arc<Store>,
         counts: &Arc<ConnectionCounts>,
-        http_counts: Option<Arc<ConnectionCounts>>,
+        http: Option<HttpState>,
         counters: &Arc<CounterRegistry>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
             store: Arc::clone(store),
             counts: Arc::clone(counts),
-            http_counts,
+            http,
             counters: Arc::clone(counters),
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
@@ -245,10 +263,10 @@ impl ServerState {
 
     /// The connections of the documents over HTTP.
     fn documents(&self, out: &mut dyn StatWriter) {
-        let Some(counts) = &self.http_counts else {
+        let Some(http) = &self.http else {
             return;
         };
-        let snapshot = counts.snapshot();
+        let snapshot = http.counts.snapshot();
         out.number(b"http_curr_connections", snapshot.current);
         out.number(b"http_total_connections", snapshot.total);
         out.number(b"http_rejected_connections", snapshot.rejected);
@@ -256,6 +274,10 @@ impl ServerState {
         out.number(b"http_slow_heads", snapshot.deadlines_passed);
         out.number(b"http_conn_buffer_bytes", snapshot.buffered);
         out.number(b"http_conn_buffer_closed", snapshot.buffered_closed);
+        for count in FileCount::ALL {
+            let name = format!("http_{}", count.name());
+            out.number(name.as_bytes(), http.files.counts().of(count));
+        }
     }
 
     /// The number of bursts by size: how many connections were ready when a worker woke up.

@@ -86,6 +86,14 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     Ok(kill_process(checked(pid)?, Signal::TERM)?)
 }
 
+/// Kills a process (SIGKILL).
+///
+/// # Errors
+/// There is no such process, or this process is not allowed to signal it.
+pub fn kill(pid: u32) -> io::Result<()> {
+    Ok(kill_process(checked(pid)?, Signal::KILL)?)
+}
+
 /// Kills every process of the process group that `pid` leads. For a child with a session of its
 /// own, these are the child and the processes that it has started.
 ///

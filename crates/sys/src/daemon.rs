@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
+use crate::fork::fork;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitOptions, chdir, setsid, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -58,25 +59,17 @@ pub struct Ready {
 /// The process has more than one thread (fork would copy the locks of the others, but not the
 /// threads), or the limit of processes or descriptors is reached.
 pub fn detach() -> io::Result<Role> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::other("the process has started threads already"));
-    }
     let (reader, writer): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC)?;
-    // SAFETY: the process has one thread (checked above), so the child has every thread that may
-    // hold a lock and may run any code.
-    let forked = unsafe { libc::fork() };
-    match forked {
-        ..0 => Err(io::Error::last_os_error()),
-        0 => {
+    match fork()? {
+        None => {
             drop(reader);
             setsid()?;
             Ok(Role::Daemon(Ready {
                 pipe: File::from(writer),
             }))
         }
-        child => {
+        Some(pid) => {
             drop(writer);
-            let pid = Pid::from_raw(child).ok_or(io::ErrorKind::InvalidData)?;
             Ok(Role::Starter(Starting {
                 pid,
                 pipe: File::from(reader),

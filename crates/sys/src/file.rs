@@ -1,7 +1,7 @@
 //! Files below a folder, and reads that never wait for a disk.
 
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -44,6 +44,12 @@ pub struct Attributes {
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 impl Folder {

@@ -11,6 +11,8 @@ pub mod cost;
 pub mod daemon;
 pub mod datagram;
 pub mod file;
+pub mod file_opener;
+pub mod fork;
 pub mod limits;
 pub mod machine;
 pub mod namespace;

@@ -346,6 +346,15 @@ impl Listener {
         }
     }
 
+    /// Makes [`Self::accept`] wait for a connection. Several processes may then share the
+    /// listener: the kernel wakes one of them for each connection.
+    ///
+    /// # Errors
+    /// There are none for a listener.
+    pub fn set_blocking(&self) -> io::Result<()> {
+        Ok(ioctl_fionbio(&self.fd, false)?)
+    }
+
     /// Returns the TCP address of the listener, or `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::Stream;
@@ -9,7 +10,9 @@ use sys::socket::Stream;
 use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{DocumentService, WallClock};
-use files::{Disk, FileSet, StrategyKind, SystemDisk};
+use files::{Disk, FileCount, FileSet, Openers, StrategyKind, SystemDisk};
+use runtime::{Kind, Scheduler};
+use sys::file_opener::FileOpener;
 
 /// How long a reply that must not come is waited for.
 const ABSENT_NS: u64 = 50_000_000;
@@ -69,6 +72,12 @@ fn has_reply_within(stream: &Stream, time_ns: u64) -> bool {
     !events.is_empty()
 }
 
+/// Makes a strategy remember the name of `/hot`: without that it has no hits.
+fn remember_hot(stream: &Stream) {
+    send(stream, b"HEAD /hot HTTP/1.1\r\nHost: x\r\n\r\n");
+    receive(stream, 1);
+}
+
 #[test]
 fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
     everywhere_with(|kind, scheduler| {
@@ -79,21 +88,22 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
                 let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
                 let what = format!("{}, {}, {cold}", kind.name(), strategy.name());
                 let (slow, fast) = (sockets.connect(), sockets.connect());
-                if strategy == StrategyKind::Flash {
-                    // It has to know a name before it can have a hit.
-                    send(&fast, b"HEAD /hot HTTP/1.1\r\nHost: x\r\n\r\n");
-                    receive(&fast, 1);
-                }
+                remember_hot(&fast);
                 send(&slow, get(cold, "").as_bytes());
                 sockets.until_true("waiting for the disk", || disk.waiting() == 1);
                 send(&fast, get("/hot", "").as_bytes());
-                if strategy == StrategyKind::Naive {
+                let blocks = match strategy {
+                    StrategyKind::Naive => true,
+                    StrategyKind::NoMmap => cold == "/cold",
+                    _ => false,
+                };
+                if blocks {
                     assert!(!has_reply_within(&fast, ABSENT_NS), "{what}");
                     disk.release();
                 }
                 let hit = receive(&fast, usize::MAX);
                 assert!(hit.ends_with(CONTENT), "{what}");
-                if strategy != StrategyKind::Naive {
+                if !blocks {
                     assert_eq!(disk.waiting(), 1, "{what}");
                     disk.release();
                 }
@@ -103,6 +113,81 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
             }
         }
     });
+}
+
+/// The steps from `flash` to `nowait`: which of them wait once more, in the worker, for what has
+/// left the memory since somebody else has brought it there.
+#[test]
+fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
+    everywhere_with(|kind, scheduler| {
+        for (strategy, repeats_open, repeats_read) in [
+            (StrategyKind::Flash, true, true),
+            (StrategyKind::FdPass, false, true),
+            (StrategyKind::Nowait, false, false),
+        ] {
+            for (path, repeats) in [
+                ("/cold-name-evicted", repeats_open),
+                ("/cold-evicted", repeats_read),
+            ] {
+                let disk = SlowDisk::default();
+                let service = service(disk.clone(), strategy);
+                let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+                let what = format!("{}, {}, {path}", kind.name(), strategy.name());
+                let (slow, fast) = (sockets.connect(), sockets.connect());
+                remember_hot(&fast);
+                send(&slow, get(path, "").as_bytes());
+                sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+                disk.release_one();
+                // `nowait` has the bytes after one wait.
+                if repeats || path == "/cold-name-evicted" {
+                    sockets.until_true("waiting again", || {
+                        disk.fetched() == 1 && disk.waiting() == 1
+                    });
+                }
+                send(&fast, get("/hot", "").as_bytes());
+                assert_eq!(has_reply_within(&fast, ABSENT_NS), !repeats, "{what}");
+                disk.release();
+                assert!(receive(&fast, usize::MAX).ends_with(CONTENT), "{what}");
+                assert!(receive(&slow, usize::MAX).ends_with(CONTENT), "{what}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_opener_that_has_ended_is_replaced_by_a_thread() {
+    let root = tempfile::tempdir().unwrap();
+    for number in 0..100 {
+        fs::write(root.path().join(format!("{number}")), CONTENT).unwrap();
+    }
+    for strategy in [
+        StrategyKind::Flash,
+        StrategyKind::FdPass,
+        StrategyKind::NoMmap,
+    ] {
+        let disk = SystemDisk::open(root.path()).unwrap();
+        let openers = Openers::start(&disk, strategy).unwrap();
+        let ids: Vec<u32> = openers.iter().filter_map(FileOpener::id).collect();
+        assert_eq!(ids.len(), files::limits::READERS);
+        let files = FileSet::start_with(disk, strategy, openers).unwrap();
+        let service = DocumentService::new(Arc::clone(&files), CLOCK);
+        let setup = setup(Scheduler::Fair);
+        let sockets = Sockets::start(Kind::Events, &service, setup, || None);
+        let lost = || files.counts().of(FileCount::OpenersLost);
+        for number in 0..50 {
+            let (_, body) = reply(&sockets, &get(&format!("/{number}"), ""));
+            assert_eq!(body, CONTENT, "{number}");
+        }
+        assert_eq!(lost(), 0);
+        for id in ids {
+            sys::child::kill(id).unwrap();
+        }
+        for number in 50..100 {
+            let (_, body) = reply(&sockets, &get(&format!("/{number}"), ""));
+            assert_eq!(body, CONTENT, "{number}");
+        }
+        assert!(lost() > 0, "{}", strategy.name());
+    }
 }
 
 #[test]

@@ -39,12 +39,16 @@ enum State<F> {
     AwaitsOpen,
     /// Its file has been opened elsewhere, or has not.
     Opened(io::Result<Arc<Document<F>>>),
+    /// The name of its file has been brought into memory.
+    NameTouched,
     /// The bytes of a document are sent. The request has been consumed.
     Sends(Transfer<F>),
     /// The next bytes are read elsewhere.
     AwaitsBlock(Transfer<F>),
     /// The next bytes have been read elsewhere, or have not.
     HasBlock(Transfer<F>, io::Result<Vec<u8>>),
+    /// The next bytes have been brought into memory.
+    BlockTouched(Transfer<F>),
 }
 
 /// The bytes of a document that are not sent yet.
@@ -54,6 +58,13 @@ struct Transfer<F> {
     rest: ByteRange,
     /// Whether the connection is closed behind them.
     is_last: bool,
+}
+
+impl<F> State<F> {
+    /// Whether the request at the front of the input may be answered.
+    fn may_answer(&self) -> bool {
+        matches!(self, Self::Idle | Self::Opened(_) | Self::NameTouched)
+    }
 }
 
 /// How far a request was answered.
@@ -85,7 +96,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         max: usize,
         requests: &mut Vec<Prepared<'i>>,
     ) -> usize {
-        if self.is_closed || !matches!(self.state, State::Idle | State::Opened(_)) {
+        if self.is_closed || !self.state.may_answer() {
             self.heads.discard();
             return 0;
         }
@@ -145,9 +156,13 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         let busy = || io::Error::from(io::ErrorKind::ResourceBusy);
         self.state = match (std::mem::replace(&mut self.state, State::Idle), result) {
             (State::AwaitsOpen, Ok(Completion::Opened { outcome, .. })) => State::Opened(outcome),
+            (State::AwaitsOpen, Ok(Completion::Touched)) => State::NameTouched,
             (State::AwaitsOpen, _) => State::Opened(Err(busy())),
             (State::AwaitsBlock(transfer), Ok(Completion::Read(block))) => {
                 State::HasBlock(transfer, block)
+            }
+            (State::AwaitsBlock(transfer), Ok(Completion::Touched)) => {
+                State::BlockTouched(transfer)
             }
             (State::AwaitsBlock(transfer), _) => State::HasBlock(transfer, Err(busy())),
             (state, _) => state,
@@ -184,6 +199,11 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         };
         let opened = match opened {
             State::Opened(outcome) => outcome,
+            State::NameTouched => {
+                let outcome = worker.files.open_touched(&name);
+                worker.files.remember(&name, &outcome, now_ns);
+                outcome
+            }
             _ => match worker.files.open(&name, now_ns) {
                 Attempt::Done(outcome) => outcome,
                 Attempt::WouldBlock => match self.issue(tickets) {
@@ -229,7 +249,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             is_last,
         };
         self.is_closed = false;
-        match self.transfer(transfer, worker, tickets, out) {
+        match self.transfer(transfer, false, worker, tickets, out) {
             None => Answered::Complete,
             Some(next) => Answered::Begun(next),
         }
@@ -244,7 +264,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         out: &mut Output<NoPin>,
     ) -> Option<Next> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            state @ (State::Idle | State::Opened(_)) => {
+            state @ (State::Idle | State::Opened(_) | State::NameTouched) => {
                 self.state = state;
                 None
             }
@@ -253,7 +273,8 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 self.state = state;
                 Some(Next::Completion)
             }
-            State::Sends(transfer) => self.transfer(transfer, worker, tickets, out),
+            State::Sends(transfer) => self.transfer(transfer, false, worker, tickets, out),
+            State::BlockTouched(transfer) => self.transfer(transfer, true, worker, tickets, out),
             State::HasBlock(mut transfer, block) => {
                 let wanted = block_len(transfer.rest);
                 let block = block.unwrap_or_default();
@@ -263,29 +284,34 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 }
                 out.bytes_mut().extend_from_slice(block);
                 transfer.rest.start += block.len() as u64;
-                self.transfer(transfer, worker, tickets, out)
+                self.transfer(transfer, false, worker, tickets, out)
             }
         }
     }
 
     /// Appends bytes of a document to the output as long as it has space and nothing would block.
-    /// Returns what the session needs; `None` if all bytes are in the output.
+    /// Returns what the session needs; `None` if all bytes are in the output. `is_touched`: the
+    /// first block has been brought into memory.
     fn transfer<D: Disk<File = F>>(
         &mut self,
         mut transfer: Transfer<F>,
+        mut is_touched: bool,
         worker: &mut DocumentWorker<D>,
         tickets: &mut Tickets<'_, Completion<F>>,
         out: &mut Output<NoPin>,
     ) -> Option<Next> {
         while transfer.rest.start < transfer.rest.end {
             if out.is_full() {
-                self.state = State::Sends(transfer);
+                self.state = match is_touched {
+                    true => State::BlockTouched(transfer),
+                    false => State::Sends(transfer),
+                };
                 return Some(Next::OutputSpace);
             }
             let (offset, len) = (transfer.rest.start, block_len(transfer.rest));
-            let read = worker
-                .files
-                .read(&transfer.document, offset, len, out.bytes_mut());
+            let (document, out) = (&transfer.document, out.bytes_mut());
+            let read = worker.files.read(document, offset, len, is_touched, out);
+            is_touched = false;
             match read {
                 Attempt::Done(Ok(read @ 1..)) => transfer.rest.start += read as u64,
                 Attempt::Done(Ok(0) | Err(_)) => return Some(self.break_off()),

@@ -1,0 +1,49 @@
+//! Counts of the operations that workers leave to others.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count. Those who do the operations count them, not the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum FileCount {
+    /// Files opened, or names brought into memory.
+    Opened,
+    /// Parts of files read, or brought into memory.
+    Read,
+    /// Operations refused because too many waited already.
+    Refused,
+    /// Openers that have ended. Threads do the operations in their place.
+    OpenersLost,
+}
+
+impl FileCount {
+    /// All counts.
+    pub const ALL: [Self; 4] = [Self::Opened, Self::Read, Self::Refused, Self::OpenersLost];
+
+    /// The name in `stats`, behind the prefix of the service.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened_elsewhere",
+            Self::Read => "read_elsewhere",
+            Self::Refused => "refused_elsewhere",
+            Self::OpenersLost => "openers_lost",
+        }
+    }
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub struct FileCounts([AtomicU64; FileCount::ALL.len()]);
+
+impl FileCounts {
+    /// The value of a count.
+    #[must_use]
+    pub fn of(&self, count: FileCount) -> u64 {
+        self.0[count as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, count: FileCount) {
+        self.0[count as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,70 @@
+//! Processes that run a function of this program. They execute no other program, so they share the
+//! descriptors and the memory that exist at their start.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    waitpid,
+};
+
+/// A process that runs a function. Dropping this value kills it and waits for its end.
+#[derive(Debug)]
+pub struct Forked {
+    pid: Pid,
+}
+
+impl Forked {
+    /// Starts a process that runs `run` and exits with its result, or with 101 if it panics. The
+    /// kernel kills it when the calling thread ends.
+    ///
+    /// # Errors
+    /// The process has more than one thread, or the limit of processes is reached.
+    pub fn start(run: impl FnOnce() -> i32) -> io::Result<Self> {
+        let parent = getpid();
+        if let Some(pid) = fork()? {
+            return Ok(Self { pid });
+        }
+        let bound = set_parent_process_death_signal(Some(Signal::KILL));
+        let code = if bound.is_ok() && getppid() == Some(parent) {
+            catch_unwind(AssertUnwindSafe(run)).unwrap_or(101)
+        } else {
+            // The parent has ended already.
+            1
+        };
+        // SAFETY: the function ends the process at once, without the exit handlers of the parent.
+        unsafe { libc::_exit(code) }
+    }
+
+    /// The number of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        // A process that has ended already is only waited for.
+        let _ = kill_process(self.pid, Signal::KILL);
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+    }
+}
+
+/// Forks. Returns the number of the child, or `None` in the child.
+///
+/// # Errors
+/// The process has more than one thread (fork would copy the locks of the others, but not the
+/// threads), or the limit of processes is reached.
+pub(crate) fn fork() -> io::Result<Option<Pid>> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("the process has started threads already"));
+    }
+    // SAFETY: the process has one thread (checked above), so the child has every thread that may
+    // hold a lock and may run any code.
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
+        child => Ok(Pid::from_raw(child)),
+    }
+}
