@@ -4,6 +4,7 @@ mod client;
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use ::load::Lengths;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use client::Client;
+use rivals::documents;
+use rivals::documents::limits::PROCESSES_MAX;
 use rivals::textile::Design;
 use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
 use rivals::textile::server::{Config, Pool, Server};
@@ -30,6 +33,9 @@ enum Command {
     /// Serve the multithreaded cache of Kosik and Pan (2016) by its own protocol. Prints its
     /// counters as a line of JSON when it is stopped
     Textile(Textile),
+    /// Serve the files of a folder over HTTP by processes that block, one for each connection, as
+    /// in the study of Ruan and Pai (2006)
+    Documents(Documents),
     /// Send one request of that protocol, such as `PUT /k/v` or `GET /k`, and print the answer
     Request(Request),
     /// Send PUTs as the study's program of this name does, and print what it prints
@@ -81,6 +87,30 @@ struct Textile {
 }
 
 #[derive(Debug, Args)]
+struct Documents {
+    /// Folder whose files are served
+    #[arg(long, value_name = "DIR")]
+    root: PathBuf,
+
+    /// Address to listen on
+    #[arg(long, short = 'l', value_name = "IP", default_value = "127.0.0.1")]
+    listen: IpAddr,
+
+    /// Port
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 8080)]
+    port: u16,
+
+    /// Processes that serve connections, and so the most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=PROCESSES_MAX as i64))]
+    processes: u16,
+
+    /// Let one more process look names up, and pass the files to the others
+    #[arg(long)]
+    backend: bool,
+}
+
+#[derive(Debug, Args)]
 struct Request {
     /// HOST:PORT; for GET the port for datagrams
     server: String,
@@ -94,6 +124,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.command {
         Command::Textile(textile) => serve(textile),
+        Command::Documents(documents) => serve_documents(documents),
         Command::Request(request) => send(request),
         Command::SetClient(client) => client.run(Lengths::Set),
         Command::GetClient(client) => client.run(Lengths::Get),
@@ -124,6 +155,23 @@ fn serve(flags: &Textile) -> anyhow::Result<ExitCode> {
     let counters = server.stop()?;
     let line = serde_json::to_string(&counters).context("print the counters")?;
     writeln!(io::stdout().lock(), "{line}").context("print the counters")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_documents(flags: &Documents) -> anyhow::Result<ExitCode> {
+    let signals = Signals::block().context("block signals")?;
+    let config = documents::Config {
+        address: SocketAddr::new(flags.listen, flags.port),
+        root: flags.root.clone(),
+        processes: flags.processes.into(),
+        has_backend: flags.backend,
+    };
+    let server = documents::Server::start(&config).with_context(|| {
+        let root = flags.root.display();
+        format!("serve {root} (--root) at {}", config.address)
+    })?;
+    eprintln!("serving documents at {}", server.address());
+    server.wait(&signals).context("wait for a signal")?;
     Ok(ExitCode::SUCCESS)
 }
 

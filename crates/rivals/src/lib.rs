@@ -5,10 +5,11 @@
 //! equal memory can be compared. They hold no values and are no caches to use. [`ours`] is what the
 //! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
 //! they start beside it. [`textile`] holds the caches of the
-//! multithreaded-cache study.
+//! multithreaded-cache study, [`documents`] HTTP servers with a process for each connection.
 #![forbid(unsafe_code)]
 
 pub mod cases;
+pub mod documents;
 pub mod memcached;
 pub mod ours;
 pub mod policy;
