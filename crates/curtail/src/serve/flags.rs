@@ -212,9 +212,9 @@ pub(crate) struct Flags {
     #[arg(long = "root", value_name = "DIR", requires = "http")]
     pub(super) root: Option<PathBuf>,
 
-    /// How --http reads files: nowait (the kernel says what would block; the default); flash
-    /// (remembered names and mappings, and processes that look up), fd-pass (they pass descriptors), no-mmap
-    /// (without mappings) and naive (it blocks) are to be compared with
+    /// How --http reads files: nowait (the kernel says what would block; the default). To be
+    /// compared with it: flash (remembered names, mappings; processes look names up), fd-pass (they
+    /// pass descriptors), no-mmap (without mappings), naive (it blocks)
     #[arg(long = "file-strategy", value_name = "KIND", value_parser = file_strategy,
           requires = "http")]
     pub(super) file_strategy: Option<StrategyKind>,
