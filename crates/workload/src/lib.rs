@@ -11,6 +11,7 @@
 //!  │ (fb_ia…)
 //!  └─────────────► Arrivals ──────┐
 //! Popularity ────► RecordSampler ─┴──► Schedule   time, connection, record, operation
+//! WebFiles                              in place of a keyspace: the files of a web server
 //! ```
 //!
 //! The crate opens no socket, reads no clock and keeps no table that grows with the records.
@@ -27,6 +28,7 @@ mod random_stream;
 mod schedule;
 mod script;
 mod size;
+mod web_files;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
 pub use distribution::{Distribution, DistributionError};
@@ -38,3 +40,4 @@ pub use random_stream::{Purpose, RandomStream};
 pub use schedule::{Demand, DemandError, Digest, PlannedRequest, Request, Requests, Schedule};
 pub use script::{LineError, ScriptLine, words};
 pub use size::SizeDistribution;
+pub use web_files::{SizeClass, WebFiles, WebFilesError};

@@ -30,3 +30,7 @@ pub const MULTIGET_KEYS_MAX: u16 = 128;
 
 /// Greatest TTL in seconds: 30 days. memcached takes a greater number for a Unix time.
 pub const TTL_S_MAX: u32 = 60 * 60 * 24 * 30;
+
+/// Maximum number of directories of a file set: their numbers have five digits. So many hold some
+/// 500 GB.
+pub const FILE_DIRECTORIES_MAX: u32 = 100_000;

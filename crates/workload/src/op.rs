@@ -43,11 +43,13 @@ pub enum Op {
     ReadThrough = 14,
     /// Write a record that a [`Op::ReadThrough`] did not find. Only ever follows one.
     Fill = 15,
+    /// Ask for the size of a file without its bytes. Only HTTP has it.
+    Head = 16,
 }
 
 impl Op {
     /// Number of operations.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
 
     /// All operations; each stands at the index of its own number.
     pub const ALL: [Self; Self::COUNT] = [
@@ -67,6 +69,7 @@ impl Op {
         Self::Cas,
         Self::ReadThrough,
         Self::Fill,
+        Self::Head,
     ];
 
     /// The name in summaries.
@@ -89,6 +92,7 @@ impl Op {
             Self::Cas => "cas",
             Self::ReadThrough => "read-through",
             Self::Fill => "fill",
+            Self::Head => "head",
         }
     }
 
@@ -96,7 +100,7 @@ impl Op {
     #[inline]
     #[must_use]
     pub const fn reads(self) -> bool {
-        const READS: u16 = Op::set_of(&[
+        const READS: u32 = Op::set_of(&[
             Op::Get,
             Op::MultiGet,
             Op::GetAndTouch,
@@ -110,7 +114,7 @@ impl Op {
     #[inline]
     #[must_use]
     pub const fn stores(self) -> bool {
-        const STORES: u16 = Op::set_of(&[
+        const STORES: u32 = Op::set_of(&[
             Op::Set,
             Op::Add,
             Op::Replace,
@@ -126,7 +130,7 @@ impl Op {
     #[inline]
     #[must_use]
     pub const fn has_ttl(self) -> bool {
-        const WITH_TTL: u16 = Op::set_of(&[
+        const WITH_TTL: u32 = Op::set_of(&[
             Op::Set,
             Op::Add,
             Op::Replace,
@@ -155,18 +159,18 @@ impl Op {
     }
 
     /// A set of operations: a bit for each.
-    const fn set_of(operations: &[Self]) -> u16 {
+    const fn set_of(operations: &[Self]) -> u32 {
         let (mut set, mut index) = (0, 0);
         while index < operations.len() {
-            set |= 1 << operations[index] as u16;
+            set |= 1 << operations[index] as u32;
             index += 1;
         }
         set
     }
 
     #[inline]
-    const fn is_in(self, set: u16) -> bool {
-        set >> self as u16 & 1 != 0
+    const fn is_in(self, set: u32) -> bool {
+        set >> self as u32 & 1 != 0
     }
 
     /// The operation that some answers to this one cause.
@@ -213,7 +217,7 @@ pub struct MixError {
 }
 
 const OPERATIONS: &str = "get, multiget, set, add, replace, append, prepend, delete, touch, gat, \
-                          incr, decr, cas, read-through";
+                          incr, decr, cas, read-through, head";
 
 impl Mix {
     /// Sets by `share`, 0 to 1; the rest are gets.
@@ -356,7 +360,7 @@ mod tests {
             let message = text.parse::<Mix>().unwrap_err().to_string();
             let expected = format!("mix `{text}`: {fault}; give weights such as");
             assert!(message.starts_with(&expected), "{message}");
-            assert!(message.ends_with("cas, read-through"), "{message}");
+            assert!(message.ends_with("read-through, head"), "{message}");
         }
     }
 }

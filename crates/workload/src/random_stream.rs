@@ -36,6 +36,8 @@ pub enum Purpose {
     ScriptKeyLength = 9,
     /// Lengths of values in a script of lengths.
     ScriptValueLength = 10,
+    /// The bytes of the files of a file set.
+    FileBytes = 11,
 }
 
 /// A stream of random numbers: Xoshiro256++.

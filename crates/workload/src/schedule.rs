@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::arrivals::{Arrivals, ArrivalsError, Superposition};
 use crate::limits::{MULTIGET_KEYS_MAX, RECORDS_MAX, TTL_S_MAX};
 use crate::random_stream::splitmix_output;
-use crate::{Distribution, Mix, Op, Popularity, Purpose, RandomStream, RecordSampler};
+use crate::{Distribution, Mix, Op, Popularity, Purpose, RandomStream, RecordSampler, WebFiles};
 
 /// One request of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,8 +107,11 @@ pub struct Demand {
     pub superposition: Superposition,
     /// Distribution of popularity.
     pub popularity: Popularity,
-    /// Records in all.
+    /// Records in all. Not used if there are files.
     pub records: u64,
+    /// The files that are requested instead of records: a request's record is then the number of a
+    /// file, and the popularity is that of the directories. None: records are requested.
+    pub files: Option<WebFiles>,
     /// The shares of the operations.
     pub mix: Mix,
     /// Distribution of TTLs in seconds, rounded; `fixed:0`: no item expires. Of any other
@@ -202,16 +205,22 @@ impl Demand {
         }
         Ok(RequestSampler {
             sampler: self.record_sampler(),
+            files: self.files.is_some(),
             mix: self.mix.clone(),
             ttl: (self.ttl != Distribution::Fixed(0.0)).then_some(self.ttl),
             multiget: self.multiget,
         })
     }
 
-    /// Draws records by their popularity.
+    /// Draws records, or the directories of files, by their popularity.
     #[must_use]
     pub fn record_sampler(&self) -> RecordSampler {
-        RecordSampler::new(self.popularity, self.records, self.seed)
+        let directories = self.files.map(|files| u64::from(files.directories()));
+        RecordSampler::new(
+            self.popularity,
+            directories.unwrap_or(self.records),
+            self.seed,
+        )
     }
 }
 
@@ -222,6 +231,8 @@ impl Demand {
 #[derive(Debug, Clone)]
 struct RequestSampler {
     sampler: RecordSampler,
+    /// Whether the sampler draws directories, of each of which a file is drawn.
+    files: bool,
     mix: Mix,
     ttl: Option<Distribution>,
     multiget: Distribution,
@@ -231,7 +242,11 @@ impl RequestSampler {
     #[inline]
     fn next(&self, stream: &mut RandomStream) -> Request {
         let op = self.mix.of(stream.unit());
-        let request = Request::new(op, self.sampler.draw(stream));
+        let mut record = self.sampler.draw(stream);
+        if self.files {
+            record = WebFiles::draw_in(record, stream);
+        }
+        let request = Request::new(op, record);
         if op == Op::MultiGet {
             return self.multiget(request, stream);
         }

@@ -161,7 +161,7 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn operation(name: &[u8]) -> Option<Op> {
     match name {
         b"cas" => Some(Op::Gets),
-        b"gets" | b"fill" => None,
+        b"gets" | b"fill" | b"head" => None,
         _ => Op::ALL.into_iter().find(|op| op.name().as_bytes() == name),
     }
 }

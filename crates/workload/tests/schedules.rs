@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use workload::{
     Arrivals, ArrivalsError, Demand, Digest, Distribution, Mix, Op, PlannedRequest, Popularity,
-    Request, Superposition,
+    Request, Superposition, WebFiles,
 };
 
 fn demand(seed: u64) -> Demand {
@@ -16,6 +16,7 @@ fn demand(seed: u64) -> Demand {
         superposition: Superposition::PerConnection,
         popularity: Popularity::Zipf(0.99),
         records: 1_000_000,
+        files: None,
         mix: Mix::sets(0.03),
         ttl: Distribution::Fixed(0.0),
         multiget: Distribution::Fixed(1.0),
@@ -359,5 +360,34 @@ fn multigets_have_keys_and_writes_have_ttls_by_distribution() {
     for (op, share) in [(Op::Get, 0.5), (Op::MultiGet, 0.2), (Op::Delete, 0.1)] {
         let seen = f64::from(requests[op as usize]) / 100_000.0;
         assert!((seen - share).abs() < 0.01, "{op}: {seen}");
+    }
+}
+
+/// The k-th most popular directory is requested in proportion to 1/k, and a file of each request
+/// is one of its directory.
+#[test]
+fn files_are_requested_by_the_popularity_of_their_directories() {
+    let files = WebFiles::new(600, 1).unwrap();
+    let demand = Demand {
+        files: Some(files),
+        popularity: Popularity::Zipf(1.0),
+        mix: Mix::sets(0.0),
+        ..demand(42)
+    };
+    let mut counts = vec![0_u32; 600];
+    for planned in planned(&demand, 200_000) {
+        assert_eq!(planned.request.op, Op::Get);
+        counts[(planned.request.record / WebFiles::FILES_PER_DIRECTORY) as usize] += 1;
+    }
+    let sampler = demand.record_sampler();
+    let harmonic: f64 = (1..=600).map(|rank| 1.0 / f64::from(rank)).sum();
+    for rank in [1, 2, 3, 10] {
+        let count = counts[sampler.record_of_rank(rank - 1) as usize];
+        let expected = 200_000.0 / harmonic / rank as f64;
+        let off = (f64::from(count) - expected).abs();
+        assert!(
+            off < 5.0 * expected.sqrt(),
+            "rank {rank}: {count} for {expected}"
+        );
     }
 }
