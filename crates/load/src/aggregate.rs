@@ -1,19 +1,23 @@
 //! Merges the windows and totals of all generator threads into a summary.
 
-use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
-use workload::Op;
+use measure::{
+    BUSY_LIMIT, Histogram, SizeDeciles, WithCensored, generator_limited, service_inversion,
+};
+use workload::{Op, SizeClass};
 
 use crate::carrier::{CarrierCounts, Failure};
-use crate::config::{CarrierKind, Config, Rate};
+use crate::config::{CarrierKind, Config, Protocol, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
 use crate::metrics::{OperationCounts, OperationLatencies, Recorded, Totals, Window};
 use crate::part::Part;
+use crate::sized_sample::SizedSample;
 use crate::summary::{
-    CarrierSummary, Censored, ClosedLoop, Failures, LatencyDistribution, Loop, OperationSummary,
-    SCHEMA, ScriptSummary, Summary,
+    CarrierSummary, Censored, ClosedLoop, Failures, FileClassSummary, FilesSummary, HttpSummary,
+    LatencyDistribution, Loop, OperationSummary, SCHEMA, SIZE_SERIES, ScriptSummary, Summary,
 };
 use crate::timeline::Timeline;
+use crate::wire::HttpCounts;
 
 /// The merged measurements of all threads.
 pub(crate) struct Aggregate {
@@ -22,6 +26,7 @@ pub(crate) struct Aggregate {
     /// The sum of the threads' counts. None: no thread has ended yet.
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
+    sized: SizedSample,
     /// The number of measured connections that are not lost.
     alive: usize,
     /// The error with which a connection was lost, if any was lost.
@@ -34,9 +39,10 @@ impl Aggregate {
     /// Returns an aggregate without measurements.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            window: Window::preallocated(&config.operations()),
+            window: Window::preallocated(&config.operations(), config.files.is_some()),
             totals: None,
             recorded: Vec::new(),
+            sized: SizedSample::default(),
             alive: 0,
             last_loss: None,
             ended_ns: 0,
@@ -58,6 +64,7 @@ impl Aggregate {
             self.ended_ns = self.ended_ns.max(outcome.ended_ns);
             self.alive += outcome.alive;
             self.recorded.extend(outcome.recorded);
+            self.sized.merge(outcome.sized);
             self.last_loss = outcome.last_loss.or(self.last_loss.take());
         }
     }
@@ -79,6 +86,7 @@ impl Aggregate {
         timeline: &Timeline,
         script: Option<ScriptSummary>,
     ) -> (Summary, Vec<Recorded>) {
+        let files = self.files(config);
         let totals = self
             .totals
             .unwrap_or_else(|| Totals::new(timeline.measure_ns, timeline.end_ns));
@@ -156,12 +164,37 @@ impl Aggregate {
                 .filter(|it| it.count + it.failures.total() > 0 || it.has_censored())
                 .collect(),
             carrier: carrier(config, &totals.carriers),
+            files,
             script,
             closed_loop,
             agents: Vec::new(),
             measuring_client: None,
         };
         (summary, self.recorded)
+    }
+
+    /// The summary of a run's requests by the sizes of their files. None: it had no files.
+    fn files(&self, config: &Config) -> Option<Box<FilesSummary>> {
+        let files = config.files?;
+        let sample = self.sized.requests();
+        let class = |(class, latencies): (SizeClass, &OperationLatencies)| FileClassSummary {
+            class: class.name().to_owned(),
+            smallest_bytes: class.step(),
+            largest_bytes: class.largest(),
+            response: response_of(latencies, config),
+            service: service_of(latencies, config),
+        };
+        Some(Box::new(FilesSummary {
+            directories: files.directories(),
+            bytes: files.bytes(),
+            verified: config.verify,
+            classes: self.window.latencies.classes().map(class).collect(),
+            service_inversion: service_inversion(&sample),
+            size_series: SIZE_SERIES.to_vec(),
+            size_deciles: SizeDeciles::of(&sample, &SIZE_SERIES),
+            sampled: sample.len() as u64,
+            sampled_of: self.sized.added(),
+        }))
     }
 }
 
@@ -238,9 +271,11 @@ fn failures(counts: &OperationCounts) -> Failures {
     }
 }
 
-/// What the carrier counted. None for persistent connections, which count nothing.
+/// What the carrier counted. None for persistent connections that are not opened again, which count
+/// nothing.
 pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<CarrierSummary> {
     let name = match config.carrier {
+        CarrierKind::Stream if config.renews_connections() => "renewed",
         CarrierKind::Stream => return None,
         CarrierKind::Udp => "udp",
         CarrierKind::OneShot => "one-shot",
@@ -253,7 +288,21 @@ pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<Carrier
         resets: counts.resets,
         late_or_duplicate: counts.late_or_duplicate,
         malformed: counts.malformed,
+        http: (config.protocol == Protocol::Http).then(|| http(&counts.http)),
     })
+}
+
+fn http(counts: &HttpCounts) -> HttpSummary {
+    let [status_2xx, status_3xx, status_4xx, status_5xx] = counts.by_class;
+    HttpSummary {
+        status_2xx,
+        status_3xx,
+        status_4xx,
+        status_5xx,
+        wrong_bodies: counts.wrong_bodies,
+        malformed: counts.malformed,
+        fault: counts.fault.map(|fault| fault.to_string()),
+    }
 }
 
 impl OperationSummary {

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use sys::socket::Stream;
-use workload::{KeyBuffer, Keyspace, Op, RecordSampler, Request};
+use workload::{KeyBuffer, Keyspace, Op, RecordSampler, Request, WebFiles};
 
 use crate::limits::{APPEND_LEN_MAX, COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
 use crate::script::ScriptItems;
@@ -44,6 +44,8 @@ pub(crate) enum Keys {
         /// Draws the second and further records of a multiget.
         sampler: RecordSampler,
     },
+    /// The key is the path of a file of a file set.
+    Files,
     /// Keys and lengths are those of the lines of a script.
     Script(ScriptItems),
 }
@@ -54,6 +56,7 @@ impl Keys {
     fn key<'a>(&'a self, request: &Request, buffer: &'a mut KeyBuffer) -> &'a [u8] {
         match self {
             Self::Records { keyspace, .. } => keyspace.key(request.record, buffer),
+            Self::Files => WebFiles::path(request.record, buffer),
             Self::Script(items) => items.keys_and_value_len(request).0,
         }
     }
@@ -79,6 +82,7 @@ impl Keys {
                 };
                 (key, value_len)
             }
+            Self::Files => (WebFiles::path(request.record, buffer), 0),
             Self::Script(items) => items.keys_and_value_len(request),
         }
     }
@@ -99,6 +103,8 @@ impl Keys {
                     multiget_keys.1.push(multiget_keys.0.len());
                 }
             }
+            // There is no multiget of files.
+            Self::Files => {}
             Self::Script(items) => {
                 for key in workload::words(items.keys_and_value_len(request).0) {
                     multiget_keys.0.extend_from_slice(key);
@@ -169,7 +175,7 @@ impl Batch {
     pub(crate) fn script_items(&mut self) -> Option<&mut ScriptItems> {
         match &mut self.keys {
             Keys::Script(items) => Some(items),
-            Keys::Records { .. } => None,
+            Keys::Records { .. } | Keys::Files => None,
         }
     }
 

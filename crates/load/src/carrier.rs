@@ -7,6 +7,7 @@
 //! | carrier | a request is sent | a request fails |
 //! |---|---|---|
 //! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
+//! | [`Renewed`] | on a connection for a few requests, one by one | as with `OneShot` |
 //! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
 //! | [`OneShot`] | on its own connection | if refused or closed early, or no answer comes in time |
 //! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as over UDP, or as `OneShot` |
@@ -14,10 +15,12 @@
 mod one_shot;
 mod per_operation;
 mod persistent;
+mod renewed;
 mod replies;
-mod single_use;
+mod short_lived;
 mod time_wait;
 mod udp;
+mod web_probe;
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,6 +30,7 @@ pub(crate) use one_shot::OneShot;
 pub(crate) use per_operation::PerOperation;
 pub(crate) use persistent::Persistent;
 use protocol::client::Malformed;
+pub(crate) use renewed::Renewed;
 use sys::poll::{Interest, Poll};
 pub(crate) use udp::Udp;
 use workload::{Op, Request};
@@ -36,7 +40,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::limits::INTERRUPTED_NS;
 use crate::opening::Share;
-use crate::wire::{Answer, Wire};
+use crate::wire::{Answer, HttpCounts, Wire};
 
 /// One connection of a run, on which up to `depth` requests are outstanding.
 ///
@@ -195,15 +199,17 @@ impl Failure {
 /// Counts of events at the carriers that the latencies do not show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CarrierCounts {
-    /// Connections opened for single requests.
+    /// Connections opened for one request or a few.
     pub(crate) opened: u64,
-    /// Connections for single requests that the generator reset instead of closing, to bound the
+    /// Such connections that the generator reset instead of closing, to bound the
     /// number of sockets in TIME_WAIT.
     pub(crate) resets: u64,
     /// Answers that came after the time-out of their request, and datagrams that came twice.
     pub(crate) late_or_duplicate: u64,
     /// Datagrams that cannot be a part of an answer.
     pub(crate) malformed: u64,
+    /// The answers over HTTP.
+    pub(crate) http: HttpCounts,
 }
 
 impl CarrierCounts {
@@ -212,6 +218,7 @@ impl CarrierCounts {
         self.resets += other.resets;
         self.late_or_duplicate += other.late_or_duplicate;
         self.malformed += other.malformed;
+        self.http.merge(&other.http);
     }
 }
 

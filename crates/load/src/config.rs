@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use workload::{Demand, DemandError, Distribution, Keyspace, Mix, Op, Popularity, Superposition};
+use workload::{
+    Demand, DemandError, Distribution, Keyspace, Mix, Op, Popularity, Superposition, WebFiles,
+};
 
 use crate::limits::{
     CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
@@ -47,6 +49,9 @@ pub enum Protocol {
     /// with a NUL byte, with gets over UDP, and sets and deletes over TCP. Its carrier is
     /// [`CarrierKind::PerOperation`].
     Textile,
+    /// HTTP/1.1: GET and HEAD of the files of [`Config::files`], on connections that are opened
+    /// again when they end.
+    Http,
 }
 
 /// The transport of requests and answers.
@@ -138,6 +143,12 @@ pub struct Config {
     pub multiget: Distribution,
     /// Number of records.
     pub records: u64,
+    /// The files of the web servers, for [`Protocol::Http`] only. They take the place of the
+    /// records: [`Config::popularity`] is that of their directories.
+    pub files: Option<WebFiles>,
+    /// Whether the bytes of answers are compared with those of the files. Their lengths always are.
+    #[serde(default)]
+    pub verify: bool,
     /// A file with one operation on each line, which replaces the load drawn from the seed. `-` is
     /// standard input. Lines without a time are paced by `rate` and `arrivals`.
     pub script: Option<PathBuf>,
@@ -149,16 +160,20 @@ pub struct Config {
     pub protocol: Protocol,
     /// The transport of requests and answers.
     pub carrier: CarrierKind,
+    /// The number of requests on a connection of [`CarrierKind::Stream`] before the generator
+    /// closes it and opens another one. None: connections are not closed.
+    pub requests_per_connection: Option<u32>,
     /// The UDP port of the servers. Used only by [`CarrierKind::PerOperation`]. None: the TCP port
     /// of the target + [`crate::limits::TEXTILE_UDP_PORT_OFFSET`].
     pub udp_port: Option<u16>,
-    /// The local addresses of the sockets that carry a single request, used in turn. Each address
-    /// has its own ports, so several of them postpone the exhaustion of ports. Empty: the kernel
-    /// chooses the address.
+    /// The local addresses of the sockets that carry one request or a few, used in turn. Each
+    /// address has its own ports, so several of them postpone the exhaustion of ports. Empty: the
+    /// kernel chooses the address.
     pub sources: Vec<IpAddr>,
-    /// The time after which a request without an answer has failed. Persistent connections have no
-    /// such time-out. With [`CarrierKind::PerOperation`] it is the time-out of gets; that of other
-    /// operations is not below [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
+    /// The time after which a request without an answer has failed. Persistent connections that are
+    /// never opened again have no such time-out. With [`CarrierKind::PerOperation`] it is the
+    /// time-out of gets; that of other operations is not below
+    /// [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
     pub timeout_ns: u64,
     /// The number of the process whose processor time, memory and context switches during the
     /// interval are reported, usually the server's.
@@ -235,10 +250,13 @@ impl Config {
             ttl: Distribution::Fixed(0.0),
             multiget: Distribution::Fixed(1.0),
             records: 10_000,
+            files: None,
+            verify: false,
             script: None,
             lengths: None,
             protocol: Protocol::Text,
             carrier: CarrierKind::Stream,
+            requests_per_connection: None,
             udp_port: None,
             sources: Vec::new(),
             timeout_ns: 1_000_000_000,
@@ -325,11 +343,27 @@ impl Config {
         }
     }
 
-    /// The share of each operation: `mix` if it is given, otherwise gets and sets by `update`.
+    /// Checks that no files are requested. The service inversion of a run needs the latencies of
+    /// single requests, which agents do not report.
+    pub(crate) fn validate_without_files(&self) -> Result<(), ConfigError> {
+        match self.files {
+            None => Ok(()),
+            Some(_) => {
+                let fault = "protocol http is measured by a single process; leave out --agent";
+                Err(ConfigError::new("--agent", fault.to_owned()))
+            }
+        }
+    }
+
+    /// The share of each operation: `mix` if it is given, otherwise gets and sets by `update`. Over
+    /// HTTP there are no sets.
     #[must_use]
     pub fn mix(&self) -> Mix {
         let mix = self.mix.clone();
-        mix.unwrap_or_else(|| Mix::sets(self.update))
+        mix.unwrap_or_else(|| match self.protocol {
+            Protocol::Http => Mix::sets(0.0),
+            _ => Mix::sets(self.update),
+        })
     }
 
     /// The operations that the load may have. Includes those that are sent because of an answer,
@@ -371,6 +405,7 @@ impl Config {
             superposition: self.superposition,
             popularity: self.popularity,
             records: self.records,
+            files: self.files,
             mix: self.mix(),
             ttl: self.ttl,
             multiget: self.multiget,
@@ -496,7 +531,7 @@ mod tests {
                 .parse::<Protocol>()
                 .unwrap_err()
                 .to_string()
-                .contains("text, meta or textile")
+                .contains("text, meta, textile or http")
         );
     }
 }

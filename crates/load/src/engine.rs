@@ -40,16 +40,17 @@ pub(crate) use saturating::Saturating;
 pub(crate) use setup::{Channels, EndedWindow, EngineOptions, Outcome, RequestSource};
 use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Poll};
-use workload::Op;
+use workload::Request;
 
 use crate::batch::Batch;
 use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
     EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX,
-    SPIN_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
+    SIZED_SAMPLE_MAX, SPIN_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
+use crate::sized_sample::SizedSample;
 use crate::timeline::Timeline;
 use crate::waiting::{Queue, Waiting};
 
@@ -97,6 +98,8 @@ pub(crate) struct Engine<C: Carrier> {
     /// The counts of the complete run.
     totals: Totals,
     recorded: Vec<Recorded>,
+    /// The sizes and latencies of some requests for files.
+    sized: SizedSample,
     /// The error with which the most recent connection was lost.
     last_loss: Option<String>,
     /// The opaque token of the next request.
@@ -172,10 +175,11 @@ impl<C: Carrier> Engine<C> {
             waiting: Waiting::new(waiting_max),
             flush_queue: VecDeque::with_capacity(alive),
             deadlines: BinaryHeap::with_capacity(if C::TIMES_OUT { alive } else { 0 }),
-            window: Window::preallocated(&options.operations),
+            window: Window::preallocated(&options.operations, options.files),
             window_number: 0,
             totals: Totals::new(0, 0),
             recorded: preallocated_records(options.recorded_max),
+            sized: SizedSample::new(if options.files { SIZED_SAMPLE_MAX } else { 0 }),
             last_loss: None,
             next_opaque: options.opaque,
             options,
@@ -376,22 +380,22 @@ impl<C: Carrier> Engine<C> {
 
     /// Counts as censored the requests that are in flight or still queued at the end.
     fn censor_outstanding(&mut self, now_ns: u64) {
-        let mut in_flight: Vec<(Op, u64)> = Vec::new();
-        let mut never_sent: Vec<(Op, u64)> = Vec::new();
+        let mut in_flight: Vec<(Request, u64)> = Vec::new();
+        let mut never_sent: Vec<(Request, u64)> = Vec::new();
         for slot in &mut self.slots {
             if let Some(connection) = &slot.connection {
                 let requests = connection.in_flight().iter();
-                in_flight.extend(requests.map(|it| (it.request.op, it.intended_ns)));
+                in_flight.extend(requests.map(|it| (it.request, it.intended_ns)));
             }
             while let Some(due) = self.waiting.pop(&mut slot.queue) {
-                never_sent.push((due.request.op, due.intended_ns));
+                never_sent.push((due.request, due.intended_ns));
             }
         }
-        for (op, intended_ns) in in_flight {
-            self.censor(op, intended_ns, now_ns);
+        for (request, intended_ns) in in_flight {
+            self.censor(&request, intended_ns, now_ns);
         }
-        for (op, intended_ns) in never_sent {
-            self.censor_unsent(op, intended_ns, now_ns);
+        for (request, intended_ns) in never_sent {
+            self.censor_unsent(&request, intended_ns, now_ns);
         }
     }
 
@@ -416,10 +420,10 @@ impl<C: Carrier> Engine<C> {
             while let Some(planned) = source.pop() {
                 let intended_ns = self.timeline.start_ns + planned.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
-                never_sent.push((planned.request.op, intended_ns));
+                never_sent.push((planned.request, intended_ns));
             }
-            for (op, intended_ns) in never_sent {
-                self.censor(op, intended_ns, now_ns);
+            for (request, intended_ns) in never_sent {
+                self.censor(&request, intended_ns, now_ns);
             }
         }
         if let RequestSource::Script(source) = &mut self.source
@@ -431,10 +435,10 @@ impl<C: Carrier> Engine<C> {
             while let Some(scripted) = source.pop_until(now_ns + SCRIPT_REST_NS) {
                 let intended_ns = self.timeline.start_ns + scripted.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
-                never_sent.push((scripted.op, intended_ns));
+                never_sent.push((Request::new(scripted.op, 0), intended_ns));
             }
-            for (op, intended_ns) in never_sent {
-                self.censor(op, intended_ns, now_ns);
+            for (request, intended_ns) in never_sent {
+                self.censor(&request, intended_ns, now_ns);
             }
         }
         self.censor_outstanding(now_ns);
@@ -451,6 +455,7 @@ impl<C: Carrier> Engine<C> {
         Outcome {
             totals: self.totals,
             recorded: self.recorded,
+            sized: self.sized,
             alive: self.alive,
             last_loss: self.last_loss,
             ended_ns: now_ns,

@@ -95,6 +95,14 @@ pub enum Error {
         /// The error of the last attempt.
         source: io::Error,
     },
+    /// A web server does not answer.
+    #[error("reach {target} over HTTP: {source}; does a web server listen there?")]
+    NoWebServer {
+        /// The server.
+        target: Target,
+        /// The error of the last attempt.
+        source: io::Error,
+    },
     /// A local address of `--source` cannot be used.
     #[error("send from --source {address}: {source}; give addresses of this host")]
     Source {

@@ -13,10 +13,10 @@
 //! answers. A wire encodes requests and parses answers.
 //!
 //! ```text
-//! schedule ─┐            ┌─ carrier: persistent, udp, one_shot, per_operation ─┐
+//! schedule ─┐            ┌─ carrier: persistent, renewed, udp, one_shot, … ────┐
 //! requests ─┼─► engine ──┤                                                     ├─► server
-//! script ───┘     │      └─ wire: text, meta, textile ─────────────────────────┘
-//!                 └─► windows ─► summary: by operation, and together
+//! script ───┘     │      └─ wire: text, meta, textile, http ───────────────────┘
+//!                 └─► windows ─► summary: by operation, by size of file, and together
 //! ```
 //!
 //! The engine is compiled separately for each pair of a carrier and a wire, so the choice costs
@@ -49,6 +49,7 @@ mod prefill;
 mod run;
 pub mod search;
 mod server_watch;
+mod sized_sample;
 mod stall_detector;
 pub mod summary;
 pub mod text;

@@ -164,7 +164,7 @@ pub const SCRIPT_REST_NS: u64 = 500_000_000;
 /// number is reserved for the measuring client.
 pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;
 /// Longest message between a coordinator and an agent. The longest kind of message is a summary. It
-/// has at most six histograms, and three more for each of 16 operations. Each histogram has some
+/// has at most six histograms, and three more for each of 17 operations. Each histogram has some
 /// 28 000 buckets, which nearly always take a byte each.
 pub const FRAME_LEN_MAX: usize = 4 << 20;
 /// Longest message that is accepted from a peer that has not yet proved that it has the token.
@@ -216,3 +216,19 @@ pub const SEARCH_RATE_RPS_MAX: f64 = 1e8;
 pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
 /// Least number of requests of a trial whose mean is judged.
 pub const MEAN_REQUESTS_MIN: f64 = 100.0;
+/// Maximum number of bytes of the head of an HTTP answer, and of its trailer fields.
+pub const HTTP_HEAD_LEN_MAX: usize = 16 << 10;
+/// Maximum number of bytes of the line with the size of a chunk.
+pub const HTTP_CHUNK_LINE_LEN_MAX: usize = 256;
+/// Maximum number of bytes of an HTTP answer.
+pub const HTTP_ANSWER_LEN_MAX: usize = 1 << 30;
+/// Maximum number of interim answers (1xx) before an HTTP answer.
+pub const HTTP_INTERIM_MAX: u32 = 8;
+/// Time-out of a request over HTTP, the default of [`crate::Config::timeout_ns`] there: a server
+/// whose disk is saturated answers after seconds.
+pub const HTTP_TIMEOUT_NS: u64 = 10_000_000_000;
+/// Greatest number of requests on a connection before it is opened anew.
+pub const REQUESTS_PER_CONNECTION_MAX: u32 = 1 << 20;
+/// Maximum number of requests, over all threads, whose sizes and latencies are kept to compute the
+/// service inversion. Of more requests, a random sample of this number is kept.
+pub const SIZED_SAMPLE_MAX: usize = 1 << 16;

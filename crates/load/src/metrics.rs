@@ -2,7 +2,7 @@
 
 use measure::{Histogram, Outstanding, OutstandingCount};
 use serde::{Deserialize, Serialize};
-use workload::Op;
+use workload::{Op, SizeClass};
 
 use crate::carrier::{CarrierCounts, Failure};
 
@@ -57,13 +57,17 @@ impl Window {
         self.counts.merge(&other.counts);
     }
 
-    /// Returns an empty window whose memory pages are already mapped for `operations`, so that
+    /// Returns an empty window whose memory pages are already mapped for `operations`, and for the
+    /// sizes of files if `files` is set, so that
     /// recording these operations or merging them into it causes no page fault. The histograms of
     /// any other operation are allocated when that operation first occurs.
-    pub(crate) fn preallocated(operations: &[Op]) -> Self {
+    pub(crate) fn preallocated(operations: &[Op], files: bool) -> Self {
         let mut window = Self::default();
         for &op in operations {
             window.latencies.of(op);
+        }
+        for class in SizeClass::ALL.into_iter().filter(|_| files) {
+            window.latencies.of_class(class);
         }
         window.latencies.for_each_histogram(|histogram| {
             // The allocator returns zeroed pages that are not mapped yet. `clear` writes every
@@ -87,11 +91,14 @@ impl Window {
 pub(crate) struct Latencies {
     /// The latencies of each operation, by its number. None: the operation has not occurred.
     operations: [Option<Box<OperationLatencies>>; Op::COUNT],
+    /// The same latencies by the size of the requested file, by the number of the class. None: no
+    /// file of the class was requested.
+    classes: [Option<Box<OperationLatencies>>; SizeClass::COUNT],
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
 }
 
-/// The latencies of one operation.
+/// The latencies of one operation, or of the files of one class of sizes.
 #[derive(Debug, Default)]
 pub(crate) struct OperationLatencies {
     pub(crate) response: Histogram,
@@ -129,6 +136,17 @@ impl Latencies {
         }
     }
 
+    /// Returns the latencies of a class of sizes; allocates them if there are none yet.
+    pub(crate) fn of_class(&mut self, class: SizeClass) -> &mut OperationLatencies {
+        self.classes[class as usize].get_or_insert_default()
+    }
+
+    /// Returns the classes of sizes that have occurred, with their latencies.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (SizeClass, &OperationLatencies)> {
+        let named = SizeClass::ALL.into_iter().zip(&self.classes);
+        named.filter_map(|(class, latencies)| Some((class, latencies.as_deref()?)))
+    }
+
     /// Returns the operations that have occurred, with their latencies.
     pub(crate) fn operations(&self) -> impl Iterator<Item = (Op, &OperationLatencies)> {
         let named = Op::ALL.into_iter().zip(&self.operations);
@@ -147,6 +165,9 @@ impl Latencies {
         for (op, latencies) in other.operations() {
             self.of(op).merge(latencies);
         }
+        for (class, latencies) in other.classes() {
+            self.of_class(class).merge(latencies);
+        }
         merge((&mut self.slip, &other.slip));
         merge((&mut self.lateness, &other.lateness));
     }
@@ -160,7 +181,8 @@ impl Latencies {
     }
 
     fn for_each_histogram(&mut self, mut visit: impl FnMut(&mut Histogram)) {
-        for latencies in self.operations.iter_mut().flatten() {
+        let by_class = self.classes.iter_mut().flatten();
+        for latencies in self.operations.iter_mut().flatten().chain(by_class) {
             latencies.histograms().into_iter().for_each(&mut visit);
         }
         visit(&mut self.slip);
@@ -338,7 +360,7 @@ mod tests {
             });
             count
         };
-        let mut window = Window::preallocated(&[Op::Get, Op::Cas]);
+        let mut window = Window::preallocated(&[Op::Get, Op::Cas], false);
         // Three histograms for each of two operations, slip and lateness.
         assert_eq!(count_empty_histograms(&mut window), 2 * 3 + 2);
         let record = |histogram: &mut Histogram| histogram.record(1_000);
@@ -352,7 +374,7 @@ mod tests {
 
     #[test]
     fn merging_windows_adds_the_latencies_of_each_operation() {
-        let mut one = Window::preallocated(&[Op::Get]);
+        let mut one = Window::preallocated(&[Op::Get], false);
         let mut other = Window::default();
         one.latencies.of(Op::Get).service.record(5);
         other.latencies.of(Op::Get).service.record(5);

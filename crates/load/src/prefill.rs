@@ -8,7 +8,7 @@ use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler, Request};
 
 use crate::batch::{self, Batch, Keys};
 use crate::carrier::{Carrier, CarrierError, InFlight, PerOperation, Persistent};
-use crate::config::{Config, Protocol, Target};
+use crate::config::{Config, ConfigError, Protocol, Target};
 use crate::error::Error;
 use crate::limits::{
     EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_LOST_NS, PREFILL_TIMEOUT_NS,
@@ -61,6 +61,10 @@ pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefil
         Protocol::Text => prefill_over::<Persistent<Text>>(config, progress),
         Protocol::Meta => prefill_over::<Persistent<Meta>>(config, progress),
         Protocol::Textile => prefill_over::<PerOperation<Textile>>(config, progress),
+        Protocol::Http => {
+            let fault = "a web server takes no files; make them with `curtail files make`";
+            Err(ConfigError::new("prefill", fault.to_owned()).into())
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use sys::poll::Poll;
 
 use crate::aggregate::Aggregate;
 use crate::batch::{self, Batch, Keys};
-use crate::carrier::{Carrier, OneShot, PerOperation, Persistent, Udp};
+use crate::carrier::{Carrier, OneShot, PerOperation, Persistent, Renewed, Udp};
 use crate::config::{CarrierKind, Config, ConfigError, Protocol, Rate};
 use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
@@ -30,7 +30,7 @@ use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
 use crate::summary::{LatencyDistribution, Summary};
 use crate::timeline::Timeline;
-use crate::wire::{Meta, Text, Textile};
+use crate::wire::{Http, Meta, Text, Textile};
 use workload::Op;
 
 /// The delay from the moment at which all threads are ready to the start of the load. In this time
@@ -161,6 +161,8 @@ pub(crate) struct GeneratorThreads {
     spares: Vec<Sender<Window>>,
     /// The operations that the load consists of.
     operations: Vec<Op>,
+    /// Whether files are requested.
+    files: bool,
     script: Option<ScriptReport>,
 }
 
@@ -192,6 +194,7 @@ impl GeneratorThreads {
             windows,
             spares: Vec::new(),
             operations: operations.clone(),
+            files: config.files.is_some(),
             script: None,
         };
         let first_connection = |number: u32| part.of_thread(number, config.threads).start;
@@ -208,7 +211,7 @@ impl GeneratorThreads {
             let (spare_sender, spare) = mpsc::channel();
             // The engine creates the buffer of its first window. This is the buffer of its second
             // window, which begins before the main thread can return the first buffer.
-            let _ = spare_sender.send(Window::preallocated(&operations));
+            let _ = spare_sender.send(Window::preallocated(&operations, threads.files));
             let (start_sender, start) = mpsc::channel();
             let connections = part.of_thread(number, config.threads);
             let share = Share {
@@ -220,6 +223,7 @@ impl GeneratorThreads {
             let source = sources.pop();
             let keys = match source {
                 Some(_) => Keys::Script(ScriptItems::default()),
+                None if config.files.is_some() => Keys::Files,
                 None => Keys::Records {
                     keyspace: keyspace.clone(),
                     sampler: sampler.clone(),
@@ -306,7 +310,7 @@ impl GeneratorThreads {
         // this window, and the number of these threads.
         let mut pending: Vec<(Window, usize)> = Vec::new();
         // Empty windows, for new sums.
-        let mut free_sums = vec![Window::preallocated(&self.operations)];
+        let mut free_sums = vec![Window::preallocated(&self.operations, self.files)];
         let mut next = 0;
         // Every thread sends all its windows, unless it fails or is stopped. In that case `recv`
         // fails when all threads have ended.
@@ -381,6 +385,14 @@ impl ThreadSetup {
             (CarrierKind::PerOperation, _) | (_, Protocol::Textile) => {
                 self.run_on::<PerOperation<Textile>>(ready, start)
             }
+            // As above, for HTTP.
+            (_, Protocol::Http) => self.run_on::<Renewed<Http>>(ready, start),
+            (CarrierKind::Stream, Protocol::Text) if self.config.renews_connections() => {
+                self.run_on::<Renewed<Text>>(ready, start)
+            }
+            (CarrierKind::Stream, Protocol::Meta) if self.config.renews_connections() => {
+                self.run_on::<Renewed<Meta>>(ready, start)
+            }
             (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
             (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),
             (CarrierKind::Udp, Protocol::Text) => self.run_on::<Udp<Text>>(ready, start),
@@ -446,6 +458,7 @@ impl ThreadSetup {
             timeout_ns: config.timeout_ns,
             operations: config.operations(),
             spin: config.spin,
+            files: config.files.is_some(),
             first,
             opaque: u64::from(self.part.number * THREADS_MAX + self.number) << OPAQUE_BITS,
             recorded_max: self.recorded_max,

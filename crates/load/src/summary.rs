@@ -2,7 +2,7 @@
 //!
 //! Rates are in requests per second, durations in nanoseconds. Shares are from 0 to 1.
 
-use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
+use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw, SizeDeciles};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::AgentReport;
@@ -142,6 +142,9 @@ pub struct Summary {
     /// The script from which the requests came. None: they were drawn from the seed.
     #[serde(default)]
     pub script: Option<ScriptSummary>,
+    /// The requests by the sizes of their files. None: no files were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Box<FilesSummary>>,
     /// The rates of a closed loop. None: the loop is open, or the summary was written before this
     /// field existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +256,52 @@ pub struct OperationSummary {
     pub service: LatencyDistribution,
 }
 
+/// The upper bounds in bytes of the size series by which [`FilesSummary::size_deciles`] divides the
+/// requests: those of Ruan & Pai, USENIX ATC 2006, figure of the latency deciles.
+pub const SIZE_SERIES: [u64; 4] = [500, 4_000, 6_000, 900_000];
+
+/// The requests for files, by size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FilesSummary {
+    /// The number of directories of the file set.
+    pub directories: u32,
+    /// The size of the file set.
+    pub bytes: u64,
+    /// The bytes of the answers were compared with those of the files.
+    pub verified: bool,
+    /// The latencies of each class of sizes.
+    pub classes: Vec<FileClassSummary>,
+    /// How far the order of latencies is from the order of sizes
+    /// ([`measure::service_inversion`]): response times in open loop, service times in closed loop,
+    /// of the gets in the sample. None: there were too few.
+    pub service_inversion: Option<f64>,
+    /// The upper bounds in bytes of the series of sizes of `size_deciles`.
+    pub size_series: Vec<u64>,
+    /// The mix of these series in each tenth of the same requests, by latency. None: there were too
+    /// few.
+    pub size_deciles: Option<SizeDeciles>,
+    /// The number of requests in the sample, at most [`crate::limits::SIZED_SAMPLE_MAX`].
+    pub sampled: u64,
+    /// The number of requests from which the sample was taken: the answered measured gets that
+    /// found their file.
+    pub sampled_of: u64,
+}
+
+/// The latencies of the requests for the files of one class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileClassSummary {
+    /// The name of the class.
+    pub class: String,
+    /// The size of its smallest files.
+    pub smallest_bytes: u64,
+    /// The size of its largest files.
+    pub largest_bytes: u64,
+    /// The response time, as in [`Summary::response`].
+    pub response: Option<LatencyDistribution>,
+    /// The service time, as in [`Summary::service`].
+    pub service: LatencyDistribution,
+}
+
 /// The counts of the script from which a load came.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScriptSummary {
@@ -270,13 +319,15 @@ pub struct ScriptSummary {
 /// The carrier of the requests, with its counts over the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarrierSummary {
-    /// The name of the carrier: `udp`, `one-shot` or `per-operation`.
+    /// The name of the carrier: `udp`, `one-shot`, `per-operation`, or `renewed` for connections
+    /// that are opened again when they end.
     pub name: String,
     /// The time after which a request without an answer has failed. With `per-operation`, this is
     /// the time-out of gets; that of other requests is at least
     /// [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
     pub timeout_ns: u64,
-    /// The number of connections opened for single requests. Sockets of datagrams do not count.
+    /// The number of connections opened for one request or a few. Sockets of datagrams do not
+    /// count.
     pub opened: u64,
     /// The number of these connections that ended in a reset, which bounds the number of sockets in
     /// TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
@@ -286,6 +337,29 @@ pub struct CarrierSummary {
     pub late_or_duplicate: u64,
     /// The number of datagrams that are not part of an answer. They are ignored.
     pub malformed: u64,
+    /// The answers over HTTP. None: the protocol is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpSummary>,
+}
+
+/// The answers over HTTP in the whole run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HttpSummary {
+    /// Answers with a status from 200 to 299.
+    pub status_2xx: u64,
+    /// Answers with a status from 300 to 399.
+    pub status_3xx: u64,
+    /// Answers with a status from 400 to 499. A 404 counts as a miss, any other as an error.
+    pub status_4xx: u64,
+    /// Answers with a status from 500 to 599, which count as errors.
+    pub status_5xx: u64,
+    /// Answers with status 200 whose length, or whose bytes if they are verified, are not those of
+    /// the file. They count as errors.
+    pub wrong_bodies: u64,
+    /// Answers that could not be parsed. Their requests failed, and their connections were closed.
+    pub malformed: u64,
+    /// What was wrong with one of these.
+    pub fault: Option<String>,
 }
 
 impl Summary {

@@ -1,5 +1,7 @@
 //! The text output of a run: a line for each second, and a table at the end.
 
+mod files;
+
 use std::fmt::Write as _;
 
 use measure::Bounded;
@@ -84,13 +86,15 @@ pub fn prefill_line(prefill: &Prefill) -> String {
 }
 
 /// Returns the table at the end of a run: latencies at the summary's percentiles, then the
-/// operations, the counts and the checks. The table of a measuring client follows.
+/// operations, the sizes of files, the counts and the checks. The table of a measuring client
+/// follows.
 #[must_use]
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
     for line in latency_lines(summary)
         .into_iter()
         .chain(operation_lines(summary))
+        .chain(files::lines(summary))
         .chain(count_lines(summary))
     {
         text.push_str(line.trim_end());
@@ -277,6 +281,7 @@ fn optional_lines(summary: &Summary) -> Vec<String> {
             let _ = write!(line, ", {count} {what}");
         }
         lines.push(line);
+        lines.extend(carrier.http.as_ref().map(files::http_line));
     }
     if let Some(script) = &summary.script {
         let extent = if script.ended { "whole" } else { "part of the" };

@@ -4,15 +4,17 @@
 //! A wire opens no socket and reads no clock. To add a protocol, add a file here and a variant of
 //! [`crate::Protocol`].
 
+mod http;
 mod meta;
 mod text;
 mod textile;
 
+pub(crate) use http::{Http, HttpCounts};
 pub(crate) use meta::Meta;
 use protocol::client::Malformed;
 pub(crate) use text::Text;
 pub(crate) use textile::Textile;
-use workload::Op;
+use workload::{Op, Request, WebFiles};
 
 /// A protocol, as the load generator encodes and parses it. The engine is compiled separately for
 /// each wire.
@@ -27,6 +29,34 @@ pub(crate) trait Wire: 'static {
 
     /// The bytes after the value of a request.
     const VALUE_END: &'static [u8] = b"\r\n";
+
+    /// Whether a connection is checked with `version` before the run.
+    const HAS_VERSION: bool = true;
+
+    /// Returns a reader for the replies on a new connection. `verified`: the files whose bytes are
+    /// compared with the replies.
+    fn reader(_verified: Option<WebFiles>) -> Self::Reader {
+        Self::Reader::default()
+    }
+
+    /// Discards an incomplete reply, for use with a new byte stream.
+    fn reset(reader: &mut Self::Reader) {
+        *reader = Self::Reader::default();
+    }
+
+    /// Tells the reader which request the next reply answers.
+    #[inline]
+    fn expect(_reader: &mut Self::Reader, _request: &Request) {}
+
+    /// Whether the server ends the connection after the reply that was parsed last.
+    fn closes(_reader: &Self::Reader) -> bool {
+        false
+    }
+
+    /// Returns the counts of the replies so far. None: the protocol is not HTTP.
+    fn http_counts(_reader: &Self::Reader) -> Option<HttpCounts> {
+        None
+    }
 
     /// Returns the number of replies to a request for `keys` keys.
     fn replies(op: Op, keys: u16) -> u16;

@@ -82,6 +82,7 @@ fn summary() -> Summary {
         operations: vec![operation("get"), operation("set")],
         carrier: None,
         script: None,
+        files: None,
         closed_loop: None,
         agents: Vec::new(),
         measuring_client: None,
@@ -247,6 +248,7 @@ fn table_shows_operations_failures_carrier_and_follow_ups() {
         resets: 0,
         late_or_duplicate: 7,
         malformed: 0,
+        http: None,
     });
     let table = text::table(&mixed);
     for line in [

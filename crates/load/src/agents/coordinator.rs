@@ -60,6 +60,7 @@ impl Coordinator {
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate()?;
         config.validate_without_script("--agent")?;
+        config.validate_without_files()?;
         let fault = |setting, fault: String| Err(ConfigError::new(setting, fault).into());
         let agents = self.agents.len();
         if !(1..=AGENTS_MAX).contains(&agents) {

@@ -1,7 +1,7 @@
 //! The carrier that opens a new connection for each request: connect, send, receive, close.
 //!
 //! The time of connecting is part of the service time. The generator closes each connection first
-//! ([`super::single_use`]).
+//! ([`super::short_lived`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use sys::poll::{Interest, Poll};
 
 use super::replies::Replies;
-use super::single_use::{SingleUse, Sources};
+use super::short_lived::{ShortLived, Sources};
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight};
 use crate::batch::Batch;
 use crate::config::Config;
@@ -23,7 +23,7 @@ use crate::wire::Wire;
 /// request.
 #[derive(Debug)]
 pub(crate) struct OneShot<W: Wire> {
-    socket: SingleUse,
+    socket: ShortLived,
     replies: Replies<W>,
 }
 
@@ -57,7 +57,7 @@ impl<W: Wire> Carrier for OneShot<W> {
             stop,
         )?);
         let connection = |number: u32| Self {
-            socket: SingleUse::new(config, share.first + number),
+            socket: ShortLived::new(config, share.first + number),
             replies: Replies::new(1),
         };
         Ok((0..share.count).map(connection).collect())

@@ -22,7 +22,7 @@ use sys::poll::{Interest, Poll};
 use workload::Op;
 
 use super::replies::Replies;
-use super::single_use::{SingleUse, Sources};
+use super::short_lived::{ShortLived, Sources};
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, zero_if_blocked};
 use crate::batch::Batch;
 use crate::config::{Config, ConfigError};
@@ -36,7 +36,7 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub(crate) struct PerOperation<W: Wire> {
     /// The socket of a request over TCP.
-    stream: SingleUse,
+    stream: ShortLived,
     /// The address to which datagrams are sent.
     udp_address: SocketAddr,
     /// The socket of a request over UDP. None: no get is in flight.
@@ -97,7 +97,7 @@ impl<W: Wire> Carrier for PerOperation<W> {
         let connection = |number: u32| {
             let number = share.first + number;
             Ok(Self {
-                stream: SingleUse::new(config, number),
+                stream: ShortLived::new(config, number),
                 udp_address: udp_address(config, target_of(&config.targets, number))?,
                 datagram: None,
                 replies: Replies::new(1),

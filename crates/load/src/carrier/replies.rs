@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use workload::WebFiles;
+
 use super::{Answered, CarrierError, InFlight};
-use crate::wire::{Answer, Outcome, Wire};
+use crate::wire::{Answer, HttpCounts, Outcome, Wire};
 
 /// The outstanding requests of one byte stream, and the state of parsing their replies.
 #[derive(Debug)]
@@ -26,7 +28,24 @@ impl<W: Wire> Replies<W> {
 
     /// Discards the state of parsing, for use with a new byte stream.
     pub(super) fn reset(&mut self) {
-        (self.reader, self.len) = (W::Reader::default(), 0);
+        W::reset(&mut self.reader);
+        self.len = 0;
+    }
+
+    /// Sets the files whose bytes are compared with the replies.
+    pub(super) fn verifying(mut self, verified: Option<WebFiles>) -> Self {
+        self.reader = W::reader(verified);
+        self
+    }
+
+    /// Whether the server ends the connection after the answer that was returned last.
+    pub(super) fn closes(&self) -> bool {
+        W::closes(&self.reader)
+    }
+
+    /// The counts of the replies so far. None: the protocol is not HTTP.
+    pub(super) fn http_counts(&self) -> Option<HttpCounts> {
+        W::http_counts(&self.reader)
     }
 
     /// Parses the next answer, removes its bytes from `input`, and returns it with its request.
@@ -41,6 +60,7 @@ impl<W: Wire> Replies<W> {
                     Err(CarrierError::Unsolicited)
                 };
             };
+            W::expect(&mut self.reader, &oldest.request);
             let step = W::read(&mut self.reader, input, oldest.request.op)?;
             *input = &input[step.consumed..];
             self.len += step.consumed as u32;

@@ -6,8 +6,8 @@ use workload::{Distribution, Op};
 
 use super::{CarrierKind, Config, ConfigError, Protocol, Target, within};
 use crate::limits::{
-    SOURCES_MAX, TEXTILE_TIMEOUT_NS, TEXTILE_UDP_PORT_OFFSET, TEXTILE_VALUE_LEN_MAX, TIMEOUT_NS,
-    UDP_VALUE_LEN_MAX,
+    HTTP_TIMEOUT_NS, REQUESTS_PER_CONNECTION_MAX, SOURCES_MAX, TEXTILE_TIMEOUT_NS,
+    TEXTILE_UDP_PORT_OFFSET, TEXTILE_VALUE_LEN_MAX, TIMEOUT_NS, UDP_VALUE_LEN_MAX,
 };
 
 impl Protocol {
@@ -17,6 +17,7 @@ impl Protocol {
         match self {
             Self::Text | Self::Meta => None,
             Self::Textile => Some(CarrierKind::PerOperation),
+            Self::Http => Some(CarrierKind::Stream),
         }
     }
 
@@ -26,14 +27,16 @@ impl Protocol {
         match self {
             Self::Text | Self::Meta => 1_000_000_000,
             Self::Textile => TEXTILE_TIMEOUT_NS,
+            Self::Http => HTTP_TIMEOUT_NS,
         }
     }
 
     /// Whether the protocol has an operation.
     pub(crate) const fn has(self, op: Op) -> bool {
         match self {
-            Self::Text | Self::Meta => true,
+            Self::Text | Self::Meta => !matches!(op, Op::Head),
             Self::Textile => matches!(op, Op::Get | Op::Set | Op::Delete),
+            Self::Http => matches!(op, Op::Get | Op::Head),
         }
     }
 }
@@ -46,7 +49,16 @@ impl Config {
         if self.lengths.is_some() && self.script.is_none() {
             return invalid("lengths", "there is no script; give one with --script");
         }
-        if self.carrier == CarrierKind::Stream {
+        if let Some(count) = self.requests_per_connection {
+            let most = u64::from(REQUESTS_PER_CONNECTION_MAX);
+            within("requests per connection", count.into(), 1, most)?;
+            if self.carrier != CarrierKind::Stream {
+                let fault = "only carrier stream has more than one; leave out \
+                             --requests-per-connection";
+                return invalid("requests per connection", fault);
+            }
+        }
+        if self.carrier == CarrierKind::Stream && !self.renews_connections() {
             return Ok(());
         }
         let (least, most) = (*TIMEOUT_NS.start(), *TIMEOUT_NS.end());
@@ -54,10 +66,16 @@ impl Config {
         if self.saturating_connections > 0 {
             return invalid(
                 "saturating connections",
-                "they are persistent; give carrier stream, or 0 saturating connections",
+                "they are never opened again; give carrier stream without \
+                 --requests-per-connection and without protocol http, or 0 saturating connections",
             );
         }
         match self.carrier {
+            CarrierKind::Stream if self.depth > 1 => invalid(
+                "depth",
+                "a connection that is opened again carries one request at a time; give depth 1, \
+                 and more connections",
+            ),
             CarrierKind::Stream => Ok(()),
             CarrierKind::OneShot if self.depth > 1 => invalid(
                 "depth",
@@ -85,16 +103,69 @@ impl Config {
                 "carrier",
                 "protocol textile decides it: gets over UDP, sets and deletes over TCP; leave it out",
             ),
+            Protocol::Http if self.carrier != CarrierKind::Stream => invalid(
+                "carrier",
+                "protocol http has connections only; leave it out, and for a connection for each \
+                 request give --requests-per-connection 1",
+            ),
             Protocol::Text | Protocol::Meta if is_per_operation => invalid(
                 "carrier",
                 "only protocol textile has a carrier for each operation; give stream, udp or one-shot",
             ),
-            Protocol::Text | Protocol::Meta if self.udp_port.is_some() => invalid(
+            _ if self.udp_port.is_some() && !is_per_operation => invalid(
                 "UDP port",
                 "only protocol textile has one besides the TCP port; leave out --udp-port",
             ),
-            _ => Ok(()),
+            Protocol::Http => self.validate_http(),
+            _ if self.files.is_some() || self.verify => invalid(
+                "files",
+                "only protocol http requests them; give --protocol http, or leave out --files and \
+                 --verify",
+            ),
+            _ => self.validate_operations(),
         }
+    }
+
+    /// Checks the settings of [`Protocol::Http`].
+    fn validate_http(&self) -> Result<(), ConfigError> {
+        if self.files.is_none() {
+            let fault = "protocol http requests those that `curtail files make` has made; give \
+                         --files, such as 3GB or directories=600";
+            return invalid("files", fault);
+        }
+        if self.script.is_some() {
+            return invalid("script", "protocol http has none; leave out --script");
+        }
+        if self.ttl != Distribution::Fixed(0.0) {
+            return invalid("TTL", "protocol http has none; leave out --ttl");
+        }
+        if self.watch_bursts {
+            let fault = "a web server has no `stats`; leave out --watch-bursts";
+            return invalid("watch bursts", fault);
+        }
+        self.validate_operations()
+    }
+
+    /// Checks that the protocol has the operations. A script has its own, which its reader checks.
+    fn validate_operations(&self) -> Result<(), ConfigError> {
+        if self.script.is_some() {
+            return Ok(());
+        }
+        let Some(op) = self.mix().operations().find(|&op| !self.protocol.has(op)) else {
+            return Ok(());
+        };
+        let (name, operations) = match self.protocol {
+            Protocol::Http => ("http", "get and head"),
+            Protocol::Textile => ("textile", "get, set and delete"),
+            Protocol::Text | Protocol::Meta => ("of caches", "another operation"),
+        };
+        let fault = format!("protocol {name} has no {op}; give {operations}");
+        Err(ConfigError::new("mix", fault))
+    }
+
+    /// Whether the generator opens a connection again that has ended.
+    pub(crate) fn renews_connections(&self) -> bool {
+        self.protocol == Protocol::Http || self.requests_per_connection.is_some()
     }
 
     fn validate_sources(&self) -> Result<(), ConfigError> {
@@ -102,9 +173,10 @@ impl Config {
         if self.sources.is_empty() {
             return Ok(());
         }
-        if matches!(self.carrier, CarrierKind::Stream | CarrierKind::Udp) {
-            let fault = "they are for sockets of a single request; give --carrier one-shot or \
-                         --protocol textile, or leave out --source";
+        let is_persistent = self.carrier == CarrierKind::Stream && !self.renews_connections();
+        if is_persistent || self.carrier == CarrierKind::Udp {
+            let fault = "they are for sockets that are opened often; give --carrier one-shot, \
+                         --requests-per-connection, --protocol textile or http, or leave out --source";
             return invalid("sources", fault);
         }
         for target in &self.targets {
@@ -152,10 +224,6 @@ impl Config {
         // A script has its own operations and TTLs, which its reader checks.
         if self.script.is_some() {
             return Ok(());
-        }
-        if let Some(op) = self.mix().operations().find(|&op| !self.protocol.has(op)) {
-            let fault = format!("protocol textile has no {op}; give get, set and delete");
-            return Err(ConfigError::new("mix", fault));
         }
         if self.ttl != Distribution::Fixed(0.0) {
             return invalid("TTL", "protocol textile has none; leave out --ttl");
@@ -231,8 +299,8 @@ mod tests {
             ),
             (
                 |c| c.saturating_connections = 1,
-                "saturating connections: they are persistent; give carrier stream, or 0 saturating \
-                 connections",
+                "saturating connections: they are never opened again; give carrier stream without \
+                 --requests-per-connection and without protocol http, or 0 saturating connections",
             ),
             (
                 |c| c.targets = vec!["/run/cache.sock".parse().unwrap()],
@@ -267,8 +335,8 @@ mod tests {
                     (c.protocol, c.carrier) = (Protocol::Text, CarrierKind::Stream);
                     c.sources = vec!["127.0.0.1".parse().unwrap()];
                 },
-                "sources: they are for sockets of a single request; give --carrier one-shot or \
-                 --protocol textile, or leave out --source",
+                "sources: they are for sockets that are opened often; give --carrier one-shot, \
+                 --requests-per-connection, --protocol textile or http, or leave out --source",
             ),
             (
                 |c| c.lengths = Some(super::super::Lengths::Get),

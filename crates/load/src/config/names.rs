@@ -14,7 +14,8 @@ impl FromStr for Protocol {
             "text" => Ok(Self::Text),
             "meta" => Ok(Self::Meta),
             "textile" => Ok(Self::Textile),
-            _ => Err(unknown("protocol", text, "text, meta or textile")),
+            "http" => Ok(Self::Http),
+            _ => Err(unknown("protocol", text, "text, meta, textile or http")),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::metrics::Recorded;
 use crate::waiting::Due;
 use crate::wire::Outcome;
 use sys::poll::Interest;
-use workload::{Op, Request};
+use workload::{Op, Request, WebFiles};
 
 /// When the bytes of one receive arrived at this host, and when the thread received them.
 #[derive(Clone, Copy)]
@@ -166,15 +166,7 @@ impl<C: Carrier> Engine<C> {
             }
             counts.bytes_sent += u64::from(request.sent_len);
             counts.bytes_received += u64::from(answered.len);
-            if self.recorded.len() < self.options.recorded_max {
-                self.recorded.push(Recorded {
-                    opaque: request.opaque,
-                    intended_ns: request.intended_ns,
-                    sent_ns: request.sent_ns,
-                    answered_ns,
-                    interrupted: request.interrupted,
-                });
-            }
+            self.record_times(request, answered_ns);
         } else if arrival.received_ns >= self.timeline.measure_ns {
             // This request is not measured (usually because it belongs to the warm-up), but its
             // answer was received after the warm-up. The windows after the warm-up must not include
@@ -182,6 +174,9 @@ impl<C: Carrier> Engine<C> {
             return;
         }
         let open_loop = self.open_loop;
+        if self.options.files {
+            self.record_file(request, answer.outcome, answered_ns);
+        }
         let latencies = &mut self.window.latencies;
         let of_operation = latencies.of(op);
         of_operation.service.record(answered_ns - request.sent_ns);
@@ -199,6 +194,38 @@ impl<C: Carrier> Engine<C> {
             latencies
                 .lateness
                 .record(u64::from(request.late_ns) + receive_delay_ns);
+        }
+    }
+
+    /// Records the times of an answered request, as long as there is space for them.
+    #[inline]
+    fn record_times(&mut self, request: &InFlight, answered_ns: u64) {
+        if self.recorded.len() < self.options.recorded_max {
+            self.recorded.push(Recorded {
+                opaque: request.opaque,
+                intended_ns: request.intended_ns,
+                sent_ns: request.sent_ns,
+                answered_ns,
+                interrupted: request.interrupted,
+            });
+        }
+    }
+
+    /// Records the latency of a request for a file by its size.
+    fn record_file(&mut self, request: &InFlight, outcome: Outcome, answered_ns: u64) {
+        let file = request.request.record;
+        let service_ns = answered_ns - request.sent_ns;
+        let mut latency_ns = service_ns;
+        let of_class = self.window.latencies.of_class(WebFiles::class(file));
+        of_class.service.record(service_ns);
+        if self.open_loop {
+            latency_ns = answered_ns - request.intended_ns;
+            of_class.response.record(latency_ns);
+        }
+        // Other answers do not have the size of the file.
+        if request.measured && outcome == Outcome::Found && request.request.op == Op::Get {
+            self.sized
+                .add(request.opaque, WebFiles::size(file), latency_ns);
         }
     }
 
@@ -231,7 +258,7 @@ impl<C: Carrier> Engine<C> {
             if is_queued {
                 self.unanswered += measured;
             } else {
-                self.censor(request.op, answered_ns, answered_ns);
+                self.censor(&request, answered_ns, answered_ns);
             }
         }
         is_queued
@@ -256,7 +283,18 @@ impl<C: Carrier> Engine<C> {
         let op = request.request.op;
         self.totals.operations[op as usize].failures[failure as usize] += 1;
         let lower_bound_ns = given_up_ns.saturating_sub(request.intended_ns);
-        self.window.latencies.of(op).censored.record(lower_bound_ns);
+        self.record_lower_bound(&request.request, lower_bound_ns);
+    }
+
+    /// Records the lower bound of the latency of a request without an answer.
+    fn record_lower_bound(&mut self, request: &Request, lower_bound_ns: u64) {
+        let latencies = &mut self.window.latencies;
+        let of_operation = latencies.of(request.op);
+        of_operation.censored.record(lower_bound_ns);
+        if self.options.files {
+            let of_class = latencies.of_class(WebFiles::class(request.record));
+            of_class.censored.record(lower_bound_ns);
+        }
     }
 
     /// Gives up the requests whose time-out has passed. Before that, it receives from their
@@ -313,18 +351,18 @@ impl<C: Carrier> Engine<C> {
     /// Counts a request as censored, if its intended time (closed loop: send time) lies in the
     /// measured interval. Such a request got no answer, so only a lower bound of its response time
     /// (closed loop: service time) is known.
-    pub(super) fn censor(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
+    pub(super) fn censor(&mut self, request: &Request, intended_ns: u64, given_up_ns: u64) {
         if self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
-            self.window.latencies.of(op).censored.record(lower_bound_ns);
+            self.record_lower_bound(request, lower_bound_ns);
         }
     }
 
     /// Counts a request that was never sent as censored. In a closed loop, such a request does not
     /// count as intended, so nothing is recorded.
-    pub(super) fn censor_unsent(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
+    pub(super) fn censor_unsent(&mut self, request: &Request, intended_ns: u64, given_up_ns: u64) {
         if self.open_loop {
-            self.censor(op, intended_ns, given_up_ns);
+            self.censor(request, intended_ns, given_up_ns);
         }
     }
 
@@ -373,11 +411,11 @@ impl<C: Carrier> Engine<C> {
             never_sent.push(due);
         }
         for (request, intended_ns) in given_up {
-            self.censor(request.op, intended_ns, lost_ns);
+            self.censor(&request, intended_ns, lost_ns);
             self.remove_script_item(&request);
         }
         for due in never_sent {
-            self.censor_unsent(due.request.op, due.intended_ns, lost_ns);
+            self.censor_unsent(&due.request, due.intended_ns, lost_ns);
             self.remove_script_item(&due.request);
         }
         self.alive -= 1;

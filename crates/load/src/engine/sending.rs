@@ -57,7 +57,7 @@ impl<C: Carrier> Engine<C> {
                 }
             } else {
                 self.remove_script_item(&request);
-                self.censor_unsent(request.op, intended_ns, now_ns);
+                self.censor_unsent(&request, intended_ns, now_ns);
             }
         }
         dispatched > 0

@@ -10,6 +10,7 @@ use workload::{Op, Requests};
 use crate::metrics::{Recorded, Totals, Window};
 use crate::schedule_source::ScheduleSource;
 use crate::script::ScriptSource;
+use crate::sized_sample::SizedSample;
 
 /// The source of a thread's requests.
 pub(crate) enum RequestSource {
@@ -44,6 +45,8 @@ pub(crate) struct EngineOptions {
     pub(crate) operations: Vec<Op>,
     /// Whether the thread polls instead of sleeping ([`crate::Config::spin`]).
     pub(crate) spin: bool,
+    /// Whether the requests are for files, so that latencies are also recorded by size.
+    pub(crate) files: bool,
     /// The number, in the run, of the thread's first connection.
     pub(crate) first: u32,
     /// The opaque token of the thread's first request.
@@ -77,6 +80,8 @@ pub(crate) struct Channels {
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
     pub(crate) recorded: Vec<Recorded>,
+    /// The sizes and latencies of some requests for files.
+    pub(crate) sized: SizedSample,
     /// Number of the thread's measured connections that are not lost.
     pub(crate) alive: usize,
     /// The error with which the most recent connection was lost.
@@ -91,6 +96,7 @@ impl Outcome {
         Self {
             totals: Totals::new(0, 0),
             recorded: Vec::new(),
+            sized: SizedSample::default(),
             alive: 0,
             last_loss: None,
             ended_ns: 0,

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use sys::poll::Interest;
 
+use workload::Op;
+
 use super::*;
 use crate::batch::{self, Keys};
 use crate::carrier::Persistent;
@@ -92,6 +94,7 @@ fn engine_of(
         depth: config.depth as usize,
         timeout_ns: config.timeout_ns,
         operations: config.operations(),
+        files: false,
         spin: config.spin,
         first: 0,
         opaque: 0,

@@ -43,6 +43,7 @@ fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
         depth: depth as usize,
         timeout_ns: config.timeout_ns,
         operations: config.operations(),
+        files: false,
         spin: false,
         first: 0,
         opaque: 0,

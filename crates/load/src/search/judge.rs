@@ -305,6 +305,7 @@ mod tests {
             operations: Vec::new(),
             carrier: None,
             script: None,
+            files: None,
             closed_loop: None,
             agents: Vec::new(),
             measuring_client: None,

@@ -39,7 +39,7 @@ impl Wire for Meta {
         let opaque = Some(request.opaque);
         let mut flags = Flags::EMPTY;
         match request.op {
-            Op::Get | Op::MultiGet | Op::ReadThrough => {
+            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
                 Self::encode_get(out, request.key, request.opaque);
             }
             Op::Gets => client::meta_get(out, &key, b"v c", opaque),

@@ -34,7 +34,9 @@ impl Wire for Text {
         match request.op {
             // `encode_get` is not called here, so that it keeps a single caller: the loop that
             // sends gets. The compiler inlines it into that loop.
-            Op::Get | Op::MultiGet | Op::ReadThrough => client::get(out, Some(key), false),
+            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head => {
+                client::get(out, Some(key), false);
+            }
             Op::Gets => client::get(out, Some(key), true),
             Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
             Op::Touch => client::touch(

@@ -11,6 +11,8 @@ mod datagrams;
 mod server;
 mod textile;
 mod textile_server;
+mod web;
+mod web_server;
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;

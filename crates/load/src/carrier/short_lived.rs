@@ -1,4 +1,4 @@
-//! A stream socket that carries a single request: connect, send, receive, close.
+//! A stream socket that carries one request or a few: connect, send, receive, close.
 //!
 //! After the answer, the generator closes its end of a connection first. TCP keeps the socket of
 //! that end in TIME_WAIT, which occupies a local port. To bound the number of these sockets
@@ -59,12 +59,12 @@ impl Sources {
     }
 }
 
-/// The stream socket of the request in flight, and the means to open the next one.
+/// The stream socket of the request in flight or of the next one, and the means to open it.
 #[derive(Debug)]
-pub(super) struct SingleUse {
+pub(super) struct ShortLived {
     target: Target,
     pub(super) sources: Sources,
-    /// None: no request is in flight on a stream.
+    /// None: no socket is open.
     pub(super) stream: Option<Stream>,
     unsent: Unsent,
     /// The sockets in TIME_WAIT that all connections of this process have left.
@@ -75,7 +75,7 @@ pub(super) struct SingleUse {
     pub(super) resets: u64,
 }
 
-impl SingleUse {
+impl ShortLived {
     /// Makes the sockets of connection `number` of a run. Opens none.
     pub(super) fn new(config: &Config, number: u32) -> Self {
         Self {
@@ -115,6 +115,14 @@ impl SingleUse {
         let sent = self.unsent.send_batch(batch, &stream);
         self.stream = Some(stream);
         sent
+    }
+
+    /// Sends a further request on the socket that is open.
+    pub(super) fn send_again(&mut self, batch: &Batch) -> Result<usize, CarrierError> {
+        match &self.stream {
+            Some(stream) => self.unsent.send_batch(batch, stream),
+            None => Ok(0),
+        }
     }
 
     pub(super) fn is_blocked(&self) -> bool {

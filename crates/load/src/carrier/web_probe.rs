@@ -1,0 +1,103 @@
+//! Checks before a run that a web server answers.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::Stream;
+
+use crate::config::Target;
+use crate::error::Error;
+use crate::limits::{
+    HTTP_HEAD_LEN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
+};
+
+/// A request that every web server answers, if only with an error.
+const PROBE: &[u8] = b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// With this, an answer begins.
+const VERSION: &[u8] = b"HTTP/1.";
+
+/// Sends a HEAD until it is answered. The socket has the local address `source`, if it is given.
+///
+/// # Errors
+/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts, each after a pause twice as long as the one
+/// before, or it was not one of HTTP, or `stop` was set.
+pub(super) fn probe(
+    target: &Target,
+    source: Option<IpAddr>,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let mut attempts = 0;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        let pause_ns = OPENING_BACKOFF_NS << attempts;
+        attempts += 1;
+        match attempt(target, source) {
+            Ok(()) => return Ok(()),
+            Err(source)
+                if attempts == OPENING_ATTEMPTS_MAX
+                    || source.kind() == io::ErrorKind::InvalidData =>
+            {
+                return Err(Error::NoWebServer {
+                    target: target.clone(),
+                    source,
+                });
+            }
+            // The server may be starting.
+            Err(_) => thread::sleep(Duration::from_nanos(pause_ns)),
+        }
+    }
+}
+
+fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
+    let stream = match target {
+        Target::Tcp(address) => Stream::connect_from(source, *address)?,
+        Target::Unix(path) => Stream::connect_unix(path)?,
+    };
+    wait_until(&stream, Interest::Write)?;
+    stream.take_error()?;
+    stream.send(PROBE)?;
+    let mut head = vec![0; HTTP_HEAD_LEN_MAX];
+    let mut len = 0;
+    // The answer is read to the end of the connection: closing a socket with unread bytes resets
+    // it.
+    while len < head.len() {
+        wait_until(&stream, Interest::Read)?;
+        match stream.recv(&mut head[len..])? {
+            0 => break,
+            part => len += part,
+        }
+        let is_http = VERSION.iter().zip(&head[..len]).all(|(a, b)| a == b);
+        if !is_http {
+            let fault = "the answer is not one of HTTP/1.1";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
+        }
+    }
+    match len >= VERSION.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Waits until a socket is ready.
+///
+/// # Errors
+/// `TimedOut`: it is not ready after [`OPENING_TIMEOUT_NS`] ÷ [`OPENING_ATTEMPTS_MAX`].
+fn wait_until(socket: impl AsFd, interest: Interest) -> io::Result<()> {
+    let poll = Poll::new()?;
+    poll.add(socket, 0, interest)?;
+    let mut events = Events::with_capacity(1);
+    let wait_ns = OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX);
+    poll.wait(&mut events, Some(wait_ns))?;
+    match events.is_empty() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! The text of a run against web servers: latencies by the size of the files, service inversion,
+//! and statuses.
+
+use std::fmt::Write as _;
+
+use super::{latency_line, or_dash};
+use crate::summary::{FilesSummary, HttpSummary, Loop, Summary};
+
+/// Returns the latencies of each class of sizes, and the service inversion with the sizes of the
+/// fastest and the slowest tenth. Empty: no files were requested.
+pub(super) fn lines(summary: &Summary) -> Vec<String> {
+    let Some(files) = &summary.files else {
+        return Vec::new();
+    };
+    let time = match summary.demand {
+        Loop::Open => "response",
+        Loop::Closed => "service",
+    };
+    let mut lines = vec![String::new(), format!("{time} by size of file")];
+    for class in &files.classes {
+        let latency = class.response.as_ref().unwrap_or(&class.service);
+        let name = size_range(class.smallest_bytes, class.largest_bytes);
+        lines.push(format!(
+            "{}  {} answers",
+            latency_line(&name, latency),
+            latency.count
+        ));
+    }
+    lines.push(inversion_line(files));
+    lines.extend(decile_line(files));
+    lines
+}
+
+/// Returns a range of sizes, such as `100-900 B`.
+fn size_range(smallest: u64, largest: u64) -> String {
+    match smallest {
+        0..1_000 => format!("{smallest}-{largest} B"),
+        _ => format!("{}-{} kB", smallest / 1_000, largest / 1_000),
+    }
+}
+
+fn inversion_line(files: &FilesSummary) -> String {
+    let inversion = files.service_inversion.map(|it| format!("{it:.3}"));
+    let sampled = match files.sampled == files.sampled_of {
+        true => format!("{} gets", files.sampled),
+        false => format!("a sample of {} of {} gets", files.sampled, files.sampled_of),
+    };
+    format!(
+        "{:<10} {} of {sampled} (0: latency follows size, 1: the reverse)",
+        "inversion",
+        or_dash(inversion)
+    )
+}
+
+/// Returns the shares of the series of sizes in the fastest and in the slowest tenth of the gets.
+fn decile_line(files: &FilesSummary) -> Option<String> {
+    let deciles = files.size_deciles.as_ref()?;
+    let mut text = format!("{:<10}", "sizes");
+    for (name, shares) in [
+        ("fastest", deciles.deciles.first()),
+        ("slowest", deciles.deciles.last()),
+    ] {
+        // Writing into a String cannot fail.
+        let _ = write!(text, " {name} tenth");
+        for (share, bound) in shares?.iter().zip(&files.size_series) {
+            let kilobytes = *bound as f64 / 1e3;
+            let _ = write!(text, " {:.0}% to {kilobytes} kB,", share * 100.0);
+        }
+        text.pop();
+        text.push(';');
+    }
+    text.pop();
+    Some(text)
+}
+
+/// Returns the number of answers by status, and of those that are not what was requested.
+pub(super) fn http_line(http: &HttpSummary) -> String {
+    let mut line = format!(
+        "{:<10} {} 2xx, {} 3xx, {} 4xx, {} 5xx",
+        "status", http.status_2xx, http.status_3xx, http.status_4xx, http.status_5xx
+    );
+    if http.wrong_bodies > 0 {
+        let _ = write!(
+            line,
+            ", {} with another body than the file",
+            http.wrong_bodies
+        );
+    }
+    if http.malformed > 0 {
+        let fault = http.fault.as_deref().unwrap_or_default();
+        let _ = write!(line, ", {} malformed: {fault}", http.malformed);
+    }
+    line
+}

@@ -1,0 +1,284 @@
+//! Runs against a web server, and runs whose connections are opened again after some requests.
+
+use load::{Config, Protocol, Rate, Summary};
+use workload::{Distribution, Popularity, WebFiles};
+
+use super::carriers::assert_counts_are_consistent;
+use super::run;
+use super::server::{Fault, Server};
+use super::web_server::{Answers, WebServer};
+
+fn files() -> WebFiles {
+    WebFiles::new(2, 3).unwrap()
+}
+
+/// The settings of a short open-loop run.
+fn config(server: &WebServer) -> Config {
+    let mut config = Config::new(server.address.parse().unwrap());
+    config.rate = Rate::PerSecond(300.0);
+    (config.connections, config.spin) = (8, false);
+    (config.warmup_ns, config.duration_ns) = (50_000_000, 500_000_000);
+    // The test server is slow, and other tests run beside it.
+    config.grace_ns = 20_000_000_000;
+    (config.protocol, config.files) = (Protocol::Http, Some(files()));
+    (config.popularity, config.verify) = (Popularity::Zipf(1.0), true);
+    config.timeout_ns = config.protocol.default_timeout_ns();
+    config
+}
+
+fn measure(answers: Answers, change: impl FnOnce(&mut Config)) -> (WebServer, Summary) {
+    let server = WebServer::start(answers, files());
+    let mut config = config(&server);
+    change(&mut config);
+    let summary = run(&config);
+    assert_counts_are_consistent(&summary);
+    (server, summary)
+}
+
+/// The statuses by class, and the answers with another body.
+fn statuses(summary: &Summary) -> ([u64; 4], u64) {
+    let carrier = summary.carrier.as_ref().unwrap();
+    let http = carrier.http.as_ref().unwrap();
+    let all = [
+        http.status_2xx,
+        http.status_3xx,
+        http.status_4xx,
+        http.status_5xx,
+    ];
+    (all, http.wrong_bodies)
+}
+
+#[test]
+fn answers_with_a_length_or_in_chunks_have_the_bytes_of_the_files() {
+    for answers in [Answers::WithLength, Answers::Chunked] {
+        let (_, summary) = measure(answers, |_| ());
+        assert_eq!(
+            (summary.answered, summary.errors),
+            (summary.intended, 0),
+            "{summary:?}"
+        );
+        assert_eq!(
+            (summary.hits, summary.gets),
+            (summary.intended, summary.intended)
+        );
+        let (by_class, wrong) = statuses(&summary);
+        assert!(by_class[0] >= summary.answered && by_class[1..] == [0; 3] && wrong == 0);
+        let mean = summary.operations[0].bytes_received as f64 / summary.answered as f64;
+        assert!((8_000.0..25_000.0).contains(&mean), "{mean}");
+        let files = summary.files.as_ref().unwrap();
+        let counts: Vec<u64> = files.classes.iter().map(|it| it.service.count).collect();
+        assert_eq!(counts.iter().sum::<u64>(), summary.answered);
+        assert!(counts[1] > counts[0] && counts[0] > counts[2] && counts[2] > counts[3]);
+        assert_eq!(
+            (files.sampled, files.sampled_of),
+            (summary.hits, summary.hits)
+        );
+        assert!(
+            files
+                .service_inversion
+                .is_some_and(|it| (0.0..0.95).contains(&it))
+        );
+        let small = files.size_deciles.as_ref().unwrap().all[0];
+        assert!((0.15..0.35).contains(&small), "{small}");
+        let table = load::text::table(&summary);
+        assert!(
+            table.contains("100-900 kB") && table.contains("inversion"),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn connections_end_after_their_requests_and_the_next_one_is_opened_for_the_next_request() {
+    let (server, summary) = measure(Answers::WithLength, |config| {
+        config.requests_per_connection = Some(5);
+    });
+    assert_eq!(
+        (summary.answered, summary.failures.total()),
+        (summary.intended, 0)
+    );
+    let counts = server.counts();
+    let full = counts.iter().filter(|&&count| count == 5).count();
+    // Only the last connection of each of the eight may have had fewer requests.
+    assert!(
+        counts.iter().all(|&count| count <= 5) && counts.len() - full <= 8,
+        "{counts:?}"
+    );
+    let carrier = summary.carrier.unwrap();
+    assert_eq!(
+        (carrier.name.as_str(), carrier.opened),
+        ("renewed", counts.len() as u64)
+    );
+}
+
+#[test]
+fn connection_that_the_server_closes_is_opened_again() {
+    for (answers, per_connection) in [(Answers::ThenClose, 3), (Answers::Old, 1)] {
+        for rate in [Rate::PerSecond(200.0), Rate::Max] {
+            let (server, summary) = measure(answers, |config| config.rate = rate);
+            assert_eq!(summary.failures.total(), 0, "{summary:?}");
+            assert!(summary.answered > 50, "{summary:?}");
+            assert!(server.counts().iter().all(|&count| count <= per_connection));
+        }
+    }
+}
+
+#[test]
+fn answer_that_ends_in_its_middle_fails_and_the_next_request_is_sent() {
+    let (_, summary) = measure(Answers::Half, |config| {
+        // Without a body there is no middle.
+        config.arrivals = Distribution::Fixed(1.0);
+    });
+    let failed = summary.failures.closed;
+    assert_eq!(failed, summary.failures.total());
+    let share = failed as f64 / summary.intended as f64;
+    assert!((0.1..0.3).contains(&share), "{share}");
+    assert_eq!(summary.answered + failed, summary.intended);
+}
+
+#[test]
+fn missing_files_are_misses_and_server_errors_are_errors() {
+    let (_, summary) = measure(Answers::Errors, |_| ());
+    let (by_class, wrong) = statuses(&summary);
+    assert!(by_class[2] > 0 && by_class[3] > 0 && wrong == 0);
+    assert!(summary.errors > 0 && summary.errors <= by_class[3]);
+    let misses = summary.operations[0].misses;
+    assert!(misses > 0 && misses <= by_class[2]);
+    assert_eq!(summary.hits + misses + summary.errors, summary.answered);
+    assert_eq!(summary.files.unwrap().sampled_of, summary.hits);
+    let (_, redirected) = measure(Answers::Redirects, |_| ());
+    assert_eq!(
+        (redirected.hits, redirected.errors),
+        (redirected.answered, 0)
+    );
+    assert!(statuses(&redirected).0[1] >= redirected.answered);
+}
+
+#[test]
+fn other_lengths_are_errors_and_other_bytes_if_they_are_verified() {
+    for (answers, verify, is_wrong) in [
+        (Answers::OtherBytes, true, true),
+        (Answers::OtherBytes, false, false),
+        (Answers::OtherLength, false, true),
+    ] {
+        let (_, summary) = measure(answers, |config| config.verify = verify);
+        let wrong = statuses(&summary).1;
+        assert_eq!(wrong > 0, is_wrong);
+        assert_eq!(summary.errors, if is_wrong { summary.answered } else { 0 });
+        assert_eq!(
+            load::text::table(&summary).contains("another body"),
+            is_wrong
+        );
+    }
+}
+
+#[test]
+fn answer_without_a_length_fails_and_the_table_says_why() {
+    let (_, summary) = measure(Answers::WithoutLength, |_| ());
+    assert_eq!(
+        (summary.answered, summary.failures.closed),
+        (0, summary.intended)
+    );
+    assert!(load::text::table(&summary).contains("malformed: a body without a length"));
+}
+
+#[test]
+fn server_that_never_answers_lets_every_request_time_out() {
+    let (_, summary) = measure(Answers::Silent, |config| {
+        (config.timeout_ns, config.connections) = (50_000_000, 64);
+    });
+    assert_eq!(summary.answered, 0);
+    assert!(summary.failures.timed_out > 50, "{summary:?}");
+}
+
+#[test]
+fn heads_have_no_bodies() {
+    let (_, summary) = measure(Answers::WithLength, |config| {
+        config.mix = Some("get=1,head=9".parse().unwrap());
+    });
+    assert_eq!((summary.answered, summary.errors), (summary.intended, 0));
+    let head = summary.operations.iter().find(|it| it.operation == "head");
+    let head = head.unwrap();
+    assert!(head.count * 10 > summary.answered * 8 && head.hits == head.count);
+    assert!(head.bytes_received / head.count < 100);
+}
+
+/// The same connections, but of memcached's protocol.
+#[test]
+fn requests_per_connection_is_an_option_of_every_stream() {
+    let server = Server::start(Fault::None);
+    let mut config = super::config(&server);
+    load::prefill(&config, |_| ()).unwrap();
+    config.requests_per_connection = Some(4);
+    for rate in [Rate::PerSecond(2000.0), Rate::Max] {
+        config.rate = rate;
+        let summary = run(&config);
+        assert_counts_are_consistent(&summary);
+        assert_eq!(
+            (summary.failures.total(), summary.errors),
+            (0, 0),
+            "{summary:?}"
+        );
+        assert_eq!(summary.hits, summary.gets);
+        let opened = summary.carrier.unwrap().opened;
+        assert!(opened * 4 >= summary.answered && opened * 3 < summary.answered + 200);
+    }
+}
+
+#[test]
+fn settings_that_a_web_server_does_not_have_are_errors() {
+    let server = WebServer::start(Answers::WithLength, files());
+    type Change = fn(&mut Config);
+    let cases: [(Change, &str); 7] = [
+        (
+            |c| c.files = None,
+            "files: protocol http requests those that `curtail files make`",
+        ),
+        (
+            |c| c.depth = 2,
+            "depth: a connection that is opened again carries one request at a time",
+        ),
+        (
+            |c| c.mix = Some("get=9,set=1".parse().unwrap()),
+            "mix: protocol http has no set; give get and head",
+        ),
+        (
+            |c| c.watch_bursts = true,
+            "watch bursts: a web server has no `stats`",
+        ),
+        (
+            |c| c.requests_per_connection = Some(0),
+            "requests per connection: 0 is out of bounds",
+        ),
+        (
+            |c| c.protocol = Protocol::Text,
+            "files: only protocol http requests them; give --protocol http",
+        ),
+        (
+            |c| c.saturating_connections = 1,
+            "saturating connections: they are never opened again",
+        ),
+    ];
+    for (change, message) in cases {
+        let mut config = config(&server);
+        change(&mut config);
+        let error = config.validate().unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+    let refused = load::prefill(&config(&server), |_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("curtail files make"), "{refused}");
+}
+
+#[test]
+fn server_that_does_not_speak_http_is_named() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&WebServer::start(Answers::WithLength, files()));
+    config.targets = vec![server.address.parse().unwrap()];
+    let error = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("over HTTP") && error.contains("does a web server listen"),
+        "{error}"
+    );
+}

@@ -1,0 +1,163 @@
+//! A minimal web server with a file set, and a fault of choice.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use workload::WebFiles;
+use workload::limits::KEY_LEN_MAX;
+
+/// How the server answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// With a Content-Length.
+    WithLength,
+    /// In chunks of 1 to 4999 bytes.
+    Chunked,
+    /// The third answer on a connection says `Connection: close`, and ends it.
+    ThenClose,
+    /// As a server of HTTP/1.0: each answer ends the connection, without saying so.
+    Old,
+    /// Every fifth answer ends, with the connection, in the middle of its body.
+    Half,
+    /// Every third file does not exist, and every seventh request fails with 503.
+    Errors,
+    /// Every answer is redirected.
+    Redirects,
+    /// The last byte of every file is wrong.
+    OtherBytes,
+    /// Every file has a byte too many.
+    OtherLength,
+    /// Without a length.
+    WithoutLength,
+    /// There is no answer.
+    Silent,
+}
+
+/// A running web server on a free port. Its threads end with the test's process.
+pub(crate) struct WebServer {
+    /// The server's address as `HOST:PORT`.
+    pub(crate) address: String,
+    /// The paths requested on each connection, except for the probe.
+    pub(crate) connections: Arc<Mutex<Vec<Vec<String>>>>,
+}
+
+impl WebServer {
+    pub(crate) fn start(answers: Answers, files: WebFiles) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let connections: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
+        let all = Arc::clone(&connections);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let all = Arc::clone(&all);
+                let number = all.lock().unwrap().len();
+                all.lock().unwrap().push(Vec::new());
+                // A client that ends the connection ends the thread.
+                thread::spawn(move || serve(stream.unwrap(), answers, files, number, &all));
+            }
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    /// The number of requests on each connection that had any.
+    pub(crate) fn counts(&self) -> Vec<usize> {
+        let connections = self.connections.lock().unwrap();
+        let counts = connections.iter().map(Vec::len);
+        counts.filter(|&count| count > 0).collect()
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    answers: Answers,
+    files: WebFiles,
+    connection: usize,
+    all: &Mutex<Vec<Vec<String>>>,
+) -> Option<()> {
+    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
+    let mut stream = stream;
+    let mut count = 0;
+    loop {
+        let request = lines.next()?.ok()?;
+        while !lines.next()?.ok()?.is_empty() {}
+        let (method, after) = request.split_once(' ')?;
+        let path = after.strip_suffix(" HTTP/1.1")?;
+        if path == "/" {
+            stream
+                .write_all(b"HTTP/1.1 404 \r\nContent-Length: 0\r\n\r\n")
+                .ok()?;
+            return None;
+        }
+        all.lock().unwrap()[connection].push(path.to_owned());
+        count += 1;
+        let file = file_of(path, &files);
+        let mut body = vec![0; WebFiles::size(file) as usize];
+        files.fill(file, 0, &mut body);
+        let mut head = "HTTP/1.1 200 OK\r\n".to_owned();
+        let mut end = usize::MAX;
+        match answers {
+            Answers::ThenClose if count == 3 => {
+                head += "connection: close\r\n";
+            }
+            Answers::Old => head = "HTTP/1.0 200 OK\r\n".to_owned(),
+            Answers::Half if count % 5 == 0 => end = body.len() / 2,
+            Answers::Errors if count % 7 == 0 => {
+                (head, body) = ("HTTP/1.1 503 \r\n".to_owned(), b"later".to_vec());
+            }
+            Answers::Errors if file.is_multiple_of(3) => {
+                (head, body) = ("HTTP/1.1 404 \r\n".to_owned(), b"none".to_vec());
+            }
+            Answers::Redirects => {
+                (head, body) = ("HTTP/1.1 302 \r\nLocation: /\r\n".to_owned(), Vec::new());
+            }
+            Answers::OtherBytes => *body.last_mut()? ^= 1,
+            Answers::OtherLength => body.push(0),
+            Answers::Silent => continue,
+            _ => {}
+        }
+        match answers {
+            Answers::Chunked => head += "Transfer-Encoding: chunked\r\n",
+            Answers::WithoutLength => {}
+            _ => head += &format!("Content-Length: {}\r\n", body.len()),
+        }
+        head += "\r\n";
+        stream.write_all(head.as_bytes()).ok()?;
+        match answers {
+            _ if method == "HEAD" => {}
+            Answers::Chunked => {
+                let mut rest = &body[..];
+                while !rest.is_empty() {
+                    let (chunk, after) = rest.split_at(rest.len().min(1 + count * 7 % 4999));
+                    let size = format!("{:x}\r\n", chunk.len());
+                    stream
+                        .write_all(&[size.as_bytes(), chunk, b"\r\n"].concat())
+                        .ok()?;
+                    rest = after;
+                }
+                stream.write_all(b"0\r\n\r\n").ok()?;
+            }
+            _ => stream.write_all(&body[..end.min(body.len())]).ok()?,
+        }
+        let closes = match answers {
+            Answers::ThenClose => count == 3,
+            Answers::Old | Answers::WithoutLength => true,
+            _ => end != usize::MAX,
+        };
+        if closes {
+            return None;
+        }
+    }
+}
+
+/// The file of a path.
+fn file_of(path: &str, files: &WebFiles) -> u64 {
+    let mut buffer = [0; KEY_LEN_MAX];
+    let mut all = 0..files.files();
+    let found = all.find(|&file| WebFiles::path(file, &mut buffer) == path.as_bytes());
+    found.unwrap_or_else(|| panic!("{path} is no file of the set"))
+}
