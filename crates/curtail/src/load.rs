@@ -1,11 +1,11 @@
 //! `curtail load`: the flags of the load generator and its output.
 
+mod output;
 mod search;
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::load::agents::{self, AgentAddress, Coordinator, Progress};
@@ -14,10 +14,12 @@ use ::load::{
 };
 use anyhow::{Context, bail};
 use clap::Args;
+use output::{demand_line, write_json};
 use search::SearchFlags;
-use workload::{Distribution, Mix, Popularity, Superposition};
+use workload::{Distribution, Mix, Popularity, Superposition, WebFiles};
 
-/// The flags of the load generator; the guide explains them on the page "measure a server".
+/// The flags of the load generator; the guide explains them on the pages "measure a server" and
+/// "measure a web server".
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
     /// Servers: HOST:PORT, HOST, or the path of a Unix socket
@@ -96,13 +98,14 @@ pub(crate) struct Flags {
     #[arg(long)]
     single_stream: bool,
 
-    /// Popularity of the records: uniform or zipf:THETA
-    #[arg(long, value_name = "DIST", default_value = "uniform", value_parser = parse::<Popularity>)]
-    popularity: Popularity,
+    /// Popularity of the records, or of the directories of --files: uniform or zipf:THETA [default:
+    /// uniform; of files zipf:1]
+    #[arg(long, value_name = "DIST", value_parser = parse::<Popularity>)]
+    popularity: Option<Popularity>,
 
-    /// Share of sets, 0 to 1; the rest are gets
-    #[arg(long, short = 'u', value_name = "SHARE", default_value_t = 0.03)]
-    update: f64,
+    /// Share of sets, 0 to 1; the rest are gets [default: 0.03; http has no sets]
+    #[arg(long, short = 'u', value_name = "SHARE")]
+    update: Option<f64>,
 
     /// Weights of operations in place of --update, such as get=90,set=9,delete=1: get, multiget,
     /// set, add, replace, append, prepend, delete, touch, gat, incr, decr, cas (a gets and the cas
@@ -136,8 +139,18 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "OPERATION", requires = "script", value_parser = parse::<Lengths>)]
     lengths: Option<Lengths>,
 
-    /// Protocol: text, meta or textile (that of the multithreaded-cache study: gets over UDP, and
-    /// a TCP connection for each set or delete)
+    /// Files of the web servers, made with `curtail files make`: their total size, such as 3GB, or
+    /// directories=600; ,seed=N after it if they were made with --seed N. For http
+    #[arg(long, value_name = "FILES", value_parser = crate::files::web_files)]
+    files: Option<WebFiles>,
+
+    /// Compare the bytes of the files that a web server sends; their lengths always are
+    #[arg(long)]
+    verify: bool,
+
+    /// Protocol: text, meta, textile (that of the multithreaded-cache study: gets over UDP, and a
+    /// TCP connection for each set or delete) or http (a web server's files; give --files, and the
+    /// servers as HOST:PORT)
     #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
     protocol: Protocol,
 
@@ -146,16 +159,24 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME", value_parser = parse::<CarrierKind>)]
     carrier: Option<CarrierKind>,
 
+    /// Requests on a connection before the generator closes it and opens another one, with carrier
+    /// stream; the time of opening is part of the latency [default: no limit; http opens a
+    /// connection again that the server has closed]
+    #[arg(long, value_name = "N")]
+    requests_per_connection: Option<u32>,
+
     /// UDP port of the servers, for textile [default: the TCP port + 1000]
     #[arg(long, value_name = "PORT")]
     udp_port: Option<u16>,
 
-    /// Local addresses of one-shot and textile sockets, used in turn: each has its own ports
+    /// Local addresses of sockets that carry one request or a few, used in turn: each has its own
+    /// ports
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     source: Vec<IpAddr>,
 
-    /// Time after which a request over udp or one-shot without an answer has failed [default: 1s;
-    /// for textile 1ms, and at least 1s for sets and deletes]
+    /// Time after which a request without an answer has failed, unless it is on a connection that
+    /// is never opened again [default: 1s; for http 10s; for textile 1ms, and at least 1s for sets
+    /// and deletes]
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns)]
     timeout: Option<u64>,
 
@@ -383,8 +404,20 @@ impl Flags {
         if self.single_stream {
             config.superposition = Superposition::Single;
         }
-        config.popularity = self.popularity;
-        config.update = self.update;
+        config.popularity = match self.popularity {
+            Some(popularity) => popularity,
+            None if self.files.is_some() => Popularity::Zipf(1.0),
+            None => config.popularity,
+        };
+        if let Some(share) = self.update {
+            if self.protocol == Protocol::Http {
+                bail!(
+                    "--update: protocol http has no sets; give --mix get=90,head=10 or leave it out"
+                );
+            }
+            config.update = share;
+        }
+        (config.files, config.verify) = (self.files, self.verify);
         config.mix.clone_from(&self.mix);
         config.ttl = self.ttl;
         config.multiget = self.multiget;
@@ -394,6 +427,7 @@ impl Flags {
             .carrier
             .or(self.protocol.own_carrier())
             .unwrap_or_default();
+        config.requests_per_connection = self.requests_per_connection;
         config.udp_port = self.udp_port;
         config.sources.clone_from(&self.source);
         config.timeout_ns = self.timeout.unwrap_or(self.protocol.default_timeout_ns());
@@ -433,22 +467,6 @@ fn run_agents(
     coordinator.run(config, show)
 }
 
-fn demand_line(config: &Config) -> String {
-    match config.rate {
-        Rate::PerSecond(rate) => {
-            let rate = units::show_rate(rate);
-            format!(
-                "open loop: {rate} requests/s over {} connections",
-                config.connections
-            )
-        }
-        Rate::Max => format!(
-            "closed loop: {} connections × depth {}; latency hides the cost of a stall",
-            config.connections, config.depth
-        ),
-    }
-}
-
 /// Fills the servers; returns the share of the records that are resident afterwards.
 fn prefill(config: &Config, is_verbose: bool) -> anyhow::Result<f64> {
     let on_terminal = is_verbose && io::stderr().is_terminal();
@@ -465,21 +483,6 @@ fn prefill(config: &Config, is_verbose: bool) -> anyhow::Result<f64> {
         println!("{}", text::prefill_line(&done));
     }
     Ok(done.resident)
-}
-
-/// Writes JSON: one line to standard output, indented to a file.
-fn write_json(
-    path: &Path,
-    to_text: impl Fn(bool) -> serde_json::Result<String>,
-) -> anyhow::Result<()> {
-    if path.as_os_str() == "-" {
-        let text = to_text(false).context("--json -: standard output")?;
-        return writeln!(io::stdout().lock(), "{text}").context("--json -: standard output");
-    }
-    let context = || format!("--json {}", path.display());
-    let mut file = File::create(path).with_context(context)?;
-    let text = to_text(true).with_context(context)?;
-    writeln!(file, "{text}").with_context(context)
 }
 
 #[cfg(test)]
@@ -541,7 +544,7 @@ mod tests {
             ("--udp-port 3001", "UDP port: only protocol textile has one"),
             (
                 "--source 127.0.0.2",
-                "sources: they are for sockets of a single request",
+                "sources: they are for sockets that are opened often",
             ),
             ("--lengths set", "--script <FILE>"),
             (
@@ -550,7 +553,7 @@ mod tests {
             ),
             (
                 "--protocol binary",
-                "protocol: there is no `binary`; give text, meta or textile",
+                "protocol: there is no `binary`; give text, meta, textile or http",
             ),
         ] {
             let error = config(flags).unwrap_err().to_string();

@@ -1,6 +1,6 @@
-//! The program: `serve`, `load`, `agent`, `distribution`, `lab`, `rival`, `doctor`. Each command is
-//! a module that turns flags into the configuration of a crate and prints its output; nothing is
-//! decided here. `doctor` is a module, not a crate, because only the program uses it.
+//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `rival`, `doctor`. Each
+//! command is a module that turns flags into the configuration of a crate and prints its output;
+//! nothing is decided here. `doctor` is a module, not a crate, because only the program uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -18,6 +18,8 @@ mod agent;
 mod distribution;
 #[cfg(feature = "serve")]
 mod doctor;
+#[cfg(feature = "load")]
+mod files;
 #[cfg(feature = "lab")]
 mod lab;
 #[cfg(feature = "load")]
@@ -50,7 +52,7 @@ enum Command {
     /// Run the cache server; takes memcached's flags.
     #[cfg(feature = "serve")]
     Serve(Box<serve::Flags>),
-    /// Offer a load to a memcached-compatible server and measure its latency.
+    /// Offer a load to a memcached-compatible server or a web server and measure its latency.
     #[cfg(feature = "load")]
     Load(Box<load::Flags>),
     /// Offer a part of a load for `curtail load --agent` on another host.
@@ -60,6 +62,9 @@ enum Command {
     /// --script - --lengths`.
     #[cfg(feature = "load")]
     Distribution(distribution::Flags),
+    /// Make the files that `curtail load --protocol http` requests.
+    #[cfg(feature = "load")]
+    Files(files::Flags),
     /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
@@ -90,6 +95,8 @@ fn main() -> ExitCode {
         Command::Agent(flags) => agent::run(&flags),
         #[cfg(feature = "load")]
         Command::Distribution(flags) => distribution::run(&flags),
+        #[cfg(feature = "load")]
+        Command::Files(flags) => files::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
         #[cfg(feature = "lab")]
