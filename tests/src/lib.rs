@@ -27,3 +27,4 @@ pub mod process;
 pub mod slow_disk;
 pub mod toy;
 pub mod transcript;
+pub mod web_servers;
