@@ -5,9 +5,9 @@
 //! comparisons are listed; of more, the sentence gives the numbers of each verdict.
 //!
 //! The table has a row for each cell. If there are more than [`limits::FRONT_ROWS`] cells, it shows
-//! those at one point: where each factor that is not compared has its reference or, without one,
-//! the value in the middle of its list. The plan alone determines the point, so that no result can
-//! influence it.
+//! those at one point: where each factor that is equal in the cells compared has its reference or,
+//! without one, the value in the middle of its list. The plan alone determines the point, so that no
+//! result can influence it.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ fn lead(run: &Run, last: Option<&StageResults>) -> String {
             let listed = listed.map(|it| comparisons.sentence(family, it, &last.cells));
             listed.collect::<Vec<_>>().join("; ")
         }
-        Some((comparisons, family)) => counted(comparisons, family),
+        Some((comparisons, family)) => counted(comparisons, family, &last.cells),
     }
 }
 
@@ -113,13 +113,13 @@ fn alone(metric: &Metric, last: &StageResults) -> String {
             None => format!("the {title} is not known: most of its values do not count"),
         };
     }
-    let factor = last.varied.first().map(|factor| factor.title.as_str());
+    let factor = last.comparisons.as_ref().map(|it| it.factor.title.as_str());
     let factor = factor.unwrap_or_default();
     format!("the {title} is compared with nothing: no two cells differ in {factor} alone")
 }
 
 /// Many comparisons, by verdict.
-fn counted(comparisons: &Comparisons, family: &Family) -> String {
+fn counted(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> String {
     let (mut better, mut worse, mut undecided, mut unknown) = (Vec::new(), Vec::new(), 0, 0);
     for comparison in &family.comparisons {
         match &comparison.verdict {
@@ -161,7 +161,12 @@ fn counted(comparisons: &Comparisons, family: &Family) -> String {
         None => format!("the cells {subject}"),
     };
     let title = words::title(family.metric);
-    format!("against {base}, the {title} is {}", units::listed(&parts))
+    let told = match comparisons.all_differences(family, cells) {
+        told if told.is_empty() => told,
+        told => format!(", {told}"),
+    };
+    let parts = units::listed(&parts);
+    format!("against {base}, the {title} is {parts}{told}")
 }
 
 /// The least and the greatest effect: ` 0.71`, `s 0.71 to 0.93`.
@@ -216,10 +221,8 @@ pub(crate) fn shown(last: &StageResults) -> (Vec<usize>, Option<String>) {
     if last.cells.len() <= limits::FRONT_ROWS {
         return (all, None);
     }
-    let others: &[&Factor] = match last.varied.as_slice() {
-        [_, others @ ..] => others,
-        [] => &[],
-    };
+    let others = last.comparisons.as_ref().map(|it| it.equal.as_slice());
+    let others = others.unwrap_or_default();
     let values = others.iter().filter_map(|factor| {
         let reference = factor.reference.as_ref();
         let middle = factor.values.get(factor.values.len() / 2);

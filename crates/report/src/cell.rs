@@ -97,7 +97,7 @@ pub(crate) fn measured<'a>(plan: &'a Plan, cells: &[Cell]) -> Vec<&'a Metric> {
     metrics(plan).into_iter().filter(is_measured).collect()
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
     /// The values of a metric, or of a setting that follows from earlier trials.
     pub(crate) fn values(&self, metric: &str) -> Values {
         Values::of(self.measured.iter().copied(), metric)
@@ -109,7 +109,7 @@ impl Cell<'_> {
     }
 
     /// Its value of a factor. None: the stage does not have that factor.
-    pub(crate) fn value(&self, factor: &Factor) -> Option<&Value> {
+    pub(crate) fn value(&self, factor: &Factor) -> Option<&'a Value> {
         self.factors.get(&factor.name)
     }
 }

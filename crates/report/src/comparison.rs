@@ -1,20 +1,20 @@
 //! Verdicts on the metrics of a run: each cell compared with the cell of the baseline.
 //!
-//! One factor is compared: the first of the plan that has several values in the stage. Its
-//! reference, or else its first value, is the baseline. Two cells are compared if they differ in
-//! that factor alone. A comparison is the median of the ratios over all pairs of trials (Hodges and
-//! Lehmann's estimator) with the interval of the rank-sum test ([`measure::RankTest`]), which is
-//! exact up to 2500 pairs without ties; for a metric that has a value of zero or less anywhere in
-//! the stage, it is that of the differences.
+//! One factor is compared: the first of the plan that has several values in the stage and cells to
+//! compare. Its reference, or else its first value, is the baseline. Two cells are compared if they
+//! differ in that factor, and otherwise only in factors that it determines ([`pairs`]). A
+//! comparison is the median of the ratios over all pairs of trials (Hodges and Lehmann's estimator)
+//! with the interval of the rank-sum test ([`measure::RankTest`]), which is exact up to 2500 pairs
+//! without ties; for a metric that has a value of zero or less anywhere in the stage, it is that of
+//! the differences.
 //!
 //! A comparison is decided if the 95 % interval excludes no effect, and the test still rejects
 //! equality after Holm's correction for all comparisons of that metric in the stage. It is not
 //! known if more than half of the values of either side are invalid or lower bounds. If fewer are
 //! lower bounds, only the direction that higher true values cannot reverse is decided.
 
+mod pairs;
 pub(crate) mod words;
-
-use std::collections::BTreeMap;
 
 use measure::{Estimate, RankTest, holm};
 
@@ -22,14 +22,19 @@ use crate::cell::{self, CONFIDENCE, Cell, Values};
 use crate::record::{Better, Factor, Metric, Stage, Value};
 use crate::{Run, limits, units};
 
+pub(crate) use self::pairs::Dependent;
+use self::pairs::{Pair, Pairs};
+
 /// The comparisons of a stage.
 pub(crate) struct Comparisons<'a> {
     /// The factor that is compared.
     pub(crate) factor: &'a Factor,
     /// Its value that the others are compared with.
     pub(crate) baseline: &'a Value,
-    /// The other factors with several values in the stage.
-    pub(crate) others: Vec<&'a Factor>,
+    /// The factors that are equal on both sides of a comparison and vary between comparisons.
+    pub(crate) equal: Vec<&'a Factor>,
+    /// The factors that differ together with the compared one in some comparison.
+    pub(crate) dependent: Vec<Dependent<'a>>,
     /// One for each metric that has a better direction and was measured.
     pub(crate) families: Vec<Family<'a>>,
     /// Cells without a cell of the baseline to compare with.
@@ -107,79 +112,35 @@ pub(crate) fn of<'a>(
     stage: &'a Stage,
     cells: &[Cell<'a>],
 ) -> Option<Comparisons<'a>> {
-    let mut varied = cell::varied(&run.plan, stage).into_iter();
-    let factor = varied.next()?;
-    let baseline = baseline(factor, cells)?;
-    let pairs = Pairs::of(factor, baseline, cells);
+    let Pairs {
+        factor,
+        baseline,
+        equal,
+        dependent,
+        pairs,
+        unmatched,
+    } = Pairs::of(&cell::varied(&run.plan, stage), cells)?;
     let (mut families, mut omitted) = (Vec::new(), Vec::new());
     for metric in cell::measured(&run.plan, cells) {
         if metric.better == Better::Neither {
             continue;
         }
-        if (families.len() + 1) * pairs.pairs.len() > limits::COMPARISONS {
+        if (families.len() + 1) * pairs.len() > limits::COMPARISONS {
             omitted.push(metric);
             continue;
         }
         let values: Vec<Values> = cells.iter().map(|cell| cell.values(&metric.name)).collect();
-        families.push(family(metric, factor, baseline, &pairs.pairs, &values));
+        families.push(family(metric, factor, baseline, &pairs, &values));
     }
     Some(Comparisons {
         factor,
         baseline,
-        others: varied.collect(),
+        equal,
+        dependent,
         families,
-        unmatched: pairs.unmatched,
+        unmatched,
         omitted,
     })
-}
-
-/// The reference if a cell has it, else the first value that a cell has.
-fn baseline<'a>(factor: &'a Factor, cells: &[Cell]) -> Option<&'a Value> {
-    let is_there = |value: &&Value| cells.iter().any(|cell| cell.value(factor) == Some(*value));
-    let reference = factor.reference.iter();
-    reference.chain(&factor.values).find(is_there)
-}
-
-/// The cells that are compared.
-struct Pairs<'a> {
-    pairs: Vec<Pair<'a>>,
-    unmatched: u64,
-}
-
-/// The indices of a cell and that of the baseline, and the former's value of the factor.
-struct Pair<'a> {
-    of: usize,
-    to: usize,
-    value: &'a Value,
-}
-
-impl<'a> Pairs<'a> {
-    fn of(factor: &Factor, baseline: &Value, cells: &[Cell<'a>]) -> Self {
-        let others = |cell: &Cell<'a>| -> BTreeMap<&'a String, &'a Value> {
-            let others = cell.factors.iter();
-            others.filter(|(name, _)| **name != factor.name).collect()
-        };
-        let mut baselines = BTreeMap::new();
-        for (index, cell) in cells.iter().enumerate() {
-            if cell.value(factor) == Some(baseline) {
-                baselines.entry(others(cell)).or_insert(index);
-            }
-        }
-        let (mut pairs, mut unmatched) = (Vec::new(), 0);
-        for (of, cell) in cells.iter().enumerate() {
-            let Some(value) = cell.factors.get(&factor.name) else {
-                continue;
-            };
-            if value == baseline {
-                continue;
-            }
-            match baselines.get(&others(cell)) {
-                Some(&to) => pairs.push(Pair { of, to, value }),
-                None => unmatched += 1,
-            }
-        }
-        Self { pairs, unmatched }
-    }
 }
 
 fn family<'a>(

@@ -155,7 +155,16 @@ fn stage_comparisons(run: &Run, results: &StageResults) -> Option<StageCompariso
     let comparisons = results.comparisons.as_ref()?;
     let base = words::subject(comparisons.factor, comparisons.baseline);
     let mut about =
-        format!("Each cell is compared with the cell {base} whose other factors are equal.");
+        format!("Each cell is compared with the cell {base} whose other factors are equal");
+    if !comparisons.dependent.is_empty() {
+        let titles = comparisons.dependent.iter();
+        let titles: Vec<String> = titles.map(|it| it.factor.title.clone()).collect();
+        about.push_str(&format!(
+            ", except those that change with it: {}",
+            units::listed(&titles)
+        ));
+    }
+    about.push('.');
     if comparisons.unmatched > 0 {
         let cells = units::plural(comparisons.unmatched, "cell");
         about.push_str(&format!(" No such cell exists for {cells}."));

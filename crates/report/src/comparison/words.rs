@@ -3,6 +3,7 @@
 use super::{Comparison, Comparisons, Effect, Family, Scale, Verdict, has_full_confidence};
 use crate::cell::Cell;
 use crate::record::{Factor, Metric, Unit, Value};
+use crate::units;
 
 /// A value of a factor as an adverbial: `for curtail`, `with 16 connections`, `for version b`.
 pub(crate) fn subject(factor: &Factor, value: &Value) -> String {
@@ -90,6 +91,40 @@ impl Family<'_> {
 }
 
 impl Comparisons<'_> {
+    /// What differs besides the compared factor, except what that implies: `with 4 connections
+    /// instead of 5 and requests 25 instead of 100`. Empty: nothing.
+    pub(crate) fn differences(&self, comparison: &Comparison, cells: &[Cell]) -> String {
+        let Some((of, to)) = cells.get(comparison.of).zip(cells.get(comparison.to)) else {
+            return String::new();
+        };
+        let told = self.dependent.iter().filter(|it| !it.is_implied);
+        let told = told.filter_map(|it| difference_of(it.factor, of, to));
+        units::listed(&joined(told.collect()))
+    }
+
+    /// What differs besides the compared factor in any comparison, except what that implies: `with
+    /// 4 connections instead of 5 in 2 of 6 and with other values of requests`. Empty: nothing.
+    pub(crate) fn all_differences(&self, family: &Family, cells: &[Cell]) -> String {
+        let all = family.comparisons.len();
+        let told = self.dependent.iter().filter(|it| !it.is_implied);
+        let told = told.filter_map(|it| {
+            let pairs = family.comparisons.iter();
+            let pairs = pairs.filter_map(|it| cells.get(it.of).zip(cells.get(it.to)));
+            let differences = pairs.filter_map(|(of, to)| difference_of(it.factor, of, to));
+            let differences: Vec<String> = differences.collect();
+            let first = differences.first()?;
+            let words = match differences.iter().all(|other| other == first) {
+                true => first.clone(),
+                false => format!("with other values of {}", it.factor.title),
+            };
+            Some(match differences.len() == all {
+                true => words,
+                false => format!("{words} in {} of {all}", differences.len()),
+            })
+        });
+        units::listed(&told.collect::<Vec<_>>())
+    }
+
     /// A comparison as a sentence without a full stop, beginning in lower case.
     pub(crate) fn sentence(
         &self,
@@ -99,10 +134,14 @@ impl Comparisons<'_> {
     ) -> String {
         let title = title(family.metric);
         let of = subject(self.factor, comparison.value);
+        let of = match self.differences(comparison, cells) {
+            told if told.is_empty() => of,
+            told => format!("{of}, {told},"),
+        };
         let base = subject(self.factor, self.baseline);
         let place = cells
             .get(comparison.of)
-            .map(|cell| place(&self.others, cell));
+            .map(|cell| place(&self.equal, cell));
         let place = match place.unwrap_or_default() {
             place if place.is_empty() => place,
             place => format!("{place}, "),
@@ -137,6 +176,44 @@ impl Comparisons<'_> {
             }
         }
     }
+}
+
+/// The values of a factor in two cells: `with 4 connections instead of 5`. None: they are equal.
+fn difference_of(factor: &Factor, of: &Cell, to: &Cell) -> Option<String> {
+    let (of, to) = (of.value(factor), to.value(factor));
+    let text = |value: &Value| factor.value_text(value);
+    match (of, to) {
+        (of, to) if of == to => None,
+        (None, to) => Some(format!(
+            "without {} instead of {}",
+            factor.title,
+            to.map(text).unwrap_or_default()
+        )),
+        (Some(of), to) => {
+            let words = subject(factor, of);
+            let words = match words.strip_prefix("for ") {
+                Some(name) => format!("with {name}"),
+                None => words,
+            };
+            let to = to.map_or("none".to_owned(), text);
+            Some(format!("{words} instead of {to}"))
+        }
+    }
+}
+
+/// Clauses without the second and later of repeated prepositions: `with a`, `b` and `without c`.
+fn joined(clauses: Vec<String>) -> Vec<String> {
+    let mut last = None;
+    let clauses = clauses.into_iter().map(|clause| {
+        let preposition = clause.split(' ').next().map(str::to_owned);
+        let is_repeated = preposition == last && preposition.is_some();
+        last = preposition;
+        match clause.split_once(' ') {
+            Some((_, rest)) if is_repeated => rest.to_owned(),
+            _ => clause,
+        }
+    });
+    clauses.collect()
 }
 
 /// A difference with its sign and unit.

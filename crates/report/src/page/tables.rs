@@ -48,6 +48,8 @@ pub(super) struct FamilyTable {
     pub(super) better: &'static str,
     /// Heads of the columns of factors: those that are the same on both sides, then the compared.
     pub(super) factors: Vec<String>,
+    /// Whether a comparison has other differences that are told.
+    pub(super) has_differences: bool,
     pub(super) effect_head: String,
     pub(super) base_head: String,
     pub(super) rows: Vec<ComparisonRow>,
@@ -56,6 +58,8 @@ pub(super) struct FamilyTable {
 
 pub(super) struct ComparisonRow {
     pub(super) factors: Vec<String>,
+    /// What differs besides the compared factor.
+    pub(super) differences: String,
     pub(super) of: Shown,
     pub(super) to: Shown,
     pub(super) effect: String,
@@ -64,7 +68,7 @@ pub(super) struct ComparisonRow {
 }
 
 pub(super) fn family(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> FamilyTable {
-    let factors = comparisons.others.iter().chain([&comparisons.factor]);
+    let factors = comparisons.equal.iter().chain([&comparisons.factor]);
     let count = family.comparisons.len();
     let shown = family.comparisons.iter().take(limits::PAGE_ROWS);
     let rows = shown.filter_map(|comparison| row(comparisons, family, comparison, cells));
@@ -72,6 +76,7 @@ pub(super) fn family(comparisons: &Comparisons, family: &Family, cells: &[Cell])
         title: head(&words::title(family.metric)),
         better: better(family.metric.better),
         factors: factors.map(|factor| head(&factor.title)).collect(),
+        has_differences: comparisons.dependent.iter().any(|it| !it.is_implied),
         effect_head: family.effect_head(comparisons.factor, comparisons.baseline),
         base_head: head(&words::subject(comparisons.factor, comparisons.baseline)),
         rows: rows.collect(),
@@ -86,7 +91,7 @@ fn row(
     cells: &[Cell],
 ) -> Option<ComparisonRow> {
     let (of, to) = (cells.get(comparison.of)?, cells.get(comparison.to)?);
-    let factors = comparisons.others.iter().chain([&comparisons.factor]);
+    let factors = comparisons.equal.iter().chain([&comparisons.factor]);
     let (effect, p_value) = match &comparison.verdict {
         Verdict::Decided(effect) | Verdict::Undecided(effect, _) => {
             (family.effect(effect), p_value(effect.p_value))
@@ -96,6 +101,7 @@ fn row(
     let metric = family.metric;
     Some(ComparisonRow {
         factors: factors.map(|factor| value_text(factor, of)).collect(),
+        differences: comparisons.differences(comparison, cells),
         of: spread(metric, &of.values(&metric.name), of.measured.len()),
         to: spread(metric, &to.values(&metric.name), to.measured.len()),
         effect,

@@ -20,3 +20,4 @@ mod reading;
 mod settings;
 mod summary;
 mod synthetic;
+mod zipped;

@@ -1,0 +1,336 @@
+//! Which cells of a stage are compared with which.
+//!
+//! In a full design, two cells are compared if they differ in one factor alone. An experiment may
+//! also zip factors (`threaded` is one cache with one pool), or list cells in which several vary
+//! together. A factor is *dependent* here if the compared factor and the other factors that are
+//! kept equal determine it: over all cells of the stage, equal values of those have one value of
+//! it. Two cells are compared if they differ in the compared factor, and otherwise in dependent
+//! factors only. What differs besides is stated with each comparison.
+//!
+//! Only the cells of the plan decide this, never a measured value.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::cell::Cell;
+use crate::record::{Factor, Value};
+
+/// The pairs of cells of a stage that are compared.
+pub(super) struct Pairs<'a> {
+    /// The factor that is compared.
+    pub(super) factor: &'a Factor,
+    /// Its value that the others are compared with.
+    pub(super) baseline: &'a Value,
+    /// The factors that are equal in both cells of a pair and vary between pairs.
+    pub(super) equal: Vec<&'a Factor>,
+    /// Dependent factors that differ within a pair.
+    pub(super) dependent: Vec<Dependent<'a>>,
+    pub(super) pairs: Vec<Pair<'a>>,
+    /// Cells without a cell of the baseline to compare with.
+    pub(super) unmatched: u64,
+}
+
+/// A factor that differs together with the compared one.
+pub(crate) struct Dependent<'a> {
+    pub(crate) factor: &'a Factor,
+    /// Whether it is part of what the compared factor names, so that sentences do not repeat it:
+    /// its values are names, and the compared factor, which precedes it, determines it alone.
+    pub(crate) is_implied: bool,
+}
+
+/// The indices of a cell and that of the baseline, and the former's value of the factor.
+pub(super) struct Pair<'a> {
+    pub(super) of: usize,
+    pub(super) to: usize,
+    pub(super) value: &'a Value,
+}
+
+impl<'a> Pairs<'a> {
+    /// The pairs by the first of the varied factors that has some, or else by the first of them
+    /// without any. None: no factor is varied.
+    pub(super) fn of(varied: &[&'a Factor], cells: &[Cell<'a>]) -> Option<Self> {
+        let table = Table::of(varied, cells);
+        let first = Self::by(0, varied, &table, cells)?;
+        if !first.pairs.is_empty() {
+            return Some(first);
+        }
+        let others = (1..varied.len()).filter_map(|by| Self::by(by, varied, &table, cells));
+        let mut others = others.filter(|it| !it.pairs.is_empty());
+        Some(others.next().unwrap_or(first))
+    }
+
+    fn by(
+        compared: usize,
+        varied: &[&'a Factor],
+        table: &Table,
+        cells: &[Cell<'a>],
+    ) -> Option<Self> {
+        let factor = *varied.get(compared)?;
+        let baseline = baseline(factor, cells)?;
+        let equal = table.equal(compared, varied.len());
+        let at = |cell: &Cell<'a>| -> Vec<Option<&'a Value>> {
+            equal.iter().map(|&it| cell.value(varied[it])).collect()
+        };
+        let mut baselines = BTreeMap::new();
+        for (index, cell) in cells.iter().enumerate() {
+            if cell.value(factor) == Some(baseline) {
+                baselines.entry(at(cell)).or_insert(index);
+            }
+        }
+        let (mut pairs, mut unmatched) = (Vec::new(), 0);
+        for (of, cell) in cells.iter().enumerate() {
+            let Some(value) = cell.value(factor).filter(|it| *it != baseline) else {
+                continue;
+            };
+            match baselines.get(&at(cell)) {
+                Some(&to) => pairs.push(Pair { of, to, value }),
+                None => unmatched += 1,
+            }
+        }
+        let differs = |it: &usize| {
+            let column = &table.columns[*it];
+            pairs.iter().any(|pair| column[pair.of] != column[pair.to])
+        };
+        let dependent = (0..varied.len())
+            .filter(|it| *it != compared && !equal.contains(it))
+            .filter(differs)
+            .map(|it| Dependent {
+                factor: varied[it],
+                is_implied: varied[it].is_named()
+                    && compared < it
+                    && table.determine(&[compared], it),
+            });
+        let dependent = dependent.collect();
+        Some(Self {
+            factor,
+            baseline,
+            equal: equal.into_iter().map(|it| varied[it]).collect(),
+            dependent,
+            pairs,
+            unmatched,
+        })
+    }
+}
+
+/// The reference if a cell has it, else the first value that a cell has.
+fn baseline<'a>(factor: &'a Factor, cells: &[Cell]) -> Option<&'a Value> {
+    let is_there = |value: &&Value| cells.iter().any(|cell| cell.value(factor) == Some(*value));
+    let reference = factor.reference.iter();
+    reference.chain(&factor.values).find(is_there)
+}
+
+/// The values of the varied factors in the cells, as numbers: equal ones have the same number.
+struct Table {
+    /// A column for each factor, with an entry for each cell.
+    columns: Vec<Vec<u32>>,
+}
+
+impl Table {
+    fn of(varied: &[&Factor], cells: &[Cell]) -> Self {
+        let column = |factor: &&Factor| {
+            let mut numbers = BTreeMap::new();
+            let values = cells.iter().map(|cell| cell.value(factor));
+            let number = values.map(|value| {
+                let next = numbers.len() as u32;
+                *numbers.entry(value).or_insert(next)
+            });
+            number.collect()
+        };
+        Self {
+            columns: varied.iter().map(column).collect(),
+        }
+    }
+
+    /// The factors that are equal in both cells of a pair, if those differ in `compared`.
+    ///
+    /// Factors are set aside one after another, each only if the compared factor and the remaining
+    /// ones determine it. First those that determine the compared factor: as long as they are
+    /// equal, it is too. Then those that a single other factor determines, then any; the last of
+    /// the plan first, so that the earlier ones of several that determine each other remain.
+    fn equal(&self, compared: usize, count: usize) -> Vec<usize> {
+        let mut equal: Vec<usize> = (0..count).filter(|&it| it != compared).collect();
+        let of_one = |it: usize, equal: &[usize]| {
+            let mut others = equal.iter().filter(|&&other| other != it);
+            others.any(|&other| self.determine(&[other], it) && !self.determine(&[it], other))
+        };
+        let rules: [&dyn Fn(usize, &[usize]) -> bool; 3] = [
+            &|it, _| self.determine(&[it], compared),
+            &of_one,
+            &|_, _| true,
+        ];
+        for rule in rules {
+            for it in (0..count).rev().filter(|&it| it != compared) {
+                if !equal.contains(&it) || !rule(it, &equal) {
+                    continue;
+                }
+                let mut others: Vec<usize> = equal.clone();
+                others.retain(|&other| other != it);
+                others.push(compared);
+                if self.determine(&others, it) {
+                    equal.retain(|&other| other != it);
+                }
+            }
+        }
+        equal
+    }
+
+    /// Whether cells with equal values of all these factors have one value of another.
+    fn determine(&self, factors: &[usize], of: usize) -> bool {
+        let column = &self.columns[of];
+        let mut classes = vec![0; column.len()];
+        for &factor in factors {
+            let mut numbers = HashMap::new();
+            for (class, value) in classes.iter_mut().zip(&self.columns[factor]) {
+                let next = numbers.len() as u32;
+                *class = *numbers.entry((*class, *value)).or_insert(next);
+            }
+        }
+        let mut values = HashMap::new();
+        let mut cells = classes.iter().zip(column);
+        cells.all(|(class, value)| values.entry(class).or_insert(value) == &value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Factors;
+
+    /// The factors of a table of text, whose first line has their names; `-` is no value.
+    struct Design {
+        factors: Vec<Factor>,
+        cells: Vec<Factors>,
+    }
+
+    impl Design {
+        fn of(text: &str) -> Self {
+            let mut lines = text.lines().map(|it| it.split_whitespace());
+            let mut factors: Vec<Factor> = lines
+                .next()
+                .unwrap()
+                .map(|name| Factor::new(name, Vec::new()))
+                .collect();
+            let mut cells = Vec::new();
+            for line in lines {
+                let mut cell = Factors::new();
+                for (factor, text) in factors.iter_mut().zip(line) {
+                    let value = match text.parse::<f64>() {
+                        _ if text == "-" => continue,
+                        Ok(number) => Value::from(number),
+                        Err(_) => Value::from(text),
+                    };
+                    if !factor.values.contains(&value) {
+                        factor.values.push(value.clone());
+                    }
+                    cell.insert(factor.name.clone(), value);
+                }
+                cells.push(cell);
+            }
+            Self { factors, cells }
+        }
+
+        /// `FACTOR BASELINE; equal …; dependent …; pairs 1-0 …`, where an implied factor has `*`.
+        fn words(&self) -> String {
+            let cells = self.cells.iter().map(|factors| Cell {
+                factors,
+                planned: 1,
+                measured: Vec::new(),
+            });
+            let cells: Vec<Cell> = cells.collect();
+            let factors: Vec<&Factor> = self.factors.iter().collect();
+            let pairs = Pairs::of(&factors, &cells).unwrap();
+            let equal = pairs.equal.iter().map(|it| it.name.clone());
+            let dependent = pairs.dependent.iter().map(|it| {
+                let implied = if it.is_implied { "*" } else { "" };
+                format!("{}{implied}", it.factor.name)
+            });
+            let listed = pairs.pairs.iter().map(|it| format!("{}-{}", it.of, it.to));
+            format!(
+                "{} {}; equal {}; dependent {}; pairs {}; unmatched {}",
+                pairs.factor.name,
+                pairs.baseline,
+                equal.collect::<Vec<_>>().join(" "),
+                dependent.collect::<Vec<_>>().join(" "),
+                listed.collect::<Vec<_>>().join(" "),
+                pairs.unmatched,
+            )
+        }
+    }
+
+    #[test]
+    fn cells_of_a_full_design_differ_in_one_factor_alone() {
+        let design = Design::of("a b\nx 1\nx 2\ny 1\ny 2");
+        let words = "a x; equal b; dependent ; pairs 2-0 3-1; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn zipped_factors_are_dependent_whichever_is_first() {
+        let design = Design::of(
+            "server cache pool send\none u o get\none u o set\npoll e p get\npoll e p set\n\
+             sleep e s get\nsleep e s set",
+        );
+        let words = "server one; equal send; dependent cache* pool*; pairs 2-0 3-1 4-0 5-1; \
+                     unmatched 0";
+        assert_eq!(design.words(), words);
+        // Two servers have one cache: it does not determine the server.
+        let design = Design::of("cache server\nu one\ne two\ne three");
+        let words = "server one; equal ; dependent cache; pairs 1-0 2-0; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn a_number_that_differs_too_is_told_and_a_name_that_depends_on_more_is_too() {
+        let design = Design::of(
+            "server operation clients requests law\none get 5 100 x\none set 5 10 x\n\
+             two get 4 25 y\ntwo set 4 25 x",
+        );
+        let words = "server one; equal operation; dependent clients requests law; pairs 2-0 3-1; \
+                     unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn the_earlier_of_factors_that_determine_each_other_stays_equal() {
+        // 25 requests are of both kinds of iterations, and 10 and 100 of one.
+        let design = Design::of(
+            "server iterations operation send requests\n\
+             one published get g 100\none published getx g 100\none published set s 10\n\
+             two published get g 25\ntwo published getx g 25\ntwo published set s 25\n\
+             one each get g 25\none each getx g 25\none each set s 25",
+        );
+        let words = "server one; equal iterations operation; dependent requests; \
+                     pairs 3-0 4-1 5-2; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn a_rate_that_follows_from_server_and_load_level_is_dependent() {
+        let design = Design::of("server load rate\na 0.5 10\na 1 20\nb 0.5 15\nb 1 30");
+        let words = "server a; equal load; dependent rate; pairs 2-0 3-1; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn a_nested_factor_that_is_not_determined_separates_cells() {
+        let design =
+            Design::of("runtime scheduler\nevents -\nthreads -\nfibres fair\nfibres steal");
+        let words = "runtime events; equal scheduler; dependent ; pairs 1-0; unmatched 2";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn steps_that_add_settings_are_compared_by_their_names() {
+        let design = Design::of(
+            "server a b step\nx - - s1\nx on - s2\nx on on s3\ny - - s1\ny on - s2\ny on on s3",
+        );
+        let words = "server x; equal step; dependent ; pairs 3-0 4-1 5-2; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+
+    #[test]
+    fn of_nested_factors_the_inner_one_is_compared_and_the_outer_one_told() {
+        let design = Design::of("a b\nx 1\nx 2\ny 3\ny 4");
+        let words = "b 1; equal ; dependent a; pairs 1-0 2-0 3-0; unmatched 0";
+        assert_eq!(design.words(), words);
+    }
+}
