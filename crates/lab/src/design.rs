@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use report::record::{Factor, Factors, Value};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
 use crate::error::{did_you_mean, nearest};
 use crate::kind::{Kind, Violation};
@@ -36,6 +37,35 @@ pub(crate) struct FactorSpec {
     with: Option<String>,
     #[serde(default)]
     only: BTreeMap<String, Vec<Value>>,
+}
+
+/// The `[[cell]]` tables of a file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Listed {
+    cells: Vec<Factors>,
+    /// The names of their factors, in the order in which the file has them first.
+    names: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Listed {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let tables: Vec<BTreeMap<Spanned<String>, Value>> = Vec::deserialize(source)?;
+        let mut listed = Self::default();
+        for table in tables {
+            let mut keys: Vec<&Spanned<String>> = table.keys().collect();
+            keys.sort_by_key(|key| key.span().start);
+            for key in keys {
+                if !listed.names.contains(key.get_ref()) {
+                    listed.names.push(key.get_ref().clone());
+                }
+            }
+            let cell = table
+                .into_iter()
+                .map(|(key, value)| (key.into_inner(), value));
+            listed.cells.push(cell.collect());
+        }
+        Ok(listed)
+    }
 }
 
 /// Steps, each of which adds its settings to those of the steps before it.
@@ -71,7 +101,7 @@ impl Design {
     pub(crate) fn of(
         kind: &dyn Kind,
         specs: &[FactorSpec],
-        listed: &[Factors],
+        listed: &Listed,
         ladder: Option<&Ladder>,
     ) -> Result<Self, Violation> {
         let mut design = Self {
@@ -83,11 +113,11 @@ impl Design {
             design.cross(&rows.collect::<Vec<_>>(), |_| true);
             design.factors.push(factor);
         }
-        if !listed.is_empty() {
-            let rows = read_rows(kind, listed)
+        if !listed.cells.is_empty() {
+            let rows = read_rows(kind, &listed.cells)
                 .map_err(|(nth, key, problem)| Violation::new(CELL, nth, &key, problem))?;
             design.cross(&rows, |_| true);
-            design.define_all(kind, listed)?;
+            design.define_all(kind, &listed.cells, &listed.names)?;
         }
         if let Some(ladder) = ladder {
             design.climb(kind, ladder)?;
@@ -125,8 +155,13 @@ impl Design {
     }
 
     /// Defines the factors of listed rows, as the file has them, each with its distinct values in
-    /// order.
-    fn define_all(&mut self, kind: &dyn Kind, rows: &[Factors]) -> Result<(), Violation> {
+    /// order: those of `names` first and in that order, then the others by name.
+    fn define_all(
+        &mut self,
+        kind: &dyn Kind,
+        rows: &[Factors],
+        names: &[String],
+    ) -> Result<(), Violation> {
         let mut values: BTreeMap<&String, Vec<Value>> = BTreeMap::new();
         for (name, value) in rows.iter().flatten() {
             let of_name = values.entry(name).or_default();
@@ -134,7 +169,9 @@ impl Design {
                 of_name.push(value.clone());
             }
         }
-        for (name, values) in values {
+        let named = names.iter().filter_map(|name| values.remove_entry(name));
+        let named: Vec<(&String, Vec<Value>)> = named.collect();
+        for (name, values) in named.into_iter().chain(values) {
             let mut factor = kind
                 .factor(name, values)
                 .map_err(|problem| Violation::new("", 0, name, problem))?;
@@ -171,7 +208,7 @@ impl Design {
             Violation::new(STEP, nth, "set", format!("has `{key}`, which {problem}"))
         })?;
         self.cross(&read, |_| true);
-        self.define_all(kind, &rows)?;
+        self.define_all(kind, &rows, &[])?;
         // The steps keep the order of the file.
         let is_ladder = |it: &Factor| it.name == ladder.name;
         if let Some(at) = self.factors.iter().position(is_ladder) {

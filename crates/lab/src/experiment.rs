@@ -15,7 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::design::{Design, FactorSpec, Ladder};
+use crate::design::{Design, FactorSpec, Ladder, Listed};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::kind::{Entry, Kind, Violation};
 use crate::{kinds, limits, location, overlay};
@@ -94,7 +94,7 @@ struct General {
     #[serde(default)]
     factor: Vec<FactorSpec>,
     #[serde(default)]
-    cell: Vec<Factors>,
+    cell: Listed,
     #[serde(default)]
     ladder: Option<Ladder>,
 }
@@ -179,7 +179,7 @@ pub(crate) struct Content {
     quick: bool,
     published: Vec<Published>,
     factors: Vec<FactorSpec>,
-    cells: Vec<Factors>,
+    cells: Listed,
     ladder: Option<Ladder>,
 }
 

@@ -89,6 +89,20 @@ fn listed_times_are_read_once_and_equal_ones_are_one_value() {
 }
 
 #[test]
+fn listed_factors_keep_the_order_of_the_file() {
+    let text = "[[cell]]\nserver = \"b\"\nloss = 1\n\
+                [[cell]]\nserver = \"a\"\ncache = \"x\"\nloss = 0\n\
+                [quick]\nrepeats = 1\n[[quick.cell]]\nloss = 0\nserver = \"a\"\n";
+    let names = |quick| {
+        let design = content(text, quick).design().unwrap();
+        let factors = design.factors.iter();
+        factors.map(|it| it.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(false), ["server", "loss", "cache"]);
+    assert_eq!(names(true), ["loss", "server"]);
+}
+
+#[test]
 fn the_name_of_a_ladders_step_needs_no_effect() {
     let text = "kind = \"model\"\nmodel = \"queue\"\nquestion = \"Why?\"\nseed = 1\nrepeats = 1\n\
                 [ladder]\nname = \"step\"\n\
