@@ -118,6 +118,16 @@ fn baseline<'a>(factor: &'a Factor, cells: &[Cell]) -> Option<&'a Value> {
     reference.chain(&factor.values).find(is_there)
 }
 
+/// Which factors are set aside, if others determine them.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// Those that determine the compared factor: as long as they are equal, it is too.
+    Determining,
+    /// Those that a single other factor determines.
+    OfOne,
+    Any,
+}
+
 /// The values of the varied factors in the cells, as numbers: equal ones have the same number.
 struct Table {
     /// A column for each factor, with an entry for each cell.
@@ -142,31 +152,29 @@ impl Table {
 
     /// The factors that are equal in both cells of a pair, if those differ in `compared`.
     ///
-    /// Factors are set aside one after another, each only if the compared factor and the remaining
-    /// ones determine it. First those that determine the compared factor: as long as they are
-    /// equal, it is too. Then those that a single other factor determines, then any; the last of
-    /// the plan first, so that the earlier ones of several that determine each other remain.
+    /// Factors are set aside one after another by each [`Rule`] in turn, and only if the compared
+    /// factor and the remaining ones determine them. Of several that determine each other the
+    /// earlier in the plan remain, because the last is set aside first.
     fn equal(&self, compared: usize, count: usize) -> Vec<usize> {
         let mut equal: Vec<usize> = (0..count).filter(|&it| it != compared).collect();
-        let of_one = |it: usize, equal: &[usize]| {
-            let mut others = equal.iter().filter(|&&other| other != it);
-            others.any(|&other| self.determine(&[other], it) && !self.determine(&[it], other))
-        };
-        let rules: [&dyn Fn(usize, &[usize]) -> bool; 3] = [
-            &|it, _| self.determine(&[it], compared),
-            &of_one,
-            &|_, _| true,
-        ];
-        for rule in rules {
-            for it in (0..count).rev().filter(|&it| it != compared) {
-                if !equal.contains(&it) || !rule(it, &equal) {
-                    continue;
-                }
+        for rule in [Rule::Determining, Rule::OfOne, Rule::Any] {
+            for it in equal.clone().into_iter().rev() {
                 let mut others: Vec<usize> = equal.clone();
                 others.retain(|&other| other != it);
+                let applies = match rule {
+                    Rule::Determining => self.determine(&[it], compared),
+                    Rule::OfOne => others.iter().any(|&other| {
+                        self.determine(&[other], it) && !self.determine(&[it], other)
+                    }),
+                    Rule::Any => true,
+                };
+                if !applies {
+                    continue;
+                }
                 others.push(compared);
                 if self.determine(&others, it) {
-                    equal.retain(|&other| other != it);
+                    others.pop();
+                    equal = others;
                 }
             }
         }
