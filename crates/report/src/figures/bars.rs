@@ -39,6 +39,15 @@ pub(super) struct Bars<'a> {
     width: f64,
 }
 
+/// A bar of a curve where it is drawn.
+struct Bar<'p> {
+    field: &'p Field,
+    curve: &'p Curve<'p>,
+    entry: &'p GridEntry<'p>,
+    /// Pixels.
+    middle: f64,
+}
+
 impl<'a> Bars<'a> {
     pub(super) fn of(panel: &'a Panel<'a>) -> Self {
         let grid = Grid::of(panel);
@@ -203,7 +212,13 @@ impl Data for Bars<'_> {
             svg.group(&[("class", &class), ("data-server", &curve.name)]);
             for (position, _, entry) in self.grid.of_curve(index) {
                 if let Some(middle) = self.middle(field, index, position) {
-                    self.entry(svg, field, curve, middle, entry);
+                    let bar = Bar {
+                        field,
+                        curve,
+                        entry,
+                        middle,
+                    };
+                    self.entry(svg, &bar);
                 }
             }
             svg.close();
@@ -223,19 +238,25 @@ impl Bars<'_> {
         }
     }
 
-    fn entry(&self, svg: &mut Svg, field: &Field, curve: &Curve, middle: f64, entry: &GridEntry) {
+    fn entry(&self, svg: &mut Svg, bar: &Bar) {
+        let Bar {
+            field,
+            entry,
+            middle,
+            ..
+        } = *bar;
         let estimate = entry.values.median();
         let top = estimate.and_then(|it| field.pixel_y(it.value));
         if let Some((estimate, top)) = estimate.zip(top) {
-            let hint = self.hint(curve, entry, estimate);
+            let hint = self.hint(bar, estimate);
             match self.is_marked {
-                true => self.marker(svg, curve, (middle, top), entry, &hint),
-                false => self.bar(svg, field, curve, (middle, top), entry, &hint),
+                true => self.marker(svg, bar, top, &hint),
+                false => self.bar(svg, bar, top, &hint),
             }
         }
         if self.has_trials() {
             for &trial in &entry.point.trials {
-                self.trial(svg, field, curve, middle, entry, trial);
+                self.trial(svg, bar, trial);
             }
         }
         svg.group(&[("class", "neutral")]);
@@ -253,10 +274,10 @@ impl Bars<'_> {
                 svg.element("path", &style);
             }
         }
-        self.published(svg, field, curve, middle, entry);
+        self.published(svg, bar);
         let missing = entry.point.missing();
         if missing > 0 {
-            let name = self.panel.point_name(curve, entry.point);
+            let name = self.panel.point_name(bar.curve, entry.point);
             let hint = format!(
                 "{name}: {missing} of {} trials missing",
                 entry.point.planned
@@ -267,25 +288,18 @@ impl Bars<'_> {
     }
 
     /// The published value, in the middle of the bar.
-    fn published(
-        &self,
-        svg: &mut Svg,
-        field: &Field,
-        curve: &Curve,
-        middle: f64,
-        entry: &GridEntry,
-    ) {
-        let Some((value, source)) = self.panel.published(entry.point) else {
+    fn published(&self, svg: &mut Svg, bar: &Bar) {
+        let Some((value, source)) = self.panel.published(bar.entry.point) else {
             return;
         };
-        let Some(at) = field.pixel_y(value) else {
+        let Some(at) = bar.field.pixel_y(value) else {
             return;
         };
-        let name = self.panel.point_name(curve, entry.point);
+        let name = self.panel.point_name(bar.curve, bar.entry.point);
         let hint = format!("{name}: published {}, {source}", self.panel.y.text(value));
         let style = [
             ("class", "best published"),
-            ("transform", &mark::at(middle, at)),
+            ("transform", &mark::at(bar.middle, at)),
             ("d", PUBLISHED_SHAPE),
             ("fill", "none"),
             ("stroke", INK),
@@ -294,16 +308,16 @@ impl Bars<'_> {
         svg.hinted("path", &style, &hint);
     }
 
-    fn hint(&self, curve: &Curve, entry: &GridEntry, estimate: measure::Estimate) -> String {
+    fn hint(&self, bar: &Bar, estimate: measure::Estimate) -> String {
         let (y, interval) = (self.panel.y, estimate.interval);
-        let values = &entry.values;
+        let values = &bar.entry.values;
         let is_open = values.is_bound_at(interval.high);
         let range = y
             .unit()
             .map(|it| it.range(estimate.value, interval.low, interval.high));
         format!(
             "{}: {}{} {}, {}",
-            self.panel.point_name(curve, entry.point),
+            self.panel.point_name(bar.curve, bar.entry.point),
             units::lower_bound(values.is_lower_bound()),
             y.text(estimate.value),
             units::bounded_range(&range.unwrap_or_default(), is_open),
@@ -311,15 +325,13 @@ impl Bars<'_> {
         )
     }
 
-    fn bar(
-        &self,
-        svg: &mut Svg,
-        field: &Field,
-        curve: &Curve,
-        (middle, top): (f64, f64),
-        entry: &GridEntry,
-        hint: &str,
-    ) {
+    fn bar(&self, svg: &mut Svg, bar: &Bar, top: f64, hint: &str) {
+        let Bar {
+            field,
+            curve,
+            entry,
+            middle,
+        } = *bar;
         let is_hollow = entry.point.is_suspect();
         let gap = if self.width > 6.0 { 1.0 } else { 0.0 };
         let size = (self.width - 2.0 * gap, field.bottom() - top);
@@ -349,12 +361,13 @@ impl Bars<'_> {
         svg.hinted("rect", &style, hint);
     }
 
-    fn marker(&self, svg: &mut Svg, curve: &Curve, at: (f64, f64), entry: &GridEntry, hint: &str) {
+    fn marker(&self, svg: &mut Svg, bar: &Bar, top: f64, hint: &str) {
+        let (curve, entry) = (bar.curve, bar.entry);
         let is_hollow = entry.point.is_suspect();
         let shape = mark::sized(curve.style.shape, 1.7);
         let style = [
             ("class", if is_hollow { "mark hollow" } else { "mark" }),
-            ("transform", &mark::at(at.0, at.1)),
+            ("transform", &mark::at(bar.middle, top)),
             ("d", &shape),
             (
                 "fill",
@@ -372,15 +385,13 @@ impl Bars<'_> {
     }
 
     /// A small dot for a trial; hollow if it is suspect or does not count.
-    fn trial(
-        &self,
-        svg: &mut Svg,
-        field: &Field,
-        curve: &Curve,
-        middle: f64,
-        entry: &GridEntry,
-        trial: Trial,
-    ) {
+    fn trial(&self, svg: &mut Svg, bar: &Bar, trial: Trial) {
+        let Bar {
+            field,
+            curve,
+            entry,
+            middle,
+        } = *bar;
         let y = self.panel.y;
         let value = y.of_record(trial.record);
         let Some((value, at)) = value.and_then(|it| Some((it, field.pixel_y(it)?))) else {
