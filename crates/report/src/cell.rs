@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use measure::Estimate;
 
 use crate::Run;
+use crate::figure::Figure;
 use crate::record::{Factor, Factors, Measured, Metric, Plan, Record, Stage, Value};
 
 /// Confidence of every interval. With few trials an interval has less, which is shown.
@@ -79,7 +80,8 @@ pub(crate) fn varied<'a>(plan: &'a Plan, stage: &Stage) -> Vec<&'a Factor> {
 /// experiment is about them, then the others in the order of the plan.
 pub(crate) fn metrics(plan: &Plan) -> Vec<&Metric> {
     let mut metrics: Vec<&Metric> = Vec::new();
-    let drawn = plan.figures.iter().filter_map(|it| plan.metric(&it.y));
+    let drawn = plan.figures.iter().flat_map(Figure::drawn);
+    let drawn = drawn.filter_map(|name| plan.metric(name));
     for metric in drawn.chain(&plan.metrics) {
         if !metrics.iter().any(|other| other.name == metric.name) {
             metrics.push(metric);

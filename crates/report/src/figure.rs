@@ -28,8 +28,13 @@ pub struct Figure {
     /// The factor or metric along the horizontal axis. None: the kind needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// The metric, or for some kinds the series or artefact, that is drawn.
+    /// The metric, or for some kinds the series or artefact, that is drawn. Empty: the kind has
+    /// `parts` instead.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub y: String,
+    /// The metrics that are the parts of a stack, from the bottom.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
     /// The factor that has a curve, colour or bar for each of its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -95,6 +100,7 @@ impl Figure {
             title: None,
             x: None,
             y: y.to_owned(),
+            parts: Vec::new(),
             by: None,
             panel: None,
             y_title: None,
@@ -112,6 +118,12 @@ impl Figure {
             only: BTreeMap::new(),
             stage: None,
         }
+    }
+
+    /// The names of what is drawn: `y`, or the parts of a stack.
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = &String> {
+        let y = Some(&self.y).filter(|name| !name.is_empty());
+        y.into_iter().chain(&self.parts)
     }
 }
 
@@ -138,6 +150,9 @@ pub enum FigureKind {
     Pareto,
     /// The medians of `y` as a table: a row for each value of `x`, a column for each of `by`.
     Table,
+    /// The medians of `parts`, one upon another, for each value of `x`, grouped by it: a stack for
+    /// each value of `by`.
+    Stack,
 }
 
 /// The scale of an axis.

@@ -19,6 +19,7 @@ mod notes;
 mod panel;
 mod scatter;
 mod spread;
+mod stack;
 mod table;
 
 use std::collections::HashSet;
@@ -165,6 +166,7 @@ fn data<'a>(panel: &'a Panel<'a>) -> Box<dyn Data + 'a> {
         FigureKind::Scatter | FigureKind::Pareto => Box::new(scatter::Scatter::of(panel)),
         FigureKind::HeatMap => Box::new(heat_map::HeatMap::of(panel)),
         FigureKind::Table => Box::new(table::Table::of(panel)),
+        FigureKind::Stack => Box::new(stack::Stacks::of(panel)),
     }
 }
 

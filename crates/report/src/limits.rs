@@ -42,6 +42,9 @@ pub const CELL_CHARACTERS: usize = 60;
 /// Curves that a legend names.
 pub const LEGEND_ENTRIES: usize = 24;
 
+/// Parts of a stack: the number of distinct shades.
+pub const PARTS: usize = 9;
+
 /// Columns of a heat map; a longer series is drawn in columns of several numbers.
 pub const HEAT_MAP_COLUMNS: usize = 240;
 

@@ -1,5 +1,7 @@
 //! Checks a declaration against a plan.
 
+use std::collections::HashSet;
+
 use super::{Figure, FigureKind, Scale};
 use crate::figures::is_fit;
 use crate::limits;
@@ -44,15 +46,22 @@ fn name(figure: &Figure) -> Result<(), String> {
 
 /// Which keys a kind needs, and which have no effect on it.
 fn keys(figure: &Figure) -> Result<(), String> {
-    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Scatter, Table};
+    use FigureKind::{Bars, Cdf, Curve, Deciles, HeatMap, Pareto, Scatter, Stack, Table};
     let kind = figure.kind;
     let kind_name = kind.name();
     let is_plane = matches!(kind, Curve | Scatter | Pareto);
     if figure.x.is_none() && (is_plane || kind == HeatMap) {
         return Err(format!("a {kind_name} needs `x`"));
     }
+    if kind == Stack {
+        parts(figure)?;
+    } else if figure.y.is_empty() {
+        return Err(format!("a {kind_name} needs `y`"));
+    }
     let has_markers = kind.is_of_cells();
     let without_effect = [
+        ("y", !figure.y.is_empty() && kind == Stack),
+        ("parts", !figure.parts.is_empty() && kind != Stack),
         ("x", figure.x.is_some() && matches!(kind, Cdf | Deciles)),
         (
             "by",
@@ -71,11 +80,11 @@ fn keys(figure: &Figure) -> Result<(), String> {
         ("step-s", figure.step_s.is_some() && kind != HeatMap),
         (
             "scale",
-            figure.scale != Scale::Linear && matches!(kind, Deciles | HeatMap | Table),
+            figure.scale != Scale::Linear && matches!(kind, Deciles | HeatMap | Stack | Table),
         ),
         (
             "x-scale",
-            figure.x_scale.is_some() && matches!(kind, Bars | Deciles | HeatMap | Table),
+            figure.x_scale.is_some() && matches!(kind, Bars | Deciles | HeatMap | Stack | Table),
         ),
     ];
     match without_effect.iter().find(|(_, is_set)| *is_set) {
@@ -84,16 +93,30 @@ fn keys(figure: &Figure) -> Result<(), String> {
     }
 }
 
+/// The parts of a stack.
+fn parts(figure: &Figure) -> Result<(), String> {
+    let (count, most) = (figure.parts.len(), limits::PARTS);
+    if !(2..=most).contains(&count) {
+        let parts = units::plural(count as u64, "name");
+        return Err(format!("`parts` has {parts}; a stack needs 2 to {most}"));
+    }
+    let mut seen = HashSet::new();
+    match figure.parts.iter().find(|name| !seen.insert(*name)) {
+        Some(twice) => Err(format!("`parts` has `{twice}` twice")),
+        None => Ok(()),
+    }
+}
+
 fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
-    use FigureKind::{Bars, Cdf, Deciles, HeatMap, Table};
-    let is_grouped = matches!(figure.kind, Bars | Table | HeatMap);
+    use FigureKind::{Bars, Cdf, Deciles, HeatMap, Stack, Table};
+    let is_grouped = matches!(figure.kind, Bars | Table | HeatMap | Stack);
     let x = if is_grouped {
         Known::Factor
     } else {
         Known::Either
     };
     // A distribution may be of an artefact; deciles and heat maps are of a series.
-    let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap);
+    let has_metric = !matches!(figure.kind, Cdf | Deciles | HeatMap | Stack);
     let named = [
         ("x", figure.x.as_ref(), x),
         ("y", Some(&figure.y).filter(|_| has_metric), Known::Metric),
@@ -108,6 +131,9 @@ fn names(figure: &Figure, plan: &Plan) -> Result<(), String> {
     }
     for name in &figure.marks {
         find_of("marks", plan, name, Known::Metric)?;
+    }
+    for name in &figure.parts {
+        find_of("parts", plan, name, Known::Metric)?;
     }
     if plan.factor(&figure.y).is_some() {
         return Err(format!(
@@ -138,13 +164,22 @@ fn values(figure: &Figure, plan: &Plan) -> Result<(), String> {
         let known = nearest(name, stages.collect());
         return Err(format!("`stage`: no stage is named `{name}`; {known}"));
     }
-    let unit = plan.metric(&figure.y).map(|metric| &metric.unit);
-    if let (Some(of), Some(shown)) = (unit, &figure.unit)
-        && of.to(shown).is_none()
+    let mut drawn = figure.drawn().filter_map(|name| plan.metric(name));
+    let first = drawn.next();
+    if let (Some(of), Some(shown)) = (first, &figure.unit)
+        && of.unit.to(shown).is_none()
     {
         return Err(format!(
-            "`unit`: `{}` is in `{of}`, not `{shown}`",
-            figure.y
+            "`unit`: `{}` is in `{}`, not `{shown}`",
+            of.name, of.unit
+        ));
+    }
+    if let Some(first) = first
+        && let Some(other) = drawn.find(|it| it.unit.to(&first.unit).is_none())
+    {
+        return Err(format!(
+            "`parts`: `{}` is in `{}` and `{}` in `{}`, which have no sum",
+            first.name, first.unit, other.name, other.unit
         ));
     }
     if let Some(name) = &figure.knee
@@ -253,6 +288,7 @@ impl FigureKind {
             Self::HeatMap => "heat-map",
             Self::Pareto => "pareto",
             Self::Table => "table",
+            Self::Stack => "stack",
         }
     }
 }

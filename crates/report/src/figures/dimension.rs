@@ -107,6 +107,14 @@ impl<'a> Dimension<'a> {
         }
     }
 
+    /// A value on its own: `16 connections`.
+    pub(super) fn label(self, number: f64) -> String {
+        match self {
+            Self::Factor(factor) => factor.label(&value_of(factor, number)),
+            Self::Metric(_) | Self::Other(_) => self.text(number),
+        }
+    }
+
     /// A value as the data beside a figure has it: a number or a name.
     pub(super) fn plain(self, number: f64) -> String {
         match self {

@@ -307,7 +307,11 @@ pub(super) fn values_of(name: &str, mut values: Vec<String>) -> String {
 
 /// Values that do not count in medians.
 pub(super) fn left_out(panel: &Panel) -> Option<String> {
-    let name = panel.y.name();
+    left_out_of(panel, panel.y.name())
+}
+
+/// [`left_out`] of a metric.
+pub(super) fn left_out_of(panel: &Panel, name: &str) -> Option<String> {
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for trial in panel.trials() {
         let flag = trial.measured.flags.get(name);

@@ -29,6 +29,7 @@ pub(super) struct Panel<'a> {
     /// Suffix of the file names.
     pub(super) suffix: String,
     pub(super) x: Option<Dimension<'a>>,
+    /// What is drawn; the first part of a stack.
     pub(super) y: Dimension<'a>,
     pub(super) curves: Vec<Curve<'a>>,
     /// Names of curves that were measured, but without `y`.
@@ -141,7 +142,7 @@ impl<'a> Panel<'a> {
             of: of.map(|(factor, value)| factor.label(value)),
             suffix,
             x: figure.x.as_ref().map(|name| Dimension::of(plan, name)),
-            y: Dimension::of(plan, &figure.y),
+            y: Dimension::of(plan, figure.drawn().next().unwrap_or(&figure.y)),
             curves: Vec::new(),
             lacking: Vec::new(),
             omitted: Vec::new(),
@@ -195,10 +196,14 @@ impl<'a> Panel<'a> {
 
     /// Without the curves that were measured, but without `y`.
     fn without_lacking(mut self) -> Self {
-        let y = self.y;
+        let plan = self.plan;
+        let drawn: Vec<Dimension> = (self.figure.drawn())
+            .map(|name| Dimension::of(plan, name))
+            .collect();
+        let is_in = |it: Trial| drawn.iter().any(|of| of.is_in(it.record, it.measured));
         let (lacking, curves) = self.curves.into_iter().partition(|curve| {
             let mut trials = curve.trials().peekable();
-            trials.peek().is_some() && !trials.any(|it| y.is_in(it.record, it.measured))
+            trials.peek().is_some() && !trials.any(is_in)
         });
         self.curves = curves;
         let lacking: Vec<Curve> = lacking;

@@ -5,25 +5,42 @@ use std::path::Path;
 
 use measure::Histogram;
 use report::figure::{Figure, FigureKind, Scale};
-use report::record::{Outcome, Value};
+use report::record::{Better, Outcome, Value};
 use report::render;
 
-use crate::general_run::General;
+use crate::general_run::{General, metric};
+
+/// The parts of the stack.
+pub(crate) const PARTS: [&str; 3] = ["user_ns", "system_ns", "idle_ns"];
 
 /// Numbers of the series of rates.
 pub(crate) const SECONDS: usize = 12;
 
 /// [`General::versions`] with, for each trial, a series of rates, the sizes by decile, and a
-/// histogram; version c has none of them.
+/// histogram; version c has none of them. The parts of the wall time are a half, three tenths and a
+/// fifth of it; in versions b and c, the last is not measured.
 pub(crate) fn run() -> General {
     let mut run = General::versions(7);
     run.plan.figures = figures();
+    for (name, title) in PARTS
+        .into_iter()
+        .zip(["user time", "system time", "idle time"])
+    {
+        let part = metric(name, title, "ns", Better::Lower);
+        run.plan.metrics.push(part);
+    }
     for record in &mut run.records {
         let id = record.id.clone();
         let is_c = record.factors["version"] == Value::from("c");
         let Outcome::Measured(measured) = &mut record.outcome else {
             continue;
         };
+        let wall_ns = measured.metrics["wall_ns"];
+        for (name, share) in PARTS.into_iter().zip([0.5, 0.3, 0.2]) {
+            if name != "idle_ns" || record.factors["version"] == Value::from("a") {
+                measured.metrics.insert(name.to_owned(), share * wall_ns);
+            }
+        }
         if is_c {
             continue;
         }
@@ -85,6 +102,10 @@ pub(crate) fn figures() -> Vec<Figure> {
         Figure {
             scale: Scale::Log,
             ..by_version(FigureKind::Bars, "bars-log", "wall_ns")
+        },
+        Figure {
+            parts: PARTS.map(str::to_owned).to_vec(),
+            ..by_version(FigureKind::Stack, "stack", "")
         },
     ]
 }

@@ -18,6 +18,7 @@ mod page;
 mod published;
 mod reading;
 mod settings;
+mod stack;
 mod summary;
 mod synthetic;
 mod zipped;
