@@ -6,8 +6,8 @@
 //!
 //! The table has a row for each cell. If there are more than [`limits::FRONT_ROWS`] cells, it shows
 //! those at one point: where each factor that is equal in the cells compared has its reference or,
-//! without one, the value in the middle of its list. The plan alone determines the point, so that no
-//! result can influence it.
+//! without one, the value in the middle of its list. The plan alone determines the point, so that
+//! no result can influence it.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,18 @@ pub(crate) struct StageResults<'a> {
     pub(crate) varied: Vec<&'a Factor>,
     /// None: no factor has several values in the stage.
     pub(crate) comparisons: Option<Comparisons<'a>>,
+}
+
+impl<'a> StageResults<'a> {
+    /// The varied factors that tell cells apart, without those that follow from them: what the
+    /// compared factor implies, and what is equal wherever the others are.
+    pub(crate) fn telling(&self) -> Vec<&'a Factor> {
+        let is_telling = |factor: &&Factor| {
+            let comparisons = self.comparisons.as_ref();
+            comparisons.is_none_or(|it| it.tells(factor))
+        };
+        self.varied.iter().copied().filter(is_telling).collect()
+    }
 }
 
 /// The cells of every stage, in the order of the plan.

@@ -106,6 +106,16 @@ impl Family<'_> {
     }
 }
 
+impl Comparisons<'_> {
+    /// Whether a factor is compared, kept equal, or told with a comparison. Together these tell all
+    /// cells apart.
+    pub(crate) fn tells(&self, factor: &Factor) -> bool {
+        let told = self.dependent.iter().filter(|it| !it.is_implied);
+        let mut others = self.equal.iter().copied().chain(told.map(|it| it.factor));
+        self.factor.name == factor.name || others.any(|it| it.name == factor.name)
+    }
+}
+
 /// The comparisons of a stage. None: no factor has several values in it.
 pub(crate) fn of<'a>(
     run: &'a Run,

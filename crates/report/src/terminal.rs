@@ -50,8 +50,8 @@ fn columns<'a>(run: &'a Run, last: &StageResults) -> Vec<&'a Metric> {
 
 fn table(run: &Run, last: &StageResults) -> Vec<String> {
     let columns = columns(run, last);
-    let titles = last.varied.iter().map(|factor| factor.title.clone());
-    let titles: Vec<String> = titles.collect();
+    let titles = last.telling().into_iter();
+    let titles: Vec<String> = titles.map(|factor| factor.title.clone()).collect();
     let mut heads = vec![units::shortened(&titles.join(" · "), NAME_WIDTH)];
     heads.extend(
         columns
@@ -77,9 +77,9 @@ fn table(run: &Run, last: &StageResults) -> Vec<String> {
     lines
 }
 
-/// The values of the factors that vary: `curtail · 16`.
+/// The values of the factors that tell cells apart: `curtail · 16`.
 fn name(last: &StageResults, cell: &Cell) -> String {
-    let texts = last.varied.iter().filter_map(|factor| {
+    let texts = last.telling().into_iter().filter_map(|factor| {
         let text = factor.value_text(cell.value(factor)?);
         Some(units::shortened(&text, limits::NAME_CHARACTERS))
     });

@@ -62,9 +62,13 @@ impl Front {
             let cells = units::plural(others as u64, "cell");
             caption.push_str(&format!(" The part Cells has {cells} more."));
         }
+        let factors = last.telling();
+        if factors.len() < last.varied.len() {
+            caption.push_str(" The part Cells has the factors that follow from those shown.");
+        }
         Self {
             caption,
-            factors: last.varied.iter().map(|it| head(&it.title)).collect(),
+            factors: factors.iter().map(|it| head(&it.title)).collect(),
             heads: columns.iter().map(|column| column_head(*column)).collect(),
             rows: rows.collect(),
         }
@@ -112,7 +116,7 @@ fn row(last: &StageResults, index: usize, cell: &Cell, columns: &[Column]) -> Ro
         Column::Effect(comparisons, family) => effect(comparisons, family, index, cell),
     };
     Row {
-        factors: last.varied.iter().map(text).collect(),
+        factors: last.telling().iter().map(text).collect(),
         values: columns.iter().map(value).collect(),
         measured: format!("{} of {}", cell.measured.len(), cell.planned),
         marks: marks(index, cell, columns),

@@ -136,6 +136,16 @@ fn servers_are_compared_although_their_caches_and_pools_differ_too() {
     assert!(html.contains(about), "{html}");
     assert!(html.contains("÷ that for server unthreaded"));
     assert!(!html.contains("Other differences"));
+    // Columns that follow from the server are in the part on cells only.
+    let (front, rest) = html.split_once("</header>").unwrap();
+    assert!(
+        !front.contains("queue") && rest.contains("queue"),
+        "{front}"
+    );
+    assert!(front.contains("The part Cells has the factors that follow from those shown."));
+    let text = text_summary(&run(&cells).run()).unwrap();
+    assert!(text.contains("\nserver · operation "), "{text}");
+    assert!(text.contains("\nthreaded · SET "), "{text}");
 }
 
 #[test]
