@@ -68,6 +68,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             }
             if let Some(documents) = &mut config.documents {
                 documents.root = std::path::absolute(&documents.root)?;
+                let log = documents.log.take();
+                documents.log = log.map(std::path::absolute).transpose()?;
             }
             serve(config, &files, Some(ready))
         }
@@ -180,6 +182,7 @@ impl Flags {
             root: self.root.clone()?,
             strategy: self.file_strategy.unwrap_or(StrategyKind::Nowait),
             idle_s: (self.http_idle > 0).then_some(self.http_idle),
+            log: self.http_log.clone(),
         })
     }
 

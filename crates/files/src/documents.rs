@@ -9,27 +9,31 @@
 //! ```
 //!
 //! GET and HEAD are answered, with one range, conditions and persistent connections. A request for
-//! a folder gets its `index.html`; there are no listings. Nothing is compressed, encrypted or
-//! logged.
+//! a folder gets its `index.html`; there are no listings. Nothing is compressed or encrypted.
+//! Requests are logged if that is configured.
 
+mod access_log;
 mod clock;
 mod media_type;
 mod reply;
 mod session;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::Prepared;
 use http::limits::HEAD_TIME_MAX_NS;
+use http::{Prepared, Request};
 use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 
 use crate::disk::Disk;
 use crate::reader_pool::Completion;
 use crate::worker::{FileSet, FileWorker};
 
+pub use access_log::AccessLog;
 pub use clock::WallClock;
 pub use session::DocumentSession;
 
+use access_log::LogBuffer;
 use clock::DateCache;
 
 /// Sent to a connection above the limit.
@@ -47,6 +51,7 @@ pub struct DocumentService<D: Disk> {
     files: Arc<FileSet<D>>,
     clock: WallClock,
     head_time_ns: u64,
+    log: Option<Arc<AccessLog>>,
 }
 
 impl<D: Disk> DocumentService<D> {
@@ -57,7 +62,14 @@ impl<D: Disk> DocumentService<D> {
             files,
             clock,
             head_time_ns: HEAD_TIME_MAX_NS,
+            log: None,
         }
+    }
+
+    /// The same with a log of the requests.
+    #[must_use]
+    pub fn with_log(self, log: Option<Arc<AccessLog>>) -> Self {
+        Self { log, ..self }
     }
 
     /// The same with another limit of the time that the head of a request may take to arrive, in
@@ -79,6 +91,7 @@ impl<D: Disk> Service for DocumentService<D> {
             files: FileWorker::new(&self.files),
             dates: DateCache::new(self.clock),
             head_time_ns: self.head_time_ns,
+            log: self.log.as_ref().map(LogBuffer::new),
             now_ns: 0,
         }
     }
@@ -94,8 +107,26 @@ pub struct DocumentWorker<D: Disk> {
     files: FileWorker<D>,
     dates: DateCache,
     head_time_ns: u64,
+    log: Option<LogBuffer>,
     /// The time of the burst.
     now_ns: u64,
+}
+
+impl<D: Disk> DocumentWorker<D> {
+    /// Logs a request whose reply, or the head of it, begins at `start` in the output.
+    fn log(
+        &mut self,
+        peer: Option<IpAddr>,
+        request: Option<&Request<'_>>,
+        out: &Output<NoPin>,
+        start: usize,
+    ) {
+        if let Some(log) = &self.log {
+            let (date, _) = self.dates.at(self.now_ns);
+            let reply = out.as_bytes().and_then(|bytes| bytes.get(start..));
+            log.append(peer, date, request, reply.unwrap_or_default());
+        }
+    }
 }
 
 impl<D: Disk> Worker for DocumentWorker<D> {

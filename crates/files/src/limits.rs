@@ -15,6 +15,11 @@ pub const NAMES_MAX: usize = 512;
 /// How long a strategy uses a remembered name, in nanoseconds. Then the file is opened
 /// again, so that a changed one is noticed.
 pub const NAME_VALID_NS: u64 = 1_000_000_000;
+/// Maximum number of bytes of the access log that a worker keeps until they are written. Lines
+/// above it are dropped and counted.
+pub const LOG_BUFFER_MAX: usize = 1 << 20;
+/// How long the writer of the access log lets lines join the first one, in nanoseconds.
+pub const LOG_PAUSE_NS: u64 = 100_000_000;
 /// Maximum number of requests of one connection that are answered in one turn.
 pub const REQUESTS_PER_TURN: usize = 16;
 

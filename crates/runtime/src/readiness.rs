@@ -86,13 +86,13 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
 
     /// Adds a new connection to the table and registers it. Drops it if that fails.
     pub(crate) fn accept(&mut self, transport: T, now_ns: u64) {
+        let Some(session) = self.context.open(&transport) else {
+            return;
+        };
         let io = ReadinessIo {
             transport,
             interest: Interest::Read,
             waits_for_memory: false,
-        };
-        let Some(session) = self.context.open() else {
-            return;
         };
         let slot = self.table.add(Connection::new(io, session, second(now_ns)));
         if let Some(connection) = self.table.get(slot) {

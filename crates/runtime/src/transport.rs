@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use service::{Output, Pin};
@@ -15,6 +16,11 @@ pub(crate) trait Transport {
     /// Receives available bytes, before any transform. Returns their number; 0 means that the peer
     /// has shut down its sending side.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Returns the address of the peer, if it has one.
+    fn peer(&self) -> Option<IpAddr> {
+        None
+    }
 
     /// Returns whether there is no transform, so that received bytes are the session's input and
     /// its output is sent unchanged.
@@ -85,6 +91,10 @@ impl SocketTransport {
 }
 
 impl Transport for SocketTransport {
+    fn peer(&self) -> Option<IpAddr> {
+        self.stream.peer().map(|peer| peer.ip())
+    }
+
     #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.recv(buffer)

@@ -26,6 +26,7 @@ use crate::limits::{
     PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
+use crate::transport::Transport;
 pub(crate) use sweep::has_limits;
 
 /// The handles by which other threads wake a worker and tell it to stop.
@@ -190,9 +191,17 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Opens the session of an admitted connection. Returns `None` if the service panicked; the
     /// caller then drops the connection, which is counted as closed here.
-    pub(crate) fn open(&mut self) -> Option<S::Session> {
+    pub(crate) fn open(&mut self, transport: &impl Transport) -> Option<S::Session> {
         self.begin_sweeps();
-        let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let mut session = self.service.open();
+            if S::Session::NEEDS_PEER
+                && let Some(peer) = transport.peer()
+            {
+                session.set_peer(peer);
+            }
+            session
+        }));
         if opened.is_err() {
             self.setup.counts.count_panics(1);
             self.setup.counts.count_closed();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use files::documents::{DocumentService, WallClock};
+use files::documents::{AccessLog, DocumentService, WallClock};
 use files::limits::{NAMES_MAX, READERS, REQUESTS_PER_TURN};
 use files::{FileSet, Openers, StrategyKind, SystemDisk};
 use runtime::{ConnectionCounts, Kind, Running, Setup};
@@ -28,6 +28,8 @@ pub struct Documents {
     /// How long a client may be silent before its connection is closed, in seconds. None: it is
     /// kept.
     pub idle_s: Option<u32>,
+    /// The file for the log of requests.
+    pub log: Option<PathBuf>,
 }
 
 /// Binds the address. It needs root for a port below 1024.
@@ -80,18 +82,28 @@ pub(crate) struct Parts {
     pub(crate) bound: Bound,
     pub(crate) files: Arc<FileSet<SystemDisk>>,
     pub(crate) counts: Arc<ConnectionCounts>,
+    pub(crate) log: Option<Arc<AccessLog>>,
 }
 
 impl Parts {
-    /// Starts the threads that may wait for the disk.
+    /// Opens the log, and starts the threads that may wait for the disk.
     pub(crate) fn new(bound: Bound, root: Root, config: &Config) -> Result<Self, Error> {
-        let kind = config.documents.as_ref().map(|it| it.strategy);
-        let kind = kind.unwrap_or(StrategyKind::Nowait);
+        let documents = config.documents.as_ref();
+        let kind = documents.map_or(StrategyKind::Nowait, |it| it.strategy);
+        let open_log = |path: &PathBuf| {
+            AccessLog::open(path).map_err(|source| Error::HttpLog {
+                path: path.clone(),
+                source,
+            })
+        };
+        let log = documents.and_then(|it| it.log.as_ref()).map(open_log);
+        let log = log.transpose()?;
         let files = FileSet::start_with(root.disk, kind, root.openers).map_err(Error::Start)?;
         Ok(Self {
             bound,
             files,
             counts: counts(config),
+            log,
         })
     }
 }
@@ -123,7 +135,7 @@ pub(crate) fn start(
         monotonic_ns: monotonic_ns(),
         unix_ns: unix_ns(),
     };
-    let service = DocumentService::new(parts.files, clock);
+    let service = DocumentService::new(parts.files, clock).with_log(parts.log);
     let bound = parts.bound;
     let address = bound.address();
     let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);

@@ -53,6 +53,14 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The log of HTTP requests cannot be written.
+    #[error("failed to open {}: {source} (choose another file with --http-log)", path.display())]
+    HttpLog {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Listening on the address of the documents failed.
     #[error("failed to listen on {address}: {source} (choose another address with --http)")]
     ListenHttp {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, Traffic, TrafficCounts};
 use session::{
@@ -41,6 +42,7 @@ pub(crate) struct ServerState {
 pub(crate) struct HttpState {
     counts: Arc<ConnectionCounts>,
     files: Arc<FileSet<SystemDisk>>,
+    log: Option<Arc<AccessLog>>,
 }
 
 impl HttpState {
@@ -48,6 +50,7 @@ impl HttpState {
         Self {
             counts: Arc::clone(&parts.counts),
             files: Arc::clone(&parts.files),
+            log: parts.log.clone(),
         }
     }
 }
@@ -104,6 +107,13 @@ impl ServerState {
     /// Whether the server stops, by a signal or by a client's `shutdown`.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Opens the files by their names again that can be renamed at run time (SIGHUP).
+    pub(crate) fn reopen_files(&self) {
+        if let Some(log) = self.http.as_ref().and_then(|http| http.log.as_ref()) {
+            log.reopen();
+        }
     }
 
     /// Records that the server stops.
@@ -277,6 +287,9 @@ impl ServerState {
         for count in FileCount::ALL {
             let name = format!("http_{}", count.name());
             out.number(name.as_bytes(), http.files.counts().of(count));
+        }
+        if let Some(log) = &http.log {
+            out.number(b"http_log_dropped", log.dropped());
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn until_stopped(
         while let Some(signal) = signals.take() {
             match signal {
                 Signal::Stop | Signal::User1 => return Ok(()),
-                Signal::Reload => {}
+                Signal::Reload => state.reopen_files(),
             }
         }
         if state.is_stopping() {

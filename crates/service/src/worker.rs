@@ -1,5 +1,7 @@
 //! The traits that a service implements.
 
+use std::net::IpAddr;
+
 use crate::completion::{Abandoned, Tickets};
 use crate::output::{Output, Pin};
 use crate::progress::Progress;
@@ -140,6 +142,16 @@ pub trait Worker: Send + 'static {
 pub trait Session: Send + 'static {
     /// Whether [`input_deadline_ns`](Self::input_deadline_ns) may return a time.
     const HAS_INPUT_DEADLINE: bool = false;
+
+    /// Whether the runtime has to call [`set_peer`](Self::set_peer), which costs a system call for
+    /// each connection.
+    const NEEDS_PEER: bool = false;
+
+    /// Takes note of the peer's address. Called once, before the first turn, if the transport has
+    /// such addresses.
+    fn set_peer(&mut self, address: IpAddr) {
+        let _ = address;
+    }
 
     /// The time, in nanoseconds, by which input that has begun has to be complete. If the session
     /// waits for input and this time passes, the runtime gives it a turn without new input, within

@@ -9,7 +9,7 @@ use sys::socket::Stream;
 
 use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
-use files::documents::{DocumentService, WallClock};
+use files::documents::{AccessLog, DocumentService, WallClock};
 use files::{Disk, FileCount, FileSet, Openers, StrategyKind, SystemDisk};
 use runtime::{Kind, Scheduler};
 use sys::file_opener::FileOpener;
@@ -316,5 +316,38 @@ fn requests_arrive_byte_by_byte_and_doubtful_ones_end_the_connection() {
         let received = String::from_utf8(receive(&stream, usize::MAX)).unwrap();
         assert!(received.starts_with("HTTP/1.1 400 "), "{received}");
         assert_eq!(received.matches("\r\n\r\n").count(), 1, "{received}");
+    });
+}
+
+#[test]
+fn requests_are_logged_with_the_address_of_the_client() {
+    everywhere_with(|kind, scheduler| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = AccessLog::open(&path).unwrap();
+        let disk = SlowDisk::default();
+        let service = service(disk.clone(), StrategyKind::Nowait).with_log(Some(log));
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        reply(&sockets, &get("/hot?a", ""));
+        let slow = sockets.connect();
+        send(&slow, get("/cold-name", "Range: bytes=0-2\r\n").as_bytes());
+        sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+        disk.release();
+        receive(&slow, usize::MAX);
+        reply(&sockets, "nonsense\r\n\r\n");
+        let written = || fs::read_to_string(&path).unwrap();
+        sockets.until_true("written", || written().lines().count() == 3);
+        let written = written();
+        let expected = [
+            "\"GET /hot?a HTTP/1.1\" 200 7",
+            "\"GET /cold-name HTTP/1.1\" 206 3",
+            "\"-\" 400 37",
+        ];
+        for (line, expected) in written.lines().zip(expected) {
+            let (client, rest) = line
+                .split_once(" - - [06/Nov/1994:08:49:37 +0000] ")
+                .unwrap();
+            assert_eq!((client, rest), ("127.0.0.1", expected), "{}", kind.name());
+        }
     });
 }

@@ -224,6 +224,11 @@ pub(crate) struct Flags {
           default_value = "60s")]
     pub(super) http_idle: u32,
 
+    /// File to which the requests of --http are appended, in the common log format; SIGHUP opens it
+    /// again
+    #[arg(long = "http-log", value_name = "FILE", requires = "http")]
+    pub(super) http_log: Option<PathBuf>,
+
     /// With --admin: do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,

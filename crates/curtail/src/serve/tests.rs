@@ -77,6 +77,8 @@ fn documents_need_an_address_and_a_folder() {
         (default.strategy, default.idle_s),
         (StrategyKind::Nowait, Some(60))
     );
+    let logged = config("--http [::1]:80 --root /srv --http-log access.log").documents;
+    assert_eq!(logged.unwrap().log, Some("access.log".into()));
     let idle_s = |flag: &str| {
         let line = format!("--http [::1]:80 --root /srv --http-idle {flag}");
         parsed(&line).map(|it| it.config().unwrap().0.documents.unwrap().idle_s)

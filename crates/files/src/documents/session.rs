@@ -1,6 +1,7 @@
 //! The state of one connection.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{
@@ -28,6 +29,8 @@ pub struct DocumentSession<F> {
     heads: Heads,
     /// The number of the last ticket.
     ticket: u32,
+    /// The address of the client, for the log.
+    peer: Option<IpAddr>,
 }
 
 /// What a connection does with the request at the front of its input, or with the one before.
@@ -85,6 +88,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             is_closed: false,
             heads: Heads::new(head_time_ns),
             ticket: 0,
+            peer: None,
         }
     }
 
@@ -169,8 +173,23 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         };
     }
 
-    /// Answers a request.
+    /// Answers a request, and logs it once the head of the reply is in the output.
     fn respond<D: Disk<File = F>>(
+        &mut self,
+        request: &Request<'_>,
+        worker: &mut DocumentWorker<D>,
+        tickets: &mut Tickets<'_, Completion<F>>,
+        out: &mut Output<NoPin>,
+    ) -> Answered {
+        let start = out.len();
+        let answered = self.respond_unlogged(request, worker, tickets, out);
+        if !matches!(answered, Answered::Awaits) {
+            worker.log(self.peer, Some(request), out, start);
+        }
+        answered
+    }
+
+    fn respond_unlogged<D: Disk<File = F>>(
         &mut self,
         request: &Request<'_>,
         worker: &mut DocumentWorker<D>,
@@ -353,6 +372,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         out: &mut Output<NoPin>,
     ) {
         self.is_closed = true;
+        let start = out.len();
         let (date, now_s) = worker.dates.at(worker.now_ns);
         let reply = Reply {
             date,
@@ -361,11 +381,17 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             persistence: Persistence::Close,
         };
         reply.message(rejection.status(), rejection.message(), out.bytes_mut());
+        worker.log(self.peer, None, out, start);
     }
 }
 
 impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
     const HAS_INPUT_DEADLINE: bool = true;
+    const NEEDS_PEER: bool = true;
+
+    fn set_peer(&mut self, address: IpAddr) {
+        self.peer = Some(address);
+    }
 
     fn input_deadline_ns(&self) -> Option<u64> {
         self.heads.deadline_ns()

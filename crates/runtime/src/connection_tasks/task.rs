@@ -83,8 +83,14 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         drop(peer);
         return;
     };
+    let mut session = tasks.runtime.with_context(|context| context.service.open());
+    if <C::Service as Worker>::Session::NEEDS_PEER
+        && let Some(address) = peer.stream.peer()
+    {
+        session.set_peer(address.ip());
+    }
     let task = ConnectionTask {
-        session: tasks.runtime.with_context(|context| context.service.open()),
+        session,
         held: HeldInput::default(),
         buffer: vec![0; IDLE_BUFFER_LEN],
         output: Output::default(),

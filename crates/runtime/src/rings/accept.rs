@@ -7,7 +7,7 @@ use crate::transport::SocketTransport;
 impl<S: service::Worker> Worker<S> {
     /// Adds a connection to the table and starts its first receive.
     pub(super) fn register(&mut self, transport: SocketTransport, now_s: u32) {
-        let Some(session) = self.context.open() else {
+        let Some(session) = self.context.open(&transport) else {
             return;
         };
         let connection = Connection::new(RingIo::new(transport), session, now_s);
