@@ -1,0 +1,26 @@
+//! RoCEv2, without I/O: packets of RDMA over Ethernet, and captures of them.
+//!
+//! ```text
+//! frame ──▶ Packet, a view: look, set a field, repair the ICRC ──▶ frame
+//!       └─▶ Repr, a value: Addresses and Transport             ──▶ frame
+//! ```
+//!
+//! Values in, values out: no sockets, no clock, no threads; time is an argument. The packets are
+//! those of reliable connections (InfiniBand Architecture Specification 1.4, volume 1, chapter 9)
+//! over UDP (annex A17).
+//!
+//! Invariants:
+//! - No input makes a function panic.
+//! - A packet that was written parses to the same value.
+//! - A field set through a view leaves the ICRC as right or as wrong as it was.
+//!
+//! Other services (unreliable, datagram), SEND with invalidate, congestion notification packets,
+//! VLAN tags, IP options and fragments are refused.
+
+#![forbid(unsafe_code)]
+
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod limits;
+pub mod pcap;
+pub mod wire;

@@ -1,0 +1,168 @@
+//! The invariant CRC: computed, and repaired after a change of a few bytes.
+//!
+//! It is the CRC-32 of Ethernet over eight bytes of ones in place of the link's header, then the
+//! packet from its IP header to the end of the pad, where every field that may change on the way
+//! counts as ones (annex A17.3.3). It is sent with its least significant byte first.
+//!
+//! A CRC is linear: the CRCs of two packets of one length differ by the CRC, without its initial
+//! and final ones, of their difference. If only bytes in the middle differ, the difference ends
+//! with `distance` bytes of zeros, and a zero byte multiplies the register by x⁸ modulo the
+//! polynomial. So a repair costs the changed bytes and one multiplication by x^(8·distance), which
+//! is read from a table.
+
+use crate::limits::FRAME_LEN_MAX;
+
+use super::layout::{BTH_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, bth, ipv4, ipv6, udp};
+
+/// The polynomial, with the coefficient of x⁰ in the highest bit.
+const POLYNOMIAL: u32 = 0xedb8_8320;
+
+/// Bytes of ones in front, in place of the link's header.
+const LINK_LEN: usize = 8;
+
+/// Bytes of headers of which some are masked, and the ones in front of them.
+const HEAD_LEN_MAX: usize = LINK_LEN + IPV6_LEN + UDP_LEN + BTH_LEN;
+
+/// The CRC register after one byte, from a register of zero.
+static BYTES: [u32; 256] = byte_table();
+
+/// x^(8n) modulo the polynomial, for every distance within a frame.
+static POWERS: [u32; FRAME_LEN_MAX] = power_table();
+
+/// The ICRC of a packet, from its IP header to the end of its pad. Its headers must be complete.
+pub(crate) fn compute(packet: &[u8], is_ipv4: bool) -> u32 {
+    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
+    let masked_len = ip_len + UDP_LEN + BTH_LEN;
+    let mut head = [0xff; HEAD_LEN_MAX];
+    let (headers, rest) = packet.split_at(masked_len.min(packet.len()));
+    let copy = &mut head[LINK_LEN..LINK_LEN + headers.len()];
+    copy.copy_from_slice(headers);
+    mask(copy, is_ipv4);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&head[..LINK_LEN + headers.len()]);
+    hasher.update(rest);
+    hasher.finalize()
+}
+
+/// Sets the fields to ones that may change on the way.
+fn mask(headers: &mut [u8], is_ipv4: bool) {
+    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
+    if is_ipv4 {
+        headers[ipv4::TOS] = 0xff;
+        headers[ipv4::TTL] = 0xff;
+        headers[ipv4::CHECKSUM].fill(0xff);
+    } else {
+        // Traffic class and flow label, but not the version.
+        headers[0] |= 0x0f;
+        headers[1..4].fill(0xff);
+        headers[ipv6::HOP_LIMIT] = 0xff;
+    }
+    let headers = &mut headers[ip_len..];
+    headers[udp::CHECKSUM].fill(0xff);
+    headers[UDP_LEN + bth::CONGESTION] = 0xff;
+}
+
+/// The ICRC after a change: `old` became `new`, which are of one length, and `distance` bytes lie
+/// between them and the ICRC.
+///
+/// Costs the changed bytes and one multiplication, wherever in the packet they are. Only for fields
+/// that are not masked.
+///
+/// # Panics
+/// The lengths differ, or the distance is not within a frame.
+pub fn repair(icrc: u32, old: &[u8], new: &[u8], distance: usize) -> u32 {
+    assert_eq!(old.len(), new.len(), "a change of length needs a new ICRC");
+    let mut register = 0;
+    for (old, new) in old.iter().zip(new) {
+        let index = (register as u8) ^ old ^ new;
+        register = (register >> 8) ^ BYTES[usize::from(index)];
+    }
+    icrc ^ multiply(register, POWERS[distance])
+}
+
+/// The product of two polynomials modulo the polynomial of the CRC.
+const fn multiply(left: u32, right: u32) -> u32 {
+    let mut product = 0;
+    let mut shifted = right;
+    let mut bit = 0;
+    while bit < 32 {
+        product ^= shifted & 0_u32.wrapping_sub((left >> (31 - bit)) & 1);
+        shifted = times_x(shifted);
+        bit += 1;
+    }
+    product
+}
+
+const fn times_x(value: u32) -> u32 {
+    (value >> 1) ^ (POLYNOMIAL & 0_u32.wrapping_sub(value & 1))
+}
+
+const fn times_x8(mut value: u32) -> u32 {
+    let mut bit = 0;
+    while bit < 8 {
+        value = times_x(value);
+        bit += 1;
+    }
+    value
+}
+
+const fn byte_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = times_x8(byte as u32);
+        byte += 1;
+    }
+    table
+}
+
+const fn power_table() -> [u32; FRAME_LEN_MAX] {
+    let mut table = [0; FRAME_LEN_MAX];
+    let mut power = 1 << 31;
+    let mut distance = 0;
+    while distance < FRAME_LEN_MAX {
+        table[distance] = power;
+        power = times_x8(power);
+        distance += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_repaired_crc_is_the_one_of_the_changed_bytes(
+            bytes in prop::collection::vec(any::<u8>(), 1..FRAME_LEN_MAX),
+            change in prop::collection::vec(any::<u8>(), 1..40),
+            offset: prop::sample::Index,
+        ) {
+            let offset = offset.index(bytes.len());
+            let end = (offset + change.len()).min(bytes.len());
+            let change = &change[..end - offset];
+            let mut changed = bytes.clone();
+            changed[offset..end].copy_from_slice(change);
+            let repaired = repair(
+                crc32fast::hash(&bytes),
+                &bytes[offset..end],
+                change,
+                bytes.len() - end,
+            );
+            prop_assert_eq!(repaired, crc32fast::hash(&changed));
+        }
+    }
+
+    #[test]
+    fn the_crc_is_that_of_ethernet() {
+        // The check value of CRC-32/ISO-HDLC.
+        let register = b"123456789".iter().fold(!0, |register: u32, byte| {
+            (register >> 8) ^ BYTES[usize::from(register as u8 ^ byte)]
+        });
+        assert_eq!(!register, 0xcbf4_3926);
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
+    }
+}
