@@ -1,8 +1,10 @@
-//! RoCEv2, without I/O: packets of RDMA over Ethernet, and captures of them.
+//! RoCEv2, without I/O: packets of RDMA over Ethernet, captures of them, and the ends of a reliable
+//! connection.
 //!
 //! ```text
 //! frame ──▶ Packet, a view: look, set a field, repair the ICRC ──▶ frame
 //!       └─▶ Repr, a value: Addresses and Transport             ──▶ frame
+//!                                 └──▶ Responder, Requester ──▶ frames and events
 //! ```
 //!
 //! Values in, values out: no sockets, no clock, no threads; time is an argument. The packets are
@@ -19,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod limits;

@@ -5,6 +5,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use roce::endpoint::{ByteMemory, Connection, Mtu, Region, Request, Requester, Responder, Retries};
 use roce::fuzzing;
 use roce::limits::{FRAME_LEN_MAX, MTU_MAX};
 use roce::wire::{
@@ -212,6 +213,89 @@ proptest! {
             frame[index] = value;
         }
         fuzzing::check_packets(&frame);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_ends_of_a_connection_take_any_packet(
+        packets in vec((parts(), -3..40_i32), 1..40),
+        requests in vec((0..3_usize, 0..2000_u32), 1..10),
+    ) {
+        let (mut requester, mut responder) = ends(packets[0].0.0);
+        let mut memory = ByteMemory { start: 4096, bytes: vec![0; 4096] };
+        for (id, (kind, len)) in requests.iter().enumerate() {
+            prop_assert_eq!(requester.post(id as u64, request(*kind, *len), false), Ok(()));
+        }
+        let mut completed = 0;
+        for (now_ns, (parts, distance)) in packets.iter().enumerate() {
+            let mut packet = repr(parts).transport;
+            packet.bth.qpn = 9;
+            packet.bth.psn = Psn::new(0xff_fff0_u32.wrapping_add_signed(*distance));
+            // Requests into the memory are executed.
+            if let Body::WriteFirst { reth, .. }
+            | Body::WriteOnly { reth, .. }
+            | Body::ReadRequest { reth } = &mut packet.body
+            {
+                (reth.address, reth.key) = (4096 + reth.address % 4096, 1);
+                reth.len %= 4096;
+            }
+            responder.handle(&packet, &mut memory, &mut |_| ());
+            responder.acknowledge(&mut |_| ());
+            requester.handle(now_ns as u64, &packet);
+            requester.transmit(now_ns as u64, &mut |_| ());
+            while requester.take_completion().is_some() {
+                completed += 1;
+            }
+            prop_assert_eq!(completed + requester.pending(), requests.len());
+        }
+    }
+}
+
+/// Both ends of a connection, each with the number 9.
+fn ends(addresses: Addresses) -> (Requester, Responder) {
+    let connection = Connection {
+        addresses,
+        local_qpn: 9,
+        peer_qpn: 9,
+        mtu: Mtu::Bytes256,
+        first_psn: Psn::new(0xff_fff0),
+    };
+    let retries = Retries {
+        timeout_ns: 3,
+        losses_max: 9,
+        not_ready_max: 9,
+    };
+    let mut responder = Responder::new(&connection, 0);
+    let region = Region {
+        key: 1,
+        start: 4096,
+        len: 4096,
+        may_read: true,
+        may_write: true,
+        may_change_atomically: true,
+    };
+    responder.regions.add(region).unwrap();
+    (Requester::new(&connection, 20, 4, retries), responder)
+}
+
+fn request(kind: usize, len: u32) -> Request {
+    match kind {
+        0 => Request::Read {
+            address: 0,
+            key: 1,
+            len,
+        },
+        1 => Request::FetchAdd(AtomicEth {
+            address: 0,
+            key: 1,
+            swap_or_add: 1,
+            compare: 0,
+        }),
+        _ => Request::Send {
+            bytes: vec![0; len as usize],
+            immediate: None,
+        },
     }
 }
 
