@@ -187,9 +187,14 @@ fn values<'i>(fields: &[Header<'i>], name: &str) -> impl Iterator<Item = &'i [u8
 
 /// Whether the connection stays open. The error says why the request is rejected.
 fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
-    // RFC 9112, section 3.2: a missing or repeated Host is an error.
-    let hosts = values(fields, "host").count();
-    if hosts > 1 || (hosts == 0 && !is_1_0) {
+    // RFC 9112, section 3.2: a missing, repeated or invalid Host is an error.
+    let mut hosts = values(fields, "host");
+    let is_valid = match (hosts.next(), hosts.next()) {
+        (None, _) => is_1_0,
+        (Some(host), None) => is_host(host),
+        (Some(_), Some(_)) => false,
+    };
+    if !is_valid {
         return Err(Rejection::Malformed);
     }
     let mut lengths = values(fields, "content-length");
@@ -220,6 +225,33 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
         options.any(|it| it.trim_ascii().eq_ignore_ascii_case(option))
     };
     Ok(!has_option(b"close") && (!is_1_0 || has_option(b"keep-alive")))
+}
+
+/// Whether a value of `Host` is the name or the address of a host, and a port if there is a colon
+/// (RFC 3986, section 3.2). It may be empty.
+fn is_host(value: &[u8]) -> bool {
+    let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
+    let is_in_address = |byte: &u8| *byte == b':' || is_in_name(byte);
+    let port = match value.strip_prefix(b"[") {
+        Some(after) => {
+            let Some(end) = after.iter().position(|&byte| byte == b']') else {
+                return false;
+            };
+            if end == 0 || !after[..end].iter().all(is_in_address) {
+                return false;
+            }
+            &after[end + 1..]
+        }
+        None => {
+            let end = value.iter().position(|byte| !is_in_name(byte));
+            &value[end.unwrap_or(value.len())..]
+        }
+    };
+    match port {
+        [] => true,
+        [b':', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -335,6 +367,37 @@ mod tests {
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         assert_eq!(rejection(preface), Rejection::VersionNotSupported);
         assert_eq!(rejection(b"GET /\x80 HTTP/1.1\r\n"), Rejection::Malformed);
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_maybe_a_port() {
+        for (host, is_valid) in [
+            ("", true),
+            ("example.org", true),
+            ("example.org:80", true),
+            ("example.org:", true),
+            ("a_b%41", true),
+            ("127.0.0.1:1", true),
+            ("[::1]", true),
+            ("[::1]:80", true),
+            ("x y", false),
+            ("x/y", false),
+            ("a@x", false),
+            ("x:port", false),
+            ("x:80:80", false),
+            ("[::1", false),
+            ("[]", false),
+            ("[::1]x", false),
+            ("::1", false),
+            ("x\\y", false),
+            ("x?y", false),
+        ] {
+            let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let is_request = matches!(Request::parse(head.as_bytes()), Parsed::Request(_));
+            assert_eq!(is_request, is_valid, "{host}");
+        }
+        let raw = b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n";
+        assert_eq!(rejection(raw), Rejection::Malformed);
     }
 
     #[test]
