@@ -102,13 +102,15 @@ impl Peer {
 /// It does not start.
 pub fn start(root: &Path) -> Result<(Server, SocketAddr)> {
     let address = free_address()?;
-    let server = Server::tcp(|| {
+    let mut server = Server::tcp(|| {
         let mut command = curtail();
         command
             .args(["-m", "64", "--http", &address.to_string(), "--root"])
             .arg(root);
         command
     })?;
+    // The address of the cache, for which the start waited, may be the first to be open.
+    server.wait_until_connected(&Address::Tcp(address))?;
     Ok((server, address))
 }
 
