@@ -18,6 +18,7 @@ pub mod background_client;
 pub mod calibration;
 pub mod client;
 pub mod echo;
+pub mod http_corpus;
 pub mod in_process;
 pub mod pair;
 pub mod pattern;
