@@ -1,6 +1,7 @@
-//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `rival`, `doctor`. Each
-//! command is a module that turns flags into the configuration of a crate and prints its output;
-//! nothing is decided here. `doctor` is a module, not a crate, because only the program uses it.
+//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `disk`, `rival`, `doctor`.
+//! Each command is a module that turns flags into the configuration of a crate and prints its
+//! output; nothing is decided here. `doctor` is a module, not a crate, because only the program
+//! uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -14,6 +15,8 @@
 
 #[cfg(feature = "load")]
 mod agent;
+#[cfg(feature = "lab")]
+mod disk;
 #[cfg(feature = "load")]
 mod distribution;
 #[cfg(feature = "serve")]
@@ -68,6 +71,9 @@ enum Command {
     /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
+    /// Make a disk that is as slow as it is told to be, for the programs of an experiment.
+    #[cfg(feature = "lab")]
+    Disk(disk::Flags),
     /// Serve another design, to compare with, in an experiment.
     #[cfg(feature = "lab")]
     Rival(rival::Flags),
@@ -99,6 +105,8 @@ fn main() -> ExitCode {
         Command::Files(flags) => files::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
+        #[cfg(feature = "lab")]
+        Command::Disk(flags) => disk::run(&flags),
         #[cfg(feature = "lab")]
         Command::Rival(flags) => rival::run(&flags),
         #[cfg(feature = "serve")]

@@ -16,6 +16,10 @@ pub const ORDER_SHOWN: usize = 8;
 pub const MODEL_REQUESTS: usize = 100_000_000;
 /// Servers of a model.
 pub const MODEL_SERVERS: usize = 1_024;
+/// Connections of a simulated web server.
+pub const MODEL_CONNECTIONS: usize = 100_000;
+/// Megabytes of its files and of its page cache.
+pub const MODEL_MEGABYTES: usize = 100_000;
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// Commands before a program.

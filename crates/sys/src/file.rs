@@ -4,7 +4,9 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{
+    FileType, MemfdFlags, Mode, OFlags, ResolveFlags, fstat, memfd_create, open, openat2,
+};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 /// Whether an operation may wait for a disk.
@@ -131,6 +133,14 @@ pub fn read_at(file: impl AsFd, offset: u64, buffer: &mut [u8], wait: Wait) -> i
             outcome => return Ok(outcome?),
         }
     }
+}
+
+/// Creates a file in memory, without a name in a folder. It ends with its last descriptor.
+///
+/// # Errors
+/// The limit of descriptors is reached.
+pub fn memory_file(name: &str) -> io::Result<OwnedFd> {
+    Ok(memfd_create(name, MemfdFlags::CLOEXEC)?)
 }
 
 #[cfg(test)]

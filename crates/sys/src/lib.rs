@@ -1,5 +1,5 @@
 //! A safe interface to Linux: epoll, io_uring, sockets, files, the page cache, signals, clocks,
-//! threads, child processes, network namespaces, resource limits, and facts about the machine.
+//! threads, child processes, namespaces, mounts, resource limits, and facts about the machine.
 //!
 //! The crate is independent of caches. Each `unsafe` block has a `SAFETY` comment with the
 //! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid
@@ -15,6 +15,7 @@ pub mod file_opener;
 pub mod fork;
 pub mod limits;
 pub mod machine;
+pub mod mount;
 pub mod namespace;
 pub mod packet;
 pub mod page_cache;

@@ -143,6 +143,11 @@ fn on_new_thread<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
+/// Gives the calling thread a mount namespace of its own.
+pub(crate) fn unshare_mounts() -> io::Result<()> {
+    unshare_only(UnshareFlags::NEWNS)
+}
+
 /// Gives the calling thread new namespaces of the kinds in `flags`.
 fn unshare_only(flags: UnshareFlags) -> io::Result<()> {
     assert!(!flags.contains(UnshareFlags::FILES));

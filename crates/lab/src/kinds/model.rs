@@ -3,20 +3,25 @@
 //! | model | what it simulates |
 //! |---|---|
 //! | `queue` | requests that arrive at random and wait for one of several servers (M/M/c, M/D/c) |
+//! | `blocking` | a web server whose files do not fit into memory, and a slow disk |
 //!
 //! The factors set the model's own settings, such as `rate`.
 
 use std::time::Duration;
 
-use report::record::{Better, Factors, Measured, Metric, Unit, Value};
+use report::record::{Better, Factors, Measured, Metric, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 
+mod blocking;
 mod queue;
+mod settings;
 
+use blocking::Blocking;
 use queue::{Queue, Service};
+use settings::{Default, Settings};
 
 /// This kind.
 pub(crate) const ENTRY: Entry = Entry::of::<Model>("model");
@@ -35,69 +40,118 @@ struct Model {
 #[serde(rename_all = "kebab-case")]
 enum Name {
     Queue,
+    Blocking,
 }
 
 /// The settings of the model `queue`, with the values of those that are not given.
-const QUEUE: [(&str, f64); 4] = [
-    ("rate", 0.0),
-    ("service-us", 100.0),
-    ("servers", 1.0),
-    ("requests", 100_000.0),
+const QUEUE: [(&str, Default); 5] = [
+    ("rate", Default::Number(0.0)),
+    ("service-us", Default::Number(100.0)),
+    ("servers", Default::Number(1.0)),
+    ("requests", Default::Number(100_000.0)),
+    ("service", Default::Text("exponential")),
 ];
 
+/// The metrics of the model `blocking`: name, title, unit, which is better.
+const BLOCKING: [(&str, &str, &str, Better); 16] = [
+    ("achieved_rps", "achieved rate", "/s", Better::Higher),
+    ("capacity_rps", "achieved rate at infinite demand", "/s", Better::Higher),
+    ("throughput_mbit", "throughput", "Mbit/s", Better::Higher),
+    ("response_mean_ns", "response time, mean", "ns", Better::Lower),
+    ("response_p50_ns", "response time, median", "ns", Better::Lower),
+    ("response_p90_ns", "response time, 90th percentile", "ns", Better::Lower),
+    ("response_p99_ns", "response time, 99th percentile", "ns", Better::Lower),
+    ("service_inversion", "service inversion", "ratio", Better::Lower),
+    ("events_per_wait_p50", "events per wait, median", "count", Better::Lower),
+    ("events_per_wait_mean", "events per wait, mean", "count", Better::Lower),
+    ("events_per_wait_max", "events per wait, most", "count", Better::Lower),
+    ("runnable_share", "runnable processes", "share", Better::Lower),
+    ("hit_share", "requests that need no read from the disk", "share", Better::Neither),
+    ("blocked_share", "time that the worker waits for the disk", "share", Better::Lower),
+    ("processor_share", "time that the worker works", "share", Better::Neither),
+    ("disk_share", "time that the disk works", "share", Better::Neither),
+];
+
+/// What a model computed.
+struct Computed {
+    metrics: Vec<(&'static str, f64)>,
+    response: measure::Histogram,
+    deciles: Vec<f64>,
+}
+
 impl Model {
+    fn settings<'a>(&'a self, factors: &'a Factors) -> Settings<'a> {
+        Settings {
+            factors,
+            own: &self.settings,
+            defaults: match self.model {
+                Name::Queue => &QUEUE,
+                Name::Blocking => &blocking::SETTINGS,
+            },
+        }
+    }
+
     /// The queue of a trial.
     fn queue(&self, factors: &Factors) -> Result<Queue, String> {
-        let get = |name: &str| factors.get(name).or_else(|| self.settings.get(name));
-        let number = |at: usize| -> Result<f64, String> {
-            let (name, default) = QUEUE[at];
-            match get(name) {
-                None => Ok(default),
-                Some(Value::Number(number)) if *number > 0.0 => Ok(*number),
-                Some(other) => Err(format!("`{name}` is {other}, not a number above 0")),
-            }
-        };
-        let service = match get("service").map(ToString::to_string).as_deref() {
-            None | Some("exponential") => Service::Exponential,
-            Some("fixed") => Service::Fixed,
-            Some(other) => {
-                return Err(format!("`service` is `{other}`, not `exponential` or `fixed`"));
-            }
-        };
-        let count = |at: usize| match number(at)? {
-            count if count.fract() == 0.0 => Ok(count as usize),
-            other => Err(format!("`{}` is {other}, not a whole number", QUEUE[at].0)),
-        };
+        let settings = self.settings(factors);
+        let laws = [("exponential", Service::Exponential), ("fixed", Service::Fixed)];
         let queue = Queue {
-            rate_rps: number(0)?,
-            service_ns: number(1)? * 1e3,
-            service,
-            servers: count(2)?,
-            requests: count(3)?,
+            rate_rps: settings.positive("rate")?,
+            service_ns: settings.positive("service-us")? * 1e3,
+            service: settings.one_of("service", &laws)?,
+            servers: settings.whole("servers")? as usize,
+            requests: settings.whole("requests")? as usize,
         };
         queue.check()?;
         Ok(queue)
     }
 
-    /// Whether every factor and setting is one of the model's.
-    fn check_names(&self, factors: &Factors) -> Result<(), String> {
-        let known = |name: &&String| {
-            QUEUE.iter().any(|(it, _)| it == *name) || name.as_str() == "service"
-        };
-        let mut names = factors.keys().chain(self.settings.keys());
-        if let Some(unknown) = names.find(|name| !known(name)) {
-            let names: Vec<&str> = QUEUE.iter().map(|(name, _)| *name).collect();
-            return Err(format!(
-                "`{unknown}` is no setting of the model; known are {}, service",
-                names.join(", ")
-            ));
+    fn blocking(&self, factors: &Factors) -> Result<Blocking, String> {
+        Blocking::read(&self.settings(factors))
+    }
+
+    /// Requests that a trial simulates.
+    fn requests(&self, factors: &Factors) -> Result<usize, String> {
+        Ok(match self.model {
+            Name::Queue => self.queue(factors)?.requests,
+            Name::Blocking => self.blocking(factors)?.requests(),
+        })
+    }
+
+    fn compute(&self, trial: &Trial<'_>) -> Result<Computed, String> {
+        if self.model == Name::Blocking {
+            let found = self.blocking(trial.factors)?.simulate(trial.seed);
+            return Ok(Computed {
+                metrics: found.metrics,
+                response: found.response,
+                deciles: found.deciles,
+            });
         }
-        Ok(())
+        let queue = self.queue(trial.factors)?;
+        let found = queue.simulate(trial.seed);
+        Ok(Computed {
+            metrics: vec![
+                ("response_mean_ns", found.response.mean()),
+                ("response_p50_ns", found.response.percentile(50.0) as f64),
+                ("response_p99_ns", found.response.percentile(99.0) as f64),
+                ("wait_mean_ns", found.wait_mean_ns),
+                ("achieved_rps", found.achieved_rps),
+                ("load", queue.load()),
+            ],
+            response: found.response,
+            deciles: Vec::new(),
+        })
     }
 }
 
 impl Kind for Model {
     fn metrics(&self) -> Vec<Metric> {
+        if self.model == Name::Blocking {
+            let metric = |(name, title, unit, better): (&str, &str, &str, Better)| {
+                Metric::new(name, title, Unit::from(unit.to_owned()), better)
+            };
+            return BLOCKING.into_iter().map(metric).collect();
+        }
         let time = |name, title| Metric::new(name, title, Unit::nanoseconds(), Better::Lower);
         vec![
             time("response_mean_ns", "response time, mean"),
@@ -115,7 +169,8 @@ impl Kind for Model {
 
     fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
         for cell in cells {
-            let checked = self.queue(cell).and_then(|_| self.check_names(cell));
+            let names = self.settings(cell).check_names();
+            let checked = names.and_then(|()| self.requests(cell));
             checked.map_err(|problem| {
                 let problem = format!("makes a cell in which {problem}");
                 Violation::new("", 0, "factor", problem)
@@ -127,8 +182,12 @@ impl Kind for Model {
     fn estimate(&self, factors: &Factors) -> Duration {
         /// Simulating one request.
         const REQUEST: Duration = Duration::from_nanos(200);
-        let requests = self.queue(factors).map_or(0, |queue| queue.requests);
-        REQUEST.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
+        let requests = self.requests(factors).unwrap_or(0);
+        let request = match self.model {
+            Name::Queue => REQUEST,
+            Name::Blocking => REQUEST * 5,
+        };
+        request.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
     }
 
     fn schedule(&self, factors: &Factors) -> String {
@@ -136,18 +195,13 @@ impl Kind for Model {
     }
 
     fn perform(&self, trial: &Trial<'_>, context: &Context<'_>) -> Result<Performed, TrialError> {
-        let queue = self.queue(trial.factors).map_err(TrialError::Failed)?;
-        let result = queue.simulate(trial.seed);
+        let result = self.compute(trial).map_err(TrialError::Failed)?;
         let mut measured = Measured::default();
-        for (name, value) in [
-            ("response_mean_ns", result.response.mean()),
-            ("response_p50_ns", result.response.percentile(50.0) as f64),
-            ("response_p99_ns", result.response.percentile(99.0) as f64),
-            ("wait_mean_ns", result.wait_mean_ns),
-            ("achieved_rps", result.achieved_rps),
-            ("load", queue.load()),
-        ] {
+        for (name, value) in result.metrics {
             measured.metrics.insert(name.to_owned(), value);
+        }
+        if !result.deciles.is_empty() {
+            measured.series.insert("size_deciles".to_owned(), result.deciles);
         }
         let histograms = serde_json::json!({ "response": result.response.to_base64() });
         let path = format!("histograms/{}.hist", trial.id);

@@ -32,25 +32,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use report::record::{Better, Factor, Factors, Metric, Unit, Value};
+use report::record::{
+    Better, Factor, Factors, Metric, Record, Repeats, Stage, Unit, Value,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
-use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
+use crate::kind::{
+    Context, Entry, Kind, Performed, Resolved, Trial, TrialError, Violation, settings_of,
+};
 use crate::plan::Options;
 use crate::{limits, location, placeholder};
 
 mod beside;
 mod check;
 mod combine;
+mod disk;
 mod extract;
+mod level;
 mod task;
 mod trial;
 mod words;
 
+use disk::DiskTable;
 use extract::MetricTable;
+use level::LevelTable;
 
 /// This kind.
 pub(crate) const ENTRY: Entry = Entry::of::<Program>("program");
@@ -68,6 +76,12 @@ struct Program {
     metric: Vec<MetricTable>,
     #[serde(default, skip_serializing_if = "HostsTable::is_default")]
     hosts: HostsTable,
+    /// A slow disk of the server's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    disk: Option<DiskTable>,
+    /// Rates that are shares of a capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<LevelTable>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,6 +238,12 @@ impl Kind for Program {
         if self.hosts.has_namespaces() {
             metrics.extend(relayed::metrics());
         }
+        if self.disk.is_some() {
+            metrics.extend(disk::metrics());
+        }
+        if self.level.is_some() {
+            metrics.extend(level::metrics());
+        }
         metrics
     }
 
@@ -275,7 +295,31 @@ impl Kind for Program {
         let last = self.hosts.at(factors).map_or(0, |it| it.clients.saturating_sub(1));
         let stagger = self.program.stagger(factors).unwrap_or_default() * u32::from(last);
         let program = self.program.timeout + stagger + of_input(&self.program.input);
-        program + before + beside
+        let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskTable::estimate);
+        program + before + beside + disk
+    }
+
+    fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
+        match &self.level {
+            Some(level) => level.stages(cells, repeats),
+            None => vec![Stage {
+                name: "sweep".to_owned(),
+                repeats,
+                cells,
+            }],
+        }
+    }
+
+    fn resolve_trial(
+        &self,
+        stage: &str,
+        factors: &Factors,
+        done: &[Record],
+    ) -> Result<Resolved, String> {
+        match &self.level {
+            Some(level) => level.resolve(stage, factors, done),
+            None => Ok(Resolved::default()),
+        }
     }
 
     /// Nothing is known of a program before its first trial but its limit.
@@ -285,6 +329,9 @@ impl Kind for Program {
 
     fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
+        if let Some(disk) = &self.disk {
+            lines.push(format!("disk     {}", disk.words()));
+        }
         for beside in &self.beside {
             lines.push(format!("beside   {}: {}", beside.name, beside.command.join(" ")));
         }

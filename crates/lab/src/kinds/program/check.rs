@@ -6,7 +6,7 @@ use std::time::Duration;
 use report::record::Factors;
 
 use super::words::CLIENT;
-use super::{Beside, OWN, Program, extract};
+use super::{Beside, OWN, Program, disk, extract, level};
 use crate::error::Error;
 use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
@@ -14,7 +14,8 @@ use crate::kind::Violation;
 use crate::{limits, placeholder};
 
 /// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 6] = ["ip", "port", "seed", "trial", "curtail", CLIENT];
+const PLACEHOLDERS: [&str; 8] =
+    ["ip", "port", "seed", "trial", "curtail", CLIENT, disk::FILES, level::RATE];
 
 pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
     let table = &program.program;
@@ -73,6 +74,20 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
         if is_own || (is_relays && program.hosts.has_namespaces()) {
             let problem = format!("`{}` is measured of every program", metric.name());
             return violation("", 0, "metric", problem);
+        }
+    }
+    if let Some(disk) = &program.disk {
+        let checked = disk.check(cells);
+        checked.map_err(|(key, problem)| Violation::new("[disk]", 0, key, problem))?;
+    }
+    if let Some(level) = &program.level {
+        if !program.metric.iter().any(|it| it.name() == level.metric) {
+            let problem = format!("is `{}`, which is no [[metric]]", level.metric);
+            return violation("[level]", 0, "metric", problem);
+        }
+        if !(1..=limits::REPEATS).contains(&level.trials) {
+            let problem = format!("is {}, not 1 to {}", level.trials, limits::REPEATS);
+            return violation("[level]", 0, "trials", problem);
         }
     }
     check_placeholders(program, cells)
@@ -155,13 +170,16 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
                        [[before]] have it";
         return refuse(word, problem.to_owned());
     }
+    let of_disk = program.disk.iter().flat_map(|it| [&it.law, &it.fill]);
+    common.extend(of_disk.clone());
+    needed.extend(of_disk);
     words.append(&mut common);
     words.push(&table.stagger);
     for word in &words {
         // The time between two starts is known before the trial.
         let is_early = **word == table.stagger;
         let mut names = placeholder::names(word).into_iter();
-        let is_given = |it: &&str| PLACEHOLDERS.contains(it) && !is_early;
+        let is_given = |it: &&str| is_given(program, it) && !is_early;
         if let Some(name) = names.find(|it| !factors.contains(it) && !is_given(it)) {
             let near = crate::error::nearest(name, factors.iter().copied());
             let near = crate::error::did_you_mean(near);
@@ -171,7 +189,7 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
     for cell in cells {
         for word in &needed {
             let mut names = placeholder::names(word).into_iter();
-            let has_value = |it: &&str| cell.contains_key(*it) || PLACEHOLDERS.contains(it);
+            let has_value = |it: &&str| cell.contains_key(*it) || is_given(program, it);
             if let Some(name) = names.find(|it| !has_value(it)) {
                 let problem = "which has no value in some cells: only an argument can be left out";
                 return refuse(word, format!("has `{{{name}}}`, {problem}"));
@@ -179,7 +197,8 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
         }
         let is_used = |name: &&String| {
             let holder = format!("{{{name}}}");
-            HostsTable::is_factor(name) || words.iter().any(|word| word.contains(&holder))
+            let is_level = program.level.is_some() && name.as_str() == level::LEVEL;
+            is_level || HostsTable::is_factor(name) || words.iter().any(|word| word.contains(&holder))
         };
         if let Some(unused) = cell.keys().find(|name| !is_used(name)) {
             let problem = format!("has `{unused}`, but no command contains `{{{unused}}}`");
@@ -187,6 +206,15 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
         }
     }
     Ok(())
+}
+
+/// Whether a placeholder has a value that is no factor's.
+fn is_given(program: &Program, name: &str) -> bool {
+    match name {
+        disk::FILES => program.disk.is_some(),
+        level::RATE => program.level.is_some(),
+        name => PLACEHOLDERS.contains(&name),
+    }
 }
 
 /// The table and key of a word of a command, an environment or a probe.
@@ -206,6 +234,14 @@ fn place_of(program: &Program, word: &String) -> (&'static str, usize, &'static 
     }
     if table.input.contains(word) {
         return ("[program]", 0, "input");
+    }
+    if let Some(disk) = &program.disk {
+        if disk.law == *word {
+            return ("[disk]", 0, "law");
+        }
+        if disk.fill == *word {
+            return ("[disk]", 0, "fill");
+        }
     }
     if table.stagger == *word {
         return ("[program]", 0, "stagger");

@@ -112,7 +112,7 @@ impl MetricTable {
     fn values(&self, output: &str) -> Values {
         let mut values = Values::default();
         if let Some(path) = &self.json {
-            values.finite = output.lines().filter_map(|it| json_value(it, path)).collect();
+            values.finite = output.lines().flat_map(|it| json_values(it, path)).collect();
             return values;
         }
         let Some(regex) = self.regex.as_ref().and_then(|it| Regex::new(it).ok()) else {
@@ -138,19 +138,25 @@ struct Values {
     others: usize,
 }
 
-/// The number at a path of a line that is a JSON object. None: there is none.
-fn json_value(line: &str, path: &str) -> Option<f64> {
-    let object: serde_json::Value = serde_json::from_str(line.trim()).ok()?;
-    let value = path
-        .split('.')
-        .try_fold(&object, |value, key| match value {
+/// The finite numbers at a path in a line that is an object; arrays in arrays one after another.
+fn json_values(line: &str, path: &str) -> Vec<f64> {
+    let object: Option<serde_json::Value> = serde_json::from_str(line.trim()).ok();
+    let found = object.as_ref().and_then(|object| {
+        path.split('.').try_fold(object, |value, key| match value {
             serde_json::Value::Array(values) => values.get(key.parse::<usize>().ok()?),
             value => value.get(key),
-        })?;
-    match value {
-        serde_json::Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
-        value => value.as_f64().filter(|it| it.is_finite()),
+        })
+    });
+    let mut numbers = Vec::new();
+    let mut left = Vec::from_iter(found);
+    while let Some(value) = left.pop() {
+        match value {
+            serde_json::Value::Array(values) => left.extend(values.iter().rev()),
+            serde_json::Value::Bool(flag) => numbers.push(f64::from(u8::from(*flag))),
+            value => numbers.extend(value.as_f64().filter(|it| it.is_finite())),
+        }
     }
+    numbers
 }
 
 impl Reduce {

@@ -238,3 +238,76 @@ fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
         assert!(refused.contains(expected), "{expected}: {refused}");
     }
 }
+
+/// The last table of the experiment of [`refusal`], followed by others.
+const LAST: &str = "regex = 'rate ([0-9]+)'\n";
+
+#[test]
+fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
+    let disk = "[disk]\nlaw = \"ssd\"\nsize = \"64MiB\"\nfill = \"true\"\ntimeout = \"9s\"\n";
+    let level = "[level]\nmetric = \"rate\"\ntrials = 3\n";
+    let changed = |table: &str, from: &str, to: &str| {
+        assert!(table.contains(from), "{from}");
+        refusal(LAST, &format!("{LAST}{}", table.replace(from, to)))
+    };
+    for (table, from, to, expected) in [
+        (disk, "\"ssd\"", "\"tape\"", "`law` in [disk] is wrong: `tape` is no disk: known are"),
+        (disk, "\"ssd\"", "\"{tape}\"", "`law` in [disk] has `{tape}`, which is no factor"),
+        (disk, "\"true\"", "\"{tape}\"", "`fill` in [disk] has `{tape}`, which is no factor"),
+        (disk, "64MiB", "1MiB", "`size` in [disk] is 1MiB, not 16MiB to 1TiB"),
+        (disk, "9s", "0s", "`timeout` in [disk] is not above 0"),
+        (disk, "size", "sise", "`sise`"),
+        (level, "rate", "rates", "`metric` in [level] is `rates`, which is no [[metric]]"),
+        (level, "3", "0", "`trials` in [level] is 0, not 1 to 1000"),
+    ] {
+        let refused = changed(table, from, to);
+        assert!(refused.contains(expected), "{expected}: {refused}");
+    }
+    // Without the tables, their placeholders have no value.
+    for name in ["{files}", "{rate}"] {
+        let refused = refusal("\"3\"", &format!("\"{name}\""));
+        assert!(refused.contains("which is no factor"), "{refused}");
+    }
+}
+
+#[test]
+fn a_level_is_a_share_of_the_median_capacity_of_its_own_cell() {
+    let table = LevelTable {
+        metric: "throughput".to_owned(),
+        trials: 3,
+    };
+    let cell = |server: &str, level: Option<f64>| {
+        let level = level.map(|it| ("level".to_owned(), Value::from(it)));
+        let server = ("server".to_owned(), Value::Text(server.to_owned()));
+        level.into_iter().chain([server]).collect::<Factors>()
+    };
+    let cells = ["a", "b"].map(|it| [0.5, 0.9].map(|level| cell(it, Some(level))));
+    let stages = table.stages(cells.concat(), Repeats::fixed(5));
+    assert_eq!(stages[0].name, "capacity");
+    assert_eq!(stages[0].cells, [cell("a", None), cell("b", None)]);
+    assert_eq!((stages[0].repeats.most, stages[1].cells.len()), (3, 4));
+    let done: Vec<Record> = [("a", 900.0), ("a", 1_000.0), ("b", 10.0), ("a", 5_000.0)]
+        .map(|(server, rate)| {
+            let mut measured = report::record::Measured::default();
+            measured.metrics.insert("throughput".to_owned(), rate);
+            Record {
+                id: String::new(),
+                stage: "capacity".to_owned(),
+                cell: 0,
+                repeat: 0,
+                retries: 0,
+                factors: cell(server, None),
+                resolved: BTreeMap::new(),
+                started_unix_ns: 0,
+                outcome: report::record::Outcome::Measured(measured),
+                notes: Vec::new(),
+            }
+        })
+        .to_vec();
+    let resolve = |stage, factors: &Factors| table.resolve(stage, factors, &done);
+    let settings = resolve("sweep", &cell("a", Some(0.9))).unwrap().settings;
+    assert_eq!((settings["offered_rps"], settings["capacity_rps"]), (900.0, 1_000.0));
+    assert_eq!(level::rate(&settings), "900");
+    assert!(resolve("sweep", &cell("c", Some(0.9))).unwrap_err().contains("none was measured"));
+    assert_eq!(level::rate(&resolve("capacity", &cell("a", None)).unwrap().settings), "max");
+}

@@ -10,6 +10,7 @@ use report::record::Measured;
 use super::Program;
 use super::beside::Running;
 use super::combine;
+use super::disk::RunningDisk;
 use super::extract::{self, MetricTable};
 use super::task::{Logs, Task};
 use super::words::Words;
@@ -27,7 +28,13 @@ pub(super) fn perform(
     let table = program.hosts.at(trial.factors);
     let table = table.map_err(TrialError::Failed)?;
     let hosts = table.open(trial.seed, &program.server_cpus(), &program.program.cpus)?;
-    let words = Words::of(trial, &hosts, context)?;
+    let mut words = Words::of(trial, &hosts, context)?;
+    // It is dropped after what runs on it.
+    let disk = program.disk.as_ref();
+    let disk = disk.map(|it| RunningDisk::start(it, &words, context)).transpose()?;
+    if let Some(disk) = &disk {
+        words = words.on_disk(disk.pid());
+    }
     let mut beside = Vec::new();
     for it in &program.beside {
         beside.push(Running::start(it, &words, context)?);
@@ -37,6 +44,9 @@ pub(super) fn perform(
     let result = run_before(program, clients, &words, &beside, context).and_then(|noted| {
         notes.extend(noted);
         hosts.take_relay_record()?;
+        if let Some(disk) = &disk {
+            disk.begin_delays()?;
+        }
         run(program, clients, &words, &beside, context)
     });
     // A process beside the program that has exited explains the program's failure.
@@ -49,11 +59,17 @@ pub(super) fn perform(
     if let Some(record) = hosts.take_relay_record()? {
         add_relay(program, &record, &mut performed.measured);
     }
+    if let Some(disk) = &disk {
+        disk.add_metrics(&mut performed.measured)?;
+    }
     performed.notes.splice(0..0, notes);
     for running in beside.into_iter().rev() {
         let (name, log) = (running.name().to_owned(), running.log().to_owned());
         performed.notes.extend(running.stop(context)?);
         add_metrics_of(&name, &log, program, &mut performed)?;
+    }
+    if let Some(disk) = disk {
+        performed.notes.extend(disk.stop(context)?);
     }
     Ok(performed)
 }

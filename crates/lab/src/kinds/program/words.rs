@@ -24,6 +24,8 @@ pub(super) struct Words<'a> {
     hosts: &'a Hosts,
     /// The client whose host starts what runs on the client's side.
     client: usize,
+    /// The process of the disk on which what runs on the server's host is started.
+    disk: Option<u32>,
     values: BTreeMap<String, String>,
 }
 
@@ -44,6 +46,8 @@ impl<'a> Words<'a> {
             ("seed", trial.seed.to_string()),
             ("trial", trial.id.to_owned()),
             ("curtail", curtail),
+            (super::disk::FILES, super::disk::folder()),
+            (super::level::RATE, super::level::rate(trial.resolved)),
         ] {
             values.entry(name.to_owned()).or_insert(value);
         }
@@ -51,8 +55,24 @@ impl<'a> Words<'a> {
             trial,
             hosts,
             client: 0,
+            disk: None,
             values,
         })
+    }
+
+    /// The words of what runs on the disk of that process.
+    pub(super) fn on_disk(&self, pid: u32) -> Self {
+        let mut words = self.clone();
+        words.disk = Some(pid);
+        words
+    }
+
+    /// A command of this program on the server's host, outside of the disk.
+    pub(super) fn on_server(&self, arguments: &[String]) -> Command {
+        let program = self.fill("{curtail}").unwrap_or_default();
+        let mut command = self.hosts.in_server(Command::new(program));
+        command.args(arguments);
+        command
     }
 
     /// The words of client `number`, from 0: `{client}` is its number.
@@ -96,7 +116,13 @@ impl<'a> Words<'a> {
         words: &[String],
         environment: &BTreeMap<String, String>,
     ) -> Command {
-        let mut words = words.iter().filter_map(|word| self.fill(word));
+        let mut words: Vec<String> = words.iter().filter_map(|word| self.fill(word)).collect();
+        if let (Side::Server, Some(pid)) = (side, self.disk) {
+            let program = self.fill("{curtail}").unwrap_or_default();
+            let enter = [program.as_str(), "disk", "enter", &pid.to_string(), "--"];
+            words.splice(0..0, enter.map(str::to_owned));
+        }
+        let mut words = words.into_iter();
         let command = Command::new(words.next().unwrap_or_default());
         let mut command = match side {
             Side::Server => self.hosts.in_server(command),

@@ -1,0 +1,90 @@
+//! The settings of a model: values of factors, then those of `[settings]`, then defaults.
+
+use report::record::{Factors, Value};
+
+/// The value of a setting that is not given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Default {
+    Number(f64),
+    Text(&'static str),
+}
+
+/// The settings of a trial.
+#[derive(Debug)]
+pub(super) struct Settings<'a> {
+    pub(super) factors: &'a Factors,
+    pub(super) own: &'a Factors,
+    pub(super) defaults: &'static [(&'static str, Default)],
+}
+
+impl Settings<'_> {
+    fn given(&self, name: &str) -> Option<&Value> {
+        self.factors.get(name).or_else(|| self.own.get(name))
+    }
+
+    fn default(&self, name: &str) -> Option<Default> {
+        self.defaults.iter().find(|(it, _)| *it == name).map(|it| it.1)
+    }
+
+    /// A number of at least 0.
+    pub(super) fn number(&self, name: &str) -> Result<f64, String> {
+        match (self.given(name), self.default(name)) {
+            (Some(Value::Number(number)), _) if *number >= 0.0 => Ok(*number),
+            (Some(other), _) => Err(format!("`{name}` is {other}, not a number of at least 0")),
+            (None, Some(Default::Number(number))) => Ok(number),
+            (None, _) => Err(format!("`{name}` is missing")),
+        }
+    }
+
+    /// A number above 0, unless the default is 0 and nothing is given.
+    pub(super) fn positive(&self, name: &str) -> Result<f64, String> {
+        match self.given(name) {
+            Some(Value::Number(number)) if *number > 0.0 => Ok(*number),
+            Some(other) => Err(format!("`{name}` is {other}, not a number above 0")),
+            None => self.number(name),
+        }
+    }
+
+    /// A whole number of at least 0.
+    pub(super) fn whole(&self, name: &str) -> Result<u64, String> {
+        match self.number(name)? {
+            number if number.fract() == 0.0 && number <= 1e12 => Ok(number as u64),
+            other => Err(format!("`{name}` is {other}, not a whole number")),
+        }
+    }
+
+    /// A text.
+    pub(super) fn text(&self, name: &str) -> String {
+        match (self.given(name), self.default(name)) {
+            (Some(value), _) => value.to_string(),
+            (None, Some(Default::Text(text))) => text.to_owned(),
+            (None, _) => String::new(),
+        }
+    }
+
+    /// One of several values, by its name.
+    pub(super) fn one_of<T: Copy>(&self, name: &str, all: &[(&str, T)]) -> Result<T, String> {
+        let text = self.text(name);
+        let found = all.iter().find(|(it, _)| *it == text);
+        found.map(|it| it.1).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(it, _)| *it).collect();
+            format!("`{name}` is `{text}`, not one of {}", names.join(", "))
+        })
+    }
+
+    /// Whether every factor and setting is one of the model's.
+    pub(super) fn check_names(&self) -> Result<(), String> {
+        let known = |name: &&String| self.defaults.iter().any(|(it, _)| it == name);
+        let mut names = self.factors.keys().chain(self.own.keys());
+        match names.find(|name| !known(name)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let names: Vec<&str> = self.defaults.iter().map(|(name, _)| *name).collect();
+                Err(format!(
+                    "`{unknown}` is no setting of the model; known are {}",
+                    names.join(", ")
+                ))
+            }
+        }
+    }
+}

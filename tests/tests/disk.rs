@@ -1,0 +1,246 @@
+//! A slow disk: whether it keeps its law, and whether anything is left of it. They need root,
+//! `/dev/fuse`, loop devices and `mkfs.ext4`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "what the tests share is a test too"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_tests::process::curtail_path;
+
+/// How long to wait for the kernel to clean up.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Whether this machine can have a slow disk; if not, prints why.
+fn can_run() -> bool {
+    let lacking = if !rustix::process::geteuid().is_root() {
+        "root"
+    } else if let Some(absent) =
+        ["/dev/fuse", "/dev/loop-control"].into_iter().find(|it| !Path::new(it).exists())
+    {
+        absent
+    } else if Command::new("mkfs.ext4").arg("-V").output().is_err() {
+        "mkfs.ext4"
+    } else {
+        return true;
+    };
+    eprintln!("skipped: a slow disk needs {lacking}");
+    false
+}
+
+fn disk(arguments: &[&str]) -> Command {
+    let mut command = Command::new(curtail_path());
+    command.arg("disk").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// A disk that runs until it is killed.
+struct Disk {
+    child: Child,
+}
+
+impl Disk {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = disk(&["run", "--size", "32MiB"]);
+        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, format!("disk {} at /mnt/files\n", child.id()));
+        Self { child }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn tell(&self, command: &str) -> String {
+        succeeds(&mut disk(&["tell", &self.pid(), command]))
+    }
+
+    fn enter(&self, command: &[&str]) -> Output {
+        let pid = self.pid();
+        disk(&["enter", &pid, "--"]).args(command).output().unwrap()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The folder of the kernel that exists while the loop device of the disk of process `pid` does.
+fn loop_device(pid: u32) -> PathBuf {
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mounts")).unwrap();
+    let mount = mounts.lines().find(|line| line.contains(" /mnt/files ext4 ")).unwrap();
+    let device = mount.split(' ').next().unwrap().trim_start_matches("/dev/");
+    let folder = Path::new("/sys/block").join(device).join("loop");
+    assert!(folder.exists());
+    folder
+}
+
+/// Processes whose command line contains `text`.
+fn processes_with(text: &str) -> Vec<u32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
+    let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    pids.filter(|pid| String::from_utf8_lossy(&line(pid)).contains(text)).collect()
+}
+
+/// Waits until `holds`.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_disk_keeps_its_law() {
+    if !can_run() {
+        return;
+    }
+    let law = "spindle:seek=3ms,turn=4ms";
+    let printed = succeeds(&mut disk(&["calibrate", "--size=32MiB", "--reads=200", "--law", law]));
+    let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let number = |name: &str| found[name].as_f64().unwrap();
+    // 3 ms, half of 4 ms, and a few microseconds; the error of 200 draws is 0.15 ms.
+    assert!((4.4e6..=5.6e6).contains(&number("law_mean_ns")), "{printed}");
+    for name in ["mean_ns", "p50_ns", "p99_ns"] {
+        let (law, measured) = (number(&format!("law_{name}")), number(name));
+        // Never too early; the stack and a busy machine may add to it.
+        assert!(measured > law * 0.99, "{name}: {printed}");
+        assert!(name == "p99_ns" || measured < law + 3e6, "{name}: {printed}");
+    }
+}
+
+#[test]
+fn commands_switch_delays_and_errors() {
+    if !can_run() {
+        return;
+    }
+    let law = "--law=spindle:seek=30ms,seek-law=fixed,turn=0us";
+    let fill = "--fill=head -c 3000 /dev/zero > $FILES/f";
+    let running = Disk::start(&[law, fill, "--no-delay", "--memory=16MiB"]);
+    assert!(!Path::new("/mnt/files/f").exists(), "its files are seen outside");
+    let read = ["dd", "if=/mnt/files/f", "of=/dev/null", "iflag=direct", "bs=4096"];
+    let took = || {
+        let began = Instant::now();
+        let output = running.enter(&read);
+        (output.status.success(), began.elapsed())
+    };
+    assert!(took().0);
+    assert_eq!(running.tell("delay on"), "ok\n");
+    let (succeeded, slow) = took();
+    assert!(succeeded && slow >= Duration::from_millis(30), "{slow:?}");
+    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts")).unwrap();
+    assert_eq!(counts["reads"], 1, "{counts}");
+    assert!((30_000_000..31_000_000).contains(&counts["busy_ns"].as_u64().unwrap()), "{counts}");
+    running.tell("errors on");
+    let failed = running.enter(&read);
+    let printed = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(printed.contains("Input/output error"), "{printed}");
+    running.tell("errors off");
+    assert!(took().0);
+    let refused = disk(&["tell", &running.pid(), "delay"]).output().unwrap();
+    let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(printed.contains("`delay` is no command: known are delay on|off"), "{printed}");
+}
+
+#[test]
+fn the_page_cache_is_bounded_by_the_memory() {
+    if !can_run() {
+        return;
+    }
+    let fill = "--fill=head -c 24000000 /dev/zero > $FILES/f";
+    let running = Disk::start(&["--law=nvme", fill, "--memory=8MiB"]);
+    let twice = || {
+        for _ in 0..2 {
+            assert!(running.enter(&["cat", "/mnt/files/f"]).status.success());
+        }
+    };
+    twice();
+    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts")).unwrap();
+    let read = counts["read_bytes"].as_u64().unwrap();
+    // Without a bound, the second reading would need nothing of the disk.
+    assert!(read > 40_000_000, "{counts}");
+}
+
+#[test]
+fn nothing_is_left_of_a_disk_that_is_killed() {
+    if !can_run() {
+        return;
+    }
+    let law = "ssd:seek=100001ns";
+    let mut running = Disk::start(&["--law", law]);
+    let device = loop_device(running.child.id());
+    assert_eq!(processes_with(law).len(), 2, "the disk, and its server");
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    eventually("the loop device is released", || !device.exists());
+    eventually("the server has ended", || processes_with("seek=100001ns").is_empty());
+}
+
+#[test]
+fn nothing_is_left_of_a_laboratory_that_is_killed() {
+    if !can_run() {
+        return;
+    }
+    let experiment = r#"
+kind = "program"
+question = "Is anything left of a disk?"
+seed = 1
+repeats = 1
+[disk]
+law = "ssd:seek=100002ns"
+size = "32MiB"
+memory = "16MiB"
+fill = "echo filled > {files}/f"
+timeout = "30s"
+[program]
+command = ["sleep", "100.002"]
+timeout = "200s"
+[[beside]]
+name = "server"
+command = ["sh", "-c", "cat {files}/f; exec sleep 200.002"]
+ready = { line = "filled" }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("disk.toml");
+    fs::write(&file, experiment).unwrap();
+    let mut lab = Command::new(curtail_path());
+    lab.args(["lab", "run"]).arg(&file).arg("--into").arg(folder.path().join("runs"));
+    let mut lab = lab.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut lab = lab.spawn().unwrap();
+    eventually("the program runs", || !processes_with("sleep\0100.002").is_empty());
+    let disks = processes_with("disk\0run");
+    let of_law = processes_with("seek=100002ns");
+    let run = *disks.iter().find(|pid| of_law.contains(pid)).unwrap();
+    let device = loop_device(run);
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    eventually("the loop device is released", || !device.exists());
+    for text in ["seek=100002ns", "sleep\0100.002", "sleep\0200.002"] {
+        eventually("the processes have ended", || processes_with(text).is_empty());
+    }
+}
