@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn presets_are_those_of_decision_016() {
         for (name, channels, expected_ns) in [
-            ("spindle-2006", 1, 8_939_733),
+            ("spindle-2006", 1, 8_939_732),
             ("spindle", 1, 893_972),
             ("ssd", 8, 165_536),
             ("nvme", 64, 96_384),

@@ -47,6 +47,7 @@ fn in_memory_all_strategies_are_as_fast_as_the_processor() {
         let found = model(&[
             ("strategy", text(strategy)),
             ("data-mb", Value::from(60.0)),
+            ("warm-draws", Value::from(1_000_000.0)),
             ("helper-us", Value::from(0.0)),
         ]);
         let found = found.simulate(1);
@@ -88,7 +89,11 @@ fn a_narrower_lock_blocks_less() {
 
 #[test]
 fn at_a_low_level_requests_take_their_own_time() {
-    let found = model(&[("level", Value::from(0.05)), ("data-mb", Value::from(60.0))]);
+    let found = model(&[
+        ("level", Value::from(0.05)),
+        ("data-mb", Value::from(60.0)),
+        ("warm-draws", Value::from(1_000_000.0)),
+    ]);
     let found = found.simulate(1);
     // A request of 5 KB takes 167 + 57 us, 40 us on the link, and a round trip of 200 us.
     let median = metric(&found, "response_p50_ns");
