@@ -56,7 +56,12 @@ macro_rules! shipped {
 #[must_use]
 pub fn shipped() -> &'static [Shipped] {
     shipped![
+        "blocking-datasize",
+        "blocking-deciles",
+        "blocking-inversion",
+        "blocking-load-levels",
         "blocking-model",
+        "blocking-steps",
         "connections",
         "fairness",
         "published-runtimes",

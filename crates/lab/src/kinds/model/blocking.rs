@@ -104,7 +104,7 @@ pub(super) const SETTINGS: [(&str, Default); 16] = [
     // Share of the capacity that the strategy has; 0: infinite demand.
     ("level", Default::Number(0.0)),
     ("data-mb", Default::Number(3_000.0)),
-    ("memory-mb", Default::Number(768.0)),
+    ("memory-mb", Default::Number(1_000.0)),
     ("connections", Default::Number(1_024.0)),
     ("requests-per-connection", Default::Number(5.0)),
     ("open-files", Default::Number(512.0)),
