@@ -23,8 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 fn can_run() -> bool {
     let lacking = if !rustix::process::geteuid().is_root() {
         "root"
-    } else if let Some(absent) =
-        ["/dev/fuse", "/dev/loop-control"].into_iter().find(|it| !Path::new(it).exists())
+    } else if let Some(absent) = ["/dev/fuse", "/dev/loop-control"]
+        .into_iter()
+        .find(|it| !Path::new(it).exists())
     {
         absent
     } else if Command::new("mkfs.ext4").arg("-V").output().is_err() {
@@ -48,7 +49,11 @@ fn succeeds(command: &mut Command) -> String {
         stdout,
         stderr,
     } = command.output().unwrap();
-    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
+    assert!(
+        status.success(),
+        "{status}: {}",
+        String::from_utf8_lossy(&stderr)
+    );
     String::from_utf8(stdout).unwrap()
 }
 
@@ -60,9 +65,15 @@ struct Disk {
 impl Disk {
     fn start(arguments: &[&str]) -> Self {
         let mut command = disk(&["run", "--size", "32MiB"]);
-        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, format!("disk {} at /mnt/files\n", child.id()));
         Self { child }
     }
@@ -91,7 +102,10 @@ impl Drop for Disk {
 /// The folder of the kernel that exists while the loop device of the disk of process `pid` does.
 fn loop_device(pid: u32) -> PathBuf {
     let mounts = fs::read_to_string(format!("/proc/{pid}/mounts")).unwrap();
-    let mount = mounts.lines().find(|line| line.contains(" /mnt/files ext4 ")).unwrap();
+    let mount = mounts
+        .lines()
+        .find(|line| line.contains(" /mnt/files ext4 "))
+        .unwrap();
     let device = mount.split(' ').next().unwrap().trim_start_matches("/dev/");
     let folder = Path::new("/sys/block").join(device).join("loop");
     assert!(folder.exists());
@@ -103,7 +117,8 @@ fn processes_with(text: &str) -> Vec<u32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
     let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    pids.filter(|pid| String::from_utf8_lossy(&line(pid)).contains(text)).collect()
+    pids.filter(|pid| String::from_utf8_lossy(&line(pid)).contains(text))
+        .collect()
 }
 
 /// Waits until `holds`.
@@ -121,16 +136,28 @@ fn a_disk_keeps_its_law() {
         return;
     }
     let law = "spindle:seek=3ms,turn=4ms";
-    let printed = succeeds(&mut disk(&["calibrate", "--size=32MiB", "--reads=200", "--law", law]));
+    let printed = succeeds(&mut disk(&[
+        "calibrate",
+        "--size=32MiB",
+        "--reads=200",
+        "--law",
+        law,
+    ]));
     let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
     let number = |name: &str| found[name].as_f64().unwrap();
     // 3 ms, half of 4 ms, and a few microseconds; the error of 200 draws is 0.15 ms.
-    assert!((4.4e6..=5.6e6).contains(&number("law_mean_ns")), "{printed}");
+    assert!(
+        (4.4e6..=5.6e6).contains(&number("law_mean_ns")),
+        "{printed}"
+    );
     for name in ["mean_ns", "p50_ns", "p99_ns"] {
         let (law, measured) = (number(&format!("law_{name}")), number(name));
         // Never too early; the stack and a busy machine may add to it.
         assert!(measured > law * 0.99, "{name}: {printed}");
-        assert!(name == "p99_ns" || measured < law + 3e6, "{name}: {printed}");
+        assert!(
+            name == "p99_ns" || measured < law + 3e6,
+            "{name}: {printed}"
+        );
     }
 }
 
@@ -142,8 +169,17 @@ fn commands_switch_delays_and_errors() {
     let law = "--law=spindle:seek=30ms,seek-law=fixed,turn=0us";
     let fill = "--fill=head -c 3000 /dev/zero > $FILES/f";
     let running = Disk::start(&[law, fill, "--no-delay", "--memory=16MiB"]);
-    assert!(!Path::new("/mnt/files/f").exists(), "its files are seen outside");
-    let read = ["dd", "if=/mnt/files/f", "of=/dev/null", "iflag=direct", "bs=4096"];
+    assert!(
+        !Path::new("/mnt/files/f").exists(),
+        "its files are seen outside"
+    );
+    let read = [
+        "dd",
+        "if=/mnt/files/f",
+        "of=/dev/null",
+        "iflag=direct",
+        "bs=4096",
+    ];
     let took = || {
         let began = Instant::now();
         let output = running.enter(&read);
@@ -155,7 +191,10 @@ fn commands_switch_delays_and_errors() {
     assert!(succeeded && slow >= Duration::from_millis(30), "{slow:?}");
     let counts: serde_json::Value = serde_json::from_str(&running.tell("counts")).unwrap();
     assert_eq!(counts["reads"], 1, "{counts}");
-    assert!((30_000_000..31_000_000).contains(&counts["busy_ns"].as_u64().unwrap()), "{counts}");
+    assert!(
+        (30_000_000..31_000_000).contains(&counts["busy_ns"].as_u64().unwrap()),
+        "{counts}"
+    );
     running.tell("errors on");
     let failed = running.enter(&read);
     let printed = String::from_utf8_lossy(&failed.stderr).into_owned();
@@ -164,7 +203,10 @@ fn commands_switch_delays_and_errors() {
     assert!(took().0);
     let refused = disk(&["tell", &running.pid(), "delay"]).output().unwrap();
     let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(printed.contains("`delay` is no command: known are delay on|off"), "{printed}");
+    assert!(
+        printed.contains("`delay` is no command: known are delay on|off"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -198,7 +240,9 @@ fn nothing_is_left_of_a_disk_that_is_killed() {
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
-    eventually("the server has ended", || processes_with("seek=100001ns").is_empty());
+    eventually("the server has ended", || {
+        processes_with("seek=100001ns").is_empty()
+    });
 }
 
 #[test]
@@ -229,10 +273,18 @@ ready = { line = "filled" }
     let file = folder.path().join("disk.toml");
     fs::write(&file, experiment).unwrap();
     let mut lab = Command::new(curtail_path());
-    lab.args(["lab", "run"]).arg(&file).arg("--into").arg(folder.path().join("runs"));
-    let mut lab = lab.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    lab.args(["lab", "run"])
+        .arg(&file)
+        .arg("--into")
+        .arg(folder.path().join("runs"));
+    let mut lab = lab
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut lab = lab.spawn().unwrap();
-    eventually("the program runs", || !processes_with("sleep\0100.002").is_empty());
+    eventually("the program runs", || {
+        !processes_with("sleep\0100.002").is_empty()
+    });
     let disks = processes_with("disk\0run");
     let of_law = processes_with("seek=100002ns");
     let run = *disks.iter().find(|pid| of_law.contains(pid)).unwrap();
@@ -241,6 +293,8 @@ ready = { line = "filled" }
     lab.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
     for text in ["seek=100002ns", "sleep\0100.002", "sleep\0200.002"] {
-        eventually("the processes have ended", || processes_with(text).is_empty());
+        eventually("the processes have ended", || {
+            processes_with(text).is_empty()
+        });
     }
 }

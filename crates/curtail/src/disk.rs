@@ -139,13 +139,17 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Verb::Enter(enter) => run_inside(enter),
         Verb::Tell(tell) => {
             let answer = control::tell(&control::socket_of(tell.pid, &tell.at), &tell.command);
-            println!("{}", answer.with_context(|| format!("tell disk {}", tell.pid))?);
+            println!(
+                "{}",
+                answer.with_context(|| format!("tell disk {}", tell.pid))?
+            );
             Ok(ExitCode::SUCCESS)
         }
         Verb::Calibrate(calibrate) => calibrate_disk(calibrate),
         Verb::Laws => {
             for law in Law::presets() {
-                let [page, pages] = [4_096, 16_384].map(|len| units::show_duration(law.mean_ns(len)));
+                let [page, pages] =
+                    [4_096, 16_384].map(|len| units::show_duration(law.mean_ns(len)));
                 println!("{law}\n    mean {page} for 4 KiB, {pages} for 16 KiB");
             }
             Ok(ExitCode::SUCCESS)
@@ -179,7 +183,10 @@ fn run_on_disk(flags: &Run) -> anyhow::Result<ExitCode> {
     let stack = build(&flags.shape, &flags.options, flags.memory)?;
     if let Some(fill) = &flags.fill {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", fill]).env("FILES", stack.files()).stdin(Stdio::null());
+        command
+            .args(["-c", fill])
+            .env("FILES", stack.files())
+            .stdin(Stdio::null());
         let status = command.status().context("start /bin/sh")?;
         if !status.success() {
             bail!("`--fill {fill}` failed ({status})");
@@ -197,13 +204,18 @@ fn run_on_disk(flags: &Run) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut inside = Command::new(std::env::current_exe().context("find this program")?);
-    inside.args(["disk", "enter", &pid.to_string(), "--"]).args(&flags.command);
+    inside
+        .args(["disk", "enter", &pid.to_string(), "--"])
+        .args(&flags.command);
     let bounds = Bounds {
         dies_with_parent: true,
         ..Bounds::default()
     };
     bind(&mut inside, &bounds).context("prepare the command")?;
-    let status = inside.env("FILES", stack.files()).status().context("start the command")?;
+    let status = inside
+        .env("FILES", stack.files())
+        .status()
+        .context("start the command")?;
     eprintln!("{}", stack.tell("counts")?);
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
@@ -212,7 +224,8 @@ fn run_on_disk(flags: &Run) -> anyhow::Result<ExitCode> {
 /// Waits for a signal that stops the program.
 fn wait_for_stop(signals: &Signals) -> anyhow::Result<()> {
     let poll = Poll::new().context("wait for a signal")?;
-    poll.add(signals, 0, Interest::Read).context("wait for a signal")?;
+    poll.add(signals, 0, Interest::Read)
+        .context("wait for a signal")?;
     let mut events = Events::with_capacity(1);
     loop {
         poll.wait(&mut events, None).context("wait for a signal")?;
@@ -261,8 +274,14 @@ fn calibrate_disk(flags: &Calibrate) -> anyhow::Result<ExitCode> {
 }
 
 fn serve_file(flags: &Serve) -> anyhow::Result<ExitCode> {
-    let device = io::stdin().as_fd().try_clone_to_owned().context("take the file")?;
-    let listener = io::stdout().as_fd().try_clone_to_owned().context("take the socket")?;
+    let device = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("take the file")?;
+    let listener = io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("take the socket")?;
     let served = server::Served {
         law: flags.law.clone(),
         seed: flags.seed,

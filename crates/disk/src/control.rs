@@ -49,7 +49,11 @@ impl Command {
 #[must_use]
 pub fn socket_of(pid: u32, at: &Path) -> PathBuf {
     let inside = at.strip_prefix("/").unwrap_or(at);
-    Path::new("/proc").join(pid.to_string()).join("root").join(inside).join(SOCKET)
+    Path::new("/proc")
+        .join(pid.to_string())
+        .join("root")
+        .join(inside)
+        .join(SOCKET)
 }
 
 /// Sends a command to a disk, and returns its answer.
@@ -62,12 +66,14 @@ pub fn tell(socket: &Path, command: &str) -> io::Result<String> {
     stream.write_all(format!("{command}\n").as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
     let mut answer = String::new();
-    stream.take(limits::ANSWER_LEN as u64).read_to_string(&mut answer)?;
+    stream
+        .take(limits::ANSWER_LEN as u64)
+        .read_to_string(&mut answer)?;
     match answer.trim_end() {
         "" => Err(io::ErrorKind::UnexpectedEof.into()),
-        refused if refused.starts_with("error: ") => {
-            Err(io::Error::other(refused.trim_start_matches("error: ").to_owned()))
-        }
+        refused if refused.starts_with("error: ") => Err(io::Error::other(
+            refused.trim_start_matches("error: ").to_owned(),
+        )),
         answer => Ok(answer.to_owned()),
     }
 }

@@ -1,8 +1,8 @@
 //! The law of a disk's delays: how long it serves one request.
 //!
 //! The service time is a seek, a turn and a transfer. A request that begins where the one before it
-//! ended needs no seek and no turn if the disk has one arm. A law is text: the name of a preset, and
-//! changes of it, as in `spindle:seek=2ms,seek-law=exponential`.
+//! ended needs no seek and no turn if the disk has one arm. A law is text: the name of a preset,
+//! and changes of it, as in `spindle:seek=2ms,seek-law=exponential`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -155,7 +155,10 @@ impl Law {
             let ns = units::duration_ns(value).map_err(|error| error.to_string())?;
             match ns <= limits::DELAY_NS {
                 true => Ok(ns),
-                false => Err(format!("at most {}", units::duration_argument(limits::DELAY_NS))),
+                false => Err(format!(
+                    "at most {}",
+                    units::duration_argument(limits::DELAY_NS)
+                )),
             }
         };
         match key {
@@ -192,12 +195,15 @@ impl FromStr for Law {
     fn from_str(text: &str) -> Result<Self, LawError> {
         let (name, changes) = text.split_once(':').unwrap_or((text, ""));
         let preset = PRESETS.iter().find(|it| it.preset == name);
-        let mut law = preset.ok_or_else(|| LawError::Preset(name.to_owned()))?.clone();
+        let mut law = preset
+            .ok_or_else(|| LawError::Preset(name.to_owned()))?
+            .clone();
         for change in changes.split(',').filter(|it| !it.is_empty()) {
             let known = |(key, _): &(&str, &str)| KEYS.split(", ").any(|it| it == *key);
-            let (key, value) = change.split_once('=').filter(known).ok_or_else(|| {
-                LawError::Key(change.to_owned())
-            })?;
+            let (key, value) = change
+                .split_once('=')
+                .filter(known)
+                .ok_or_else(|| LawError::Key(change.to_owned()))?;
             law.set(key, value).map_err(|problem| LawError::Value {
                 key: key.to_owned(),
                 value: value.to_owned(),
@@ -256,13 +262,20 @@ mod tests {
     fn mean_ns(law: &Law, seed: u64) -> f64 {
         let mut draws = Draws::new(seed);
         let count = 100_000;
-        let sum: u64 = (0..count).map(|_| law.draw_ns(&mut draws, PAGES, false)).sum();
+        let sum: u64 = (0..count)
+            .map(|_| law.draw_ns(&mut draws, PAGES, false))
+            .sum();
         sum as f64 / f64::from(count)
     }
 
     #[test]
     fn drawn_service_times_have_the_mean_of_the_law() {
-        for text in ["spindle", "spindle:seek-law=exponential", "spindle:seek-law=fixed", "ssd"] {
+        for text in [
+            "spindle",
+            "spindle:seek-law=exponential",
+            "spindle:seek-law=fixed",
+            "ssd",
+        ] {
             let law: Law = text.parse().unwrap();
             let found = mean_ns(&law, 3) / law.mean_ns(PAGES) as f64;
             assert!((found - 1.0).abs() < 0.01, "{text}: {found}");
@@ -278,7 +291,11 @@ mod tests {
             ("nvme", 64, 96_384),
         ] {
             let law: Law = name.parse().unwrap();
-            assert_eq!((law.channels, law.mean_ns(PAGES)), (channels, expected_ns), "{name}");
+            assert_eq!(
+                (law.channels, law.mean_ns(PAGES)),
+                (channels, expected_ns),
+                "{name}"
+            );
         }
     }
 
@@ -296,7 +313,11 @@ mod tests {
 
     #[test]
     fn the_text_of_a_law_parses_to_it() {
-        for text in ["spindle", "nvme:channels=4", "ssd:seek=1500us,turn=1ns,transfer=1KiB"] {
+        for text in [
+            "spindle",
+            "nvme:channels=4",
+            "ssd:seek=1500us,turn=1ns,transfer=1KiB",
+        ] {
             let law: Law = text.parse().unwrap();
             assert_eq!(law.to_string().parse::<Law>(), Ok(law), "{text}");
         }
@@ -305,8 +326,14 @@ mod tests {
     #[test]
     fn wrong_laws_are_refused_with_the_reason() {
         for (text, expected) in [
-            ("tape", "`tape` is no disk: known are spindle-2006, spindle, ssd, nvme"),
-            ("ssd:speed=3", "`speed=3` is no setting of a disk: known are channels"),
+            (
+                "tape",
+                "`tape` is no disk: known are spindle-2006, spindle, ssd, nvme",
+            ),
+            (
+                "ssd:speed=3",
+                "`speed=3` is no setting of a disk: known are channels",
+            ),
             ("ssd:seek", "`seek` is no setting"),
             ("ssd:channels=0", "`channels=0` is wrong: expected 1 to 256"),
             ("ssd:seek=11s", "`seek=11s` is wrong: at most 10s"),

@@ -80,7 +80,12 @@ pub fn join(pid: u32) -> io::Result<()> {
 
 /// Removes the groups of processes that are gone. One with processes is kept by the kernel.
 fn remove_stale(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(limits::STALE_GROUPS) {
+    for entry in fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(limits::STALE_GROUPS)
+    {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|it| it.strip_prefix(PREFIX));
         let is_gone = |pid: &str| !Path::new("/proc").join(pid).exists();

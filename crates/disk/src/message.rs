@@ -191,8 +191,17 @@ pub fn init(flags: u32) -> Vec<u8> {
 pub fn attributes(size: u64) -> Vec<u8> {
     const REGULAR: u32 = 0o100_600;
     let fields = Fields::default().u64(3_600).u32(0).u32(0);
-    let fields = fields.u64(1).u64(size).u64(size.div_ceil(512)).zeros(24 + 12);
-    let fields = fields.u32(REGULAR).u32(1).zeros(12).u32(limits::BLOCK_LEN).u32(0);
+    let fields = fields
+        .u64(1)
+        .u64(size)
+        .u64(size.div_ceil(512))
+        .zeros(24 + 12);
+    let fields = fields
+        .u32(REGULAR)
+        .u32(1)
+        .zeros(12)
+        .u32(limits::BLOCK_LEN)
+        .u32(0);
     fields.0
 }
 
@@ -214,7 +223,11 @@ pub fn written(len: u32) -> Vec<u8> {
 #[must_use]
 pub fn statistics(size: u64) -> Vec<u8> {
     let block = limits::BLOCK_LEN;
-    let fields = Fields::default().u64(size / u64::from(block)).zeros(16).u64(1).u64(0);
+    let fields = Fields::default()
+        .u64(size / u64::from(block))
+        .zeros(16)
+        .u64(1)
+        .u64(0);
     fields.u32(block).u32(255).u32(block).zeros(4 + 24).0
 }
 
@@ -249,7 +262,10 @@ mod tests {
             let expected = (len >= HEADER_LEN).then_some(Operation::Malformed);
             assert_eq!(found, expected, "{len}");
         }
-        assert_eq!(operation(&message(25, &[])).unwrap().1, Operation::Unsupported);
+        assert_eq!(
+            operation(&message(25, &[])).unwrap().1,
+            Operation::Unsupported
+        );
     }
 
     #[test]

@@ -110,9 +110,10 @@ pub fn serve(device: File, listener: &UnixListener, served: Served) -> io::Resul
     let mut events = Events::with_capacity(2 + limits::CONTROLS);
     loop {
         server.answer_due();
-        let wait_ns = server.due.peek().map(|next| {
-            next.0.at_ns.saturating_sub(sys::clock::monotonic_ns())
-        });
+        let wait_ns = server
+            .due
+            .peek()
+            .map(|next| next.0.at_ns.saturating_sub(sys::clock::monotonic_ns()));
         poll.wait(&mut events, wait_ns)?;
         for ready in events.iter() {
             match ready.token {
@@ -185,7 +186,9 @@ impl Server {
     }
 
     fn admit(&mut self, unique: u64, offset: u64, len: u32, data: Option<Vec<u8>>) {
-        let within = offset.checked_add(u64::from(len)).is_some_and(|end| end <= self.size);
+        let within = offset
+            .checked_add(u64::from(len))
+            .is_some_and(|end| end <= self.size);
         if len > limits::REQUEST_LEN || (data.is_some() && !within) {
             self.refuse(unique, message::error::INVALID);
             return;
@@ -264,7 +267,9 @@ impl Server {
 
     fn send(&mut self, header: &[u8], body: &[u8]) {
         // It fails if the requester was interrupted, or the file unmounted: there is no receiver.
-        let _ = self.device.write_vectored(&[IoSlice::new(header), IoSlice::new(body)]);
+        let _ = self
+            .device
+            .write_vectored(&[IoSlice::new(header), IoSlice::new(body)]);
     }
 
     fn execute(&mut self, command: Command) -> String {
@@ -313,7 +318,10 @@ fn accept(listener: &UnixListener, poll: &Poll, controls: &mut [Option<Control>]
         };
         let token = FIRST_CONTROL + slot as u64;
         let ready = stream.set_nonblocking(true);
-        if ready.and_then(|()| poll.add(&stream, token, Interest::Read)).is_ok() {
+        if ready
+            .and_then(|()| poll.add(&stream, token, Interest::Read))
+            .is_ok()
+        {
             controls[slot] = Some(Control {
                 stream,
                 line: Vec::new(),

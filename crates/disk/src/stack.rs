@@ -140,12 +140,10 @@ impl Stack {
         let mut server = KilledOnDrop(Some(server));
         let device = LoopDevice::attach(&file, limits::BLOCK_LEN);
         let device = device.map_err(step("make a loop device of the file in"))?;
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-i", "8192", "-O", "^has_journal"]).args([
-            "-E",
-            "nodiscard,lazy_itable_init=0",
-            "-m",
-            "0",
-        ]).arg(device.path()))?;
+        run(Command::new("mkfs.ext4")
+            .args(["-q", "-F", "-i", "8192", "-O", "^has_journal"])
+            .args(["-E", "nodiscard,lazy_itable_init=0", "-m", "0"])
+            .arg(device.path()))?;
         sys::mount::mount_at(device.path(), &at.join("files"), "ext4", "noatime")
             .map_err(step("mount ext4 in"))?;
         let group = settings.memory.map(MemoryGroup::create).transpose();
@@ -232,7 +230,9 @@ fn start(
         ..Bounds::default()
     };
     bind(&mut server, &bounds).map_err(system("prepare the server of the disk"))?;
-    server.spawn().map_err(system("start the server of the disk"))
+    server
+        .spawn()
+        .map_err(system("start the server of the disk"))
 }
 
 fn run(command: &mut Command) -> Result<(), StackError> {

@@ -119,7 +119,7 @@ fn wrong_settings_of_a_model_are_refused() {
         ),
         (
             set("rate = 1\nservice = \"slow\""),
-            "`service` is `slow`, not `exponential` or `fixed`",
+            "`service` is `slow`, not one of exponential, fixed",
         ),
         (
             set("rate = 1\nspeed = 1"),

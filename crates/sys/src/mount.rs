@@ -196,9 +196,8 @@ pub fn mount_fuse_file(at: &Path, read_len_max: u32) -> io::Result<OwnedFd> {
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/fuse")?;
     let descriptor = device.as_raw_fd();
-    let options = format!(
-        "fd={descriptor},rootmode=100600,user_id=0,group_id=0,max_read={read_len_max}"
-    );
+    let options =
+        format!("fd={descriptor},rootmode=100600,user_id=0,group_id=0,max_read={read_len_max}");
     let name = Path::new(std::ffi::OsStr::from_bytes(b"curtail-disk"));
     mount_at(name, at, "fuse", &options)?;
     Ok(device.into())

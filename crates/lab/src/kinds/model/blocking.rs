@@ -24,77 +24,10 @@ use super::settings::{Default, Settings};
 use crate::limits;
 
 mod files;
+mod strategy;
 
 use files::{CHUNK, Files, OpenFiles, PageCache, open_files};
-
-/// Where a server waits for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strategy {
-    /// One worker opens and reads everything itself.
-    Naive,
-    /// Helpers find names and read what is not resident, as far as the worker knows (`mincore`).
-    /// The worker opens itself, and waits for the lock that a helper holds while it reads.
-    Flash,
-    /// As `Flash`, but helpers open, too.
-    FdPass,
-    /// Helpers open. The worker does not know what is resident, and waits for what is not.
-    NoMmap,
-    /// As `FdPass`, and names whose metadata are cached need no helper.
-    Nowait,
-    /// A process for each connection; it opens itself, and waits for the same lock.
-    Processes,
-    /// A process for each connection, whose files a server beside it opens.
-    ProcessesFdPass,
-}
-
-impl Strategy {
-    const ALL: [(&'static str, Self); 7] = [
-        ("naive", Self::Naive),
-        ("flash", Self::Flash),
-        ("fd-pass", Self::FdPass),
-        ("no-mmap", Self::NoMmap),
-        ("nowait", Self::Nowait),
-        ("processes", Self::Processes),
-        ("processes-fd-pass", Self::ProcessesFdPass),
-    ];
-
-    fn is_processes(self) -> bool {
-        matches!(self, Self::Processes | Self::ProcessesFdPass)
-    }
-
-    fn takes_lock(self) -> bool {
-        matches!(self, Self::Flash | Self::Processes)
-    }
-
-    /// Whether the worker waits for data that are not in memory.
-    fn waits_for_data(self) -> bool {
-        matches!(self, Self::Naive | Self::NoMmap)
-    }
-}
-
-/// Which opens wait while a file is read from the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lock {
-    /// Those of the same file.
-    File,
-    /// Those of its folder.
-    Folder,
-    /// All.
-    Tree,
-}
-
-impl Lock {
-    const ALL: [(&'static str, Self); 3] =
-        [("file", Self::File), ("folder", Self::Folder), ("tree", Self::Tree)];
-
-    fn covers(self, held: usize, wanted: usize) -> bool {
-        match self {
-            Self::File => held == wanted,
-            Self::Folder => Files::folder(held) == Files::folder(wanted),
-            Self::Tree => true,
-        }
-    }
-}
+use strategy::{Lock, Strategy};
 
 /// The settings, with the values of those that are not given.
 pub(super) const SETTINGS: [(&str, Default); 16] = [

@@ -7,8 +7,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const FILES_OF_CLASS: usize = 9;
 /// The smallest file of each class; the n-th file is n times as large.
 const CLASS_BYTES: [u64; 4] = [100, 1_000, 10_000, 100_000];
-/// The files of a class, the most popular one first; their popularities are as 1, ½, ⅓ and so on, as
-/// in SPECweb99. The study does not say so, but its shares of sizes follow from it.
+/// The files of a class, the most popular one first; their popularities are as 1, ½, ⅓ and so on,
+/// as in SPECweb99. The study does not say so, but its shares of sizes follow from it.
 const FILES_BY_POPULARITY: [usize; FILES_OF_CLASS] = [5, 4, 6, 3, 7, 2, 8, 9, 1];
 /// The share of accesses of each class.
 const CLASS_SHARES: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
