@@ -1,6 +1,6 @@
-//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `disk`, `rival`, `doctor`.
-//! Each command is a module that turns flags into the configuration of a crate and prints its
-//! output; nothing is decided here. `doctor` is a module, not a crate, because only the program
+//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `disk`, `rival` and
+//! `doctor`. Each command is a module that turns flags into the configuration of a crate and prints
+//! its output; nothing is decided here. `doctor` is a module, not a crate, because only the program
 //! uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
