@@ -274,6 +274,7 @@ mod tests {
             }),
             operations: Vec::new(),
             carrier: None,
+            files: None,
             script: None,
             closed_loop: None,
         }
