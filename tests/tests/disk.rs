@@ -233,10 +233,10 @@ fn nothing_is_left_of_a_disk_that_is_killed() {
     if !can_run() {
         return;
     }
-    let law = "ssd:seek=100001ns";
-    let mut running = Disk::start(&["--law", law]);
+    let mut running = Disk::start(&["--law=ssd:seek=100001ns"]);
     let device = loop_device(running.child.id());
-    assert_eq!(processes_with(law).len(), 2, "the disk, and its server");
+    let processes = processes_with("seek=100001ns").len();
+    assert_eq!(processes, 2, "the disk, and its server");
     running.child.kill().unwrap();
     running.child.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
