@@ -182,6 +182,7 @@ impl Flags {
             root: self.root.clone()?,
             strategy: self.file_strategy.unwrap_or(StrategyKind::Nowait),
             idle_s: (self.http_idle > 0).then_some(self.http_idle),
+            serves_cache: self.http_cache,
             log: self.http_log.clone(),
         })
     }

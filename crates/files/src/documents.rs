@@ -14,6 +14,7 @@
 
 mod access_log;
 mod clock;
+mod items;
 mod media_type;
 mod reply;
 mod session;
@@ -26,11 +27,13 @@ use http::{Prepared, Request};
 use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 
 use crate::disk::Disk;
+use crate::limits::BLOCK_LEN;
 use crate::reader_pool::Completion;
 use crate::worker::{FileSet, FileWorker};
 
 pub use access_log::AccessLog;
 pub use clock::WallClock;
+pub use items::{Changed, Condition, FoundItem, Items};
 pub use session::DocumentSession;
 
 use access_log::LogBuffer;
@@ -45,13 +48,24 @@ const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     \r\n\
     too many connections\n";
 
+/// The items of a cache that are served beside the documents.
+#[derive(Clone)]
+pub struct ItemService {
+    /// Returns the access of a new worker.
+    pub worker: Arc<dyn Fn() -> Box<dyn Items> + Send + Sync>,
+    /// Wakes the thread that does background work of the cache.
+    pub wake_maintenance: Arc<dyn Fn() + Send + Sync>,
+    /// Longest value in bytes.
+    pub value_max: usize,
+}
+
 /// The documents below a root.
-#[derive(Debug)]
 pub struct DocumentService<D: Disk> {
     files: Arc<FileSet<D>>,
     clock: WallClock,
     head_time_ns: u64,
     log: Option<Arc<AccessLog>>,
+    items: Option<ItemService>,
 }
 
 impl<D: Disk> DocumentService<D> {
@@ -63,6 +77,7 @@ impl<D: Disk> DocumentService<D> {
             clock,
             head_time_ns: HEAD_TIME_MAX_NS,
             log: None,
+            items: None,
         }
     }
 
@@ -70,6 +85,12 @@ impl<D: Disk> DocumentService<D> {
     #[must_use]
     pub fn with_log(self, log: Option<Arc<AccessLog>>) -> Self {
         Self { log, ..self }
+    }
+
+    /// The same with the items of a cache.
+    #[must_use]
+    pub fn with_items(self, items: Option<ItemService>) -> Self {
+        Self { items, ..self }
     }
 
     /// The same with another limit of the time that the head of a request may take to arrive, in
@@ -92,6 +113,9 @@ impl<D: Disk> Service for DocumentService<D> {
             dates: DateCache::new(self.clock),
             head_time_ns: self.head_time_ns,
             log: self.log.as_ref().map(LogBuffer::new),
+            body_max: self.items.as_ref().map_or(0, |items| items.value_max),
+            items: self.items.as_ref().map(|items| (items.worker)()),
+            value: Vec::new(),
             now_ns: 0,
         }
     }
@@ -99,15 +123,31 @@ impl<D: Disk> Service for DocumentService<D> {
     fn rejection(&self) -> &'static [u8] {
         REJECTION
     }
+
+    fn maintenance_waker(&self) -> Box<dyn Fn() + Send + Sync> {
+        let wake = self
+            .items
+            .as_ref()
+            .map(|items| Arc::clone(&items.wake_maintenance));
+        Box::new(move || {
+            if let Some(wake) = &wake {
+                wake();
+            }
+        })
+    }
 }
 
 /// A worker of the documents.
-#[derive(Debug)]
 pub struct DocumentWorker<D: Disk> {
     files: FileWorker<D>,
     dates: DateCache,
     head_time_ns: u64,
     log: Option<LogBuffer>,
+    /// Longest body of a request in bytes.
+    body_max: usize,
+    items: Option<Box<dyn Items>>,
+    /// Memory for the value of an item.
+    value: Vec<u8>,
     /// The time of the burst.
     now_ns: u64,
 }
@@ -136,11 +176,43 @@ impl<D: Disk> Worker for DocumentWorker<D> {
     type Completion = Completion<D::File>;
 
     fn open(&self) -> DocumentSession<D::File> {
-        DocumentSession::new(self.head_time_ns)
+        DocumentSession::new(self.head_time_ns, self.body_max)
     }
 
     fn begin_burst(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
+        if let Some(items) = &mut self.items {
+            items.begin_burst(now_ns);
+        }
+    }
+
+    fn end_burst(&mut self, _: Option<u64>) {
+        if let Some(items) = &mut self.items {
+            items.end_burst();
+            self.value.shrink_to(BLOCK_LEN);
+        }
+    }
+
+    fn online(&mut self) {
+        if let Some(items) = &mut self.items {
+            items.online();
+        }
+    }
+
+    fn offline(&mut self) {
+        if let Some(items) = &mut self.items {
+            items.offline();
+        }
+    }
+
+    fn maintain(&mut self, now_ns: u64, count: usize) -> bool {
+        let items = self.items.as_mut();
+        items.is_some_and(|items| items.maintain(now_ns, count))
+    }
+
+    fn needs_maintenance_thread(&self) -> bool {
+        let items = self.items.as_ref();
+        items.is_some_and(|items| items.needs_maintenance_thread())
     }
 
     fn prepare<'i>(
@@ -178,6 +250,9 @@ impl<D: Disk> Worker for DocumentWorker<D> {
 
     fn reset(&mut self) {
         self.files.reset();
+        if let Some(items) = &mut self.items {
+            items.reset();
+        }
     }
 }
 

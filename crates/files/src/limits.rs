@@ -20,6 +20,13 @@ pub const NAME_VALID_NS: u64 = 1_000_000_000;
 pub const LOG_BUFFER_MAX: usize = 1 << 20;
 /// How long the writer of the access log lets lines join the first one, in nanoseconds.
 pub const LOG_PAUSE_NS: u64 = 100_000_000;
+/// Longest key of a cached item in bytes: that of the cache's other protocols.
+pub const ITEM_KEY_MAX: usize = 250;
+/// Longest value of a cached item in bytes that is accepted over HTTP. It is held in the memory of
+/// connections until it has arrived.
+pub const ITEM_VALUE_MAX: usize = 1 << 20;
+/// Longest time to live of a cached item in seconds. A longer one is shortened.
+pub const ITEM_TTL_MAX_S: u32 = u32::MAX / 2;
 /// Maximum number of requests of one connection that are answered in one turn.
 pub const REQUESTS_PER_TURN: usize = 16;
 

@@ -10,6 +10,9 @@ use crate::{
 /// Maximum number of requests of one input that are checked.
 const REQUESTS_MAX: usize = 256;
 
+/// Longest body that is checked, in bytes.
+const BODY_MAX: usize = 64;
+
 /// Checks the parser on arbitrary client bytes, request by request: a result is final as soon as it
 /// is not incomplete, everything stays within its bounds, and splitting the input does not change
 /// what is parsed.
@@ -36,6 +39,20 @@ pub fn check_request(input: &[u8]) {
         }
     }
     check_heads(input);
+    check_body(input);
+}
+
+/// The first request with a body: it ends with its last byte, and more bytes do not change it.
+fn check_body(input: &[u8]) {
+    if let Parsed::Request(request) = Request::parse_with_body(input, BODY_MAX) {
+        assert!(request.body.len() <= BODY_MAX);
+        let whole = &input[..request.len];
+        assert!(whole.ends_with(request.body));
+        let parsed = Request::parse_with_body(whole, BODY_MAX);
+        assert_eq!(parsed, Parsed::Request(request));
+        let part = &whole[..request.len - 1];
+        assert_eq!(Request::parse_with_body(part, BODY_MAX), Parsed::Incomplete);
+    }
 }
 
 fn check_one(input: &[u8], request: &Request<'_>) {

@@ -17,6 +17,8 @@ pub enum Prepared<'i> {
 pub struct Heads {
     /// How long a head may take to arrive, in nanoseconds.
     time_max_ns: u64,
+    /// Longest body of a request in bytes.
+    body_max: usize,
     /// Whether the input behind the prepared requests is the beginning of a head.
     is_incomplete: bool,
     /// When the first bytes of an incomplete head were seen. `None` if all heads are complete.
@@ -44,9 +46,17 @@ impl Heads {
     pub fn new(time_max_ns: u64) -> Self {
         Self {
             time_max_ns,
+            body_max: 0,
             is_incomplete: false,
             since_ns: None,
         }
+    }
+
+    /// The same for requests with a body of at most `body_max` bytes. It belongs to the head, and
+    /// both together may take the time of a head.
+    #[must_use]
+    pub fn with_body_max(self, body_max: usize) -> Self {
+        Self { body_max, ..self }
     }
 
     /// Parses the complete heads at the front of `input`, at most `max`, and appends them to
@@ -61,7 +71,7 @@ impl Heads {
         self.is_incomplete = false;
         let (mut count, mut at) = (0, 0);
         while count < max && at < input.len() {
-            let prepared = match Request::parse(&input[at..]) {
+            let prepared = match Request::parse_with_body(&input[at..], self.body_max) {
                 Parsed::Incomplete => {
                     self.is_incomplete = true;
                     break;

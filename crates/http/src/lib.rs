@@ -17,8 +17,8 @@
 //! - A request whose end is doubtful is rejected, and the connection ends with it. Otherwise a
 //!   proxy in front of the server might see another request than the server (request smuggling).
 //!
-//! Requests with a body, transfer codings, several ranges in one response and trailers are not
-//! supported.
+//! Bodies are of bounded length and part of the parsed request. Transfer codings, several ranges in
+//! one response and trailers are not supported.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ mod response;
 pub use conditions::{Conditions, Validators, Verdict};
 pub use date::{format_date, parse_date};
 pub use heads::{Heads, Pending, Prepared};
-pub use path::{PathError, decode_path, encode_path};
+pub use path::{PathError, decode_path, decode_percent, encode_path};
 pub use range::{ByteRange, RangeRequest, parse_range};
 pub use request::{Parsed, Rejection, Request};
 pub use response::{Head, Persistence, Response, Status};

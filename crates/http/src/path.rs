@@ -39,6 +39,23 @@ pub fn decode_path(path: &str) -> Result<Vec<u8>, PathError> {
     Ok(name)
 }
 
+/// Decodes the percent escapes of a text. `None` if one is malformed.
+#[must_use]
+pub fn decode_percent(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let high = bytes.next().and_then(hex_digit)?;
+                high << 4 | bytes.next().and_then(hex_digit)?
+            }
+            byte => byte,
+        });
+    }
+    Some(decoded)
+}
+
 fn decode_segment(segment: &[u8], name: &mut Vec<u8>) -> Result<(), PathError> {
     let mut bytes = segment.iter();
     while let Some(&byte) = bytes.next() {

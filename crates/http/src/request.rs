@@ -20,7 +20,7 @@ pub enum Parsed<'i> {
     Rejected(Rejection),
 }
 
-/// A request without a body.
+/// A request, with its body if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'i> {
     /// The method, as sent: methods are case-sensitive.
@@ -31,7 +31,9 @@ pub struct Request<'i> {
     pub is_1_0: bool,
     /// Whether the client keeps the connection open after it.
     pub is_persistent: bool,
-    /// Length of the head in bytes.
+    /// Its body. Empty if it has none.
+    pub body: &'i [u8],
+    /// Length of the head and the body in bytes.
     pub len: usize,
     /// The lines of the header fields, and the empty line.
     fields: &'i [u8],
@@ -42,7 +44,7 @@ pub struct Request<'i> {
 pub enum Rejection {
     /// It is not HTTP, or violates it.
     Malformed,
-    /// It has a body.
+    /// It has a body, or one that is too long or whose length is not known before it.
     HasBody,
     /// Its head is longer than [`HEAD_LEN_MAX`] or has more than [`HEADERS_MAX`] fields.
     HeadTooLarge,
@@ -70,7 +72,7 @@ impl Rejection {
     pub fn message(self) -> &'static str {
         match self {
             Self::Malformed => "this is not a valid HTTP/1.1 request\n",
-            Self::HasBody => "requests with a body are not served\n",
+            Self::HasBody => "this body is not accepted\n",
             Self::HeadTooLarge => "the head of the request is too large\n",
             Self::VersionNotSupported => "only HTTP/1.1 and HTTP/1.0 are served\n",
             Self::HeadTooSlow => "the head of the request took too long to arrive\n",
@@ -89,9 +91,16 @@ impl From<Error> for Rejection {
 }
 
 impl<'i> Request<'i> {
-    /// Parses the head at the front of `input`.
+    /// Parses the head at the front of `input`. A request with a body is rejected.
     #[must_use]
     pub fn parse(input: &'i [u8]) -> Parsed<'i> {
+        Self::parse_with_body(input, 0)
+    }
+
+    /// Parses the head at the front of `input`, and its body of at most `body_max` bytes. A request
+    /// with a longer one, or with one whose length it does not state, is rejected.
+    #[must_use]
+    pub fn parse_with_body(input: &'i [u8], body_max: usize) -> Parsed<'i> {
         let head = &input[..input.len().min(HEAD_LEN_MAX)];
         let mut fields = [EMPTY_HEADER; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut fields);
@@ -109,17 +118,26 @@ impl<'i> Request<'i> {
             return Parsed::Rejected(Rejection::Malformed);
         };
         let is_1_0 = minor == 0;
-        match framing(parsed.headers, is_1_0) {
-            Err(rejection) => Parsed::Rejected(rejection),
-            Ok(is_persistent) => Parsed::Request(Self {
-                method,
-                target,
-                is_1_0,
-                is_persistent,
-                len,
-                fields: fields_of(&head[..len]),
-            }),
+        let (is_persistent, body_len) = match framing(parsed.headers, is_1_0) {
+            Err(rejection) => return Parsed::Rejected(rejection),
+            Ok(framing) => framing,
+        };
+        let body_len = usize::try_from(body_len).unwrap_or(usize::MAX);
+        if body_len > body_max {
+            return Parsed::Rejected(Rejection::HasBody);
         }
+        let Some(body) = input[len..].get(..body_len) else {
+            return Parsed::Incomplete;
+        };
+        Parsed::Request(Self {
+            method,
+            target,
+            is_1_0,
+            is_persistent,
+            body,
+            len: len + body_len,
+            fields: fields_of(&head[..len]),
+        })
     }
 
     /// The path of the target, without a query. The target may be in absolute form, which proxies
@@ -185,8 +203,9 @@ fn values<'i>(fields: &[Header<'i>], name: &str) -> impl Iterator<Item = &'i [u8
     fields.iter().filter(is_named).map(|field| field.value)
 }
 
-/// Whether the connection stays open. The error says why the request is rejected.
-fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
+/// Whether the connection stays open, and the length of the body. The error says why the request is
+/// rejected.
+fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<(bool, u64), Rejection> {
     // RFC 9112, section 3.2: a missing, repeated or invalid Host is an error.
     let mut hosts = values(fields, "host");
     let is_valid = match (hosts.next(), hosts.next()) {
@@ -211,12 +230,14 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
     if second_length.is_some() {
         return Err(Rejection::Malformed);
     }
+    let mut body_len = 0;
     if let Some(length) = length {
         if length.is_empty() || !length.iter().all(u8::is_ascii_digit) {
             return Err(Rejection::Malformed);
         }
-        if length.iter().any(|&digit| digit != b'0') {
-            return Err(Rejection::HasBody);
+        for digit in length {
+            body_len =
+                u64::saturating_add(u64::saturating_mul(body_len, 10), u64::from(digit - b'0'));
         }
     }
     let has_option = |option: &[u8]| {
@@ -224,7 +245,8 @@ fn framing(fields: &[Header<'_>], is_1_0: bool) -> Result<bool, Rejection> {
             values(fields, "connection").flat_map(|it| it.split(|&byte| byte == b','));
         options.any(|it| it.trim_ascii().eq_ignore_ascii_case(option))
     };
-    Ok(!has_option(b"close") && (!is_1_0 || has_option(b"keep-alive")))
+    let is_persistent = !has_option(b"close") && (!is_1_0 || has_option(b"keep-alive"));
+    Ok((is_persistent, body_len))
 }
 
 /// Whether a value of `Host` is the name or the address of a host, and a port if there is a colon
@@ -347,6 +369,35 @@ mod tests {
             ("Content-Length: 0, 0", Rejection::Malformed),
         ] {
             assert_eq!(rejection(with(fields).as_bytes()), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_body_within_the_bound_belongs_to_the_request() {
+        let head = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 003\r\n\r\n";
+        let input = format!("{head}abcGET /next");
+        for len in 0..head.len() + 3 {
+            let parsed = Request::parse_with_body(&input.as_bytes()[..len], 3);
+            assert_eq!(parsed, Parsed::Incomplete, "{len}");
+        }
+        let Parsed::Request(parsed) = Request::parse_with_body(input.as_bytes(), 3) else {
+            panic!("{input}");
+        };
+        assert_eq!((parsed.body, parsed.len), (&b"abc"[..], head.len() + 3));
+        // It is rejected before the body arrives.
+        for (head, max) in [
+            (head, 2),
+            (
+                "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+                3,
+            ),
+            (
+                "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+                3,
+            ),
+        ] {
+            let parsed = Request::parse_with_body(head.as_bytes(), max);
+            assert_eq!(parsed, Parsed::Rejected(Rejection::HasBody), "{head}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::io::Write as _;
 #[allow(missing_docs, reason = "the names are those of RFC 9110 and RFC 6585")]
 pub enum Status {
     Ok,
+    NoContent,
     PartialContent,
     MovedPermanently,
     NotModified,
@@ -31,6 +32,7 @@ impl Status {
     pub const fn line(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
+            Self::NoContent => "204 No Content",
             Self::PartialContent => "206 Partial Content",
             Self::MovedPermanently => "301 Moved Permanently",
             Self::NotModified => "304 Not Modified",

@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use files::documents::{AccessLog, DocumentService, WallClock};
-use files::limits::{NAMES_MAX, READERS, REQUESTS_PER_TURN};
+use files::documents::{AccessLog, DocumentService, ItemService, WallClock};
+use files::limits::{ITEM_VALUE_MAX, NAMES_MAX, READERS, REQUESTS_PER_TURN};
 use files::{FileSet, Openers, StrategyKind, SystemDisk};
 use runtime::{ConnectionCounts, Kind, Running, Setup};
+use service::Service as _;
+use session::CacheService;
 use sys::clock::{monotonic_ns, unix_ns};
 use sys::file_opener::FileOpener;
 use sys::socket::Bound;
 
+use crate::cached_items::CachedItems;
 use crate::config::Config;
 use crate::error::Error;
 
@@ -28,6 +31,8 @@ pub struct Documents {
     /// How long a client may be silent before its connection is closed, in seconds. None: it is
     /// kept.
     pub idle_s: Option<u32>,
+    /// Whether the items of the cache are served too, below `/cache/`.
+    pub serves_cache: bool,
     /// The file for the log of requests.
     pub log: Option<PathBuf>,
 }
@@ -108,6 +113,16 @@ impl Parts {
     }
 }
 
+/// The items of the cache.
+fn items(cache: &CacheService, config: &Config) -> ItemService {
+    let (store, clock) = (Arc::clone(&cache.store), cache.clock);
+    ItemService {
+        worker: Arc::new(move || Box::new(CachedItems::new(&store, clock))),
+        wake_maintenance: Arc::from(cache.maintenance_waker()),
+        value_max: (config.item_size_max as usize).min(ITEM_VALUE_MAX),
+    }
+}
+
 /// The counters of the connections of the documents.
 fn counts(config: &Config) -> Arc<ConnectionCounts> {
     let (connections, workers) = (config.connections_max, config.workers.max(1));
@@ -122,6 +137,7 @@ pub(crate) fn start(
     documents: &Documents,
     kind: Kind,
     config: &Config,
+    cache: &CacheService,
 ) -> Result<Running, Error> {
     let setup = Setup {
         workers: config.workers.max(1) as usize,
@@ -135,7 +151,9 @@ pub(crate) fn start(
         monotonic_ns: monotonic_ns(),
         unix_ns: unix_ns(),
     };
-    let service = DocumentService::new(parts.files, clock).with_log(parts.log);
+    let service = DocumentService::new(parts.files, clock)
+        .with_log(parts.log)
+        .with_items(documents.serves_cache.then(|| items(cache, config)));
     let bound = parts.bound;
     let address = bound.address();
     let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);

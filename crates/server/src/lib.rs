@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod cached_items;
 mod config;
 mod documents;
 mod error;

@@ -119,7 +119,7 @@ impl Server {
         let listeners = listeners.into_iter().map(Into::into).collect();
         let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
         let admin_parts = admin.map(|bound| (bound, &cache, &state));
-        let started = start_beside(&config, kind, documents, admin_parts);
+        let started = start_beside(&config, kind, &cache, documents, admin_parts);
         let (documents, admin) = match started {
             Ok(started) => started,
             Err(error) => {
@@ -186,10 +186,11 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
 fn start_beside(
     config: &Config,
     kind: Kind,
+    cache: &CacheService,
     documents: Option<Parts>,
     admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
 ) -> Result<(Option<Running>, Option<Running>), Error> {
-    let documents = start_documents(config, kind, documents)?;
+    let documents = start_documents(config, kind, cache, documents)?;
     let started = admin.map(|(bound, cache, state)| admin::start(bound, cache, state));
     match started.transpose() {
         Ok(admin) => Ok((documents, admin)),
@@ -204,12 +205,13 @@ fn start_beside(
 fn start_documents(
     config: &Config,
     kind: Kind,
+    cache: &CacheService,
     parts: Option<Parts>,
 ) -> Result<Option<Running>, Error> {
     let (Some(documents), Some(parts)) = (&config.documents, parts) else {
         return Ok(None);
     };
-    documents::start(parts, documents, kind, config).map(Some)
+    documents::start(parts, documents, kind, config, cache).map(Some)
 }
 
 fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {

@@ -229,6 +229,10 @@ pub(crate) struct Flags {
     #[arg(long = "http-log", value_name = "FILE", requires = "http")]
     pub(super) http_log: Option<PathBuf>,
 
+    /// With --http: serve the items of the cache too, at /cache/KEY (GET, HEAD, PUT, DELETE)
+    #[arg(long = "http-cache", requires = "http")]
+    pub(super) http_cache: bool,
+
     /// With --admin: do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,

@@ -77,6 +77,9 @@ fn documents_need_an_address_and_a_folder() {
         (default.strategy, default.idle_s),
         (StrategyKind::Nowait, Some(60))
     );
+    let cached = config("--http [::1]:80 --root /srv --http-cache").documents;
+    assert!(cached.unwrap().serves_cache && !default.serves_cache);
+    assert!(parsed("--http-cache").is_err());
     let logged = config("--http [::1]:80 --root /srv --http-log access.log").documents;
     assert_eq!(logged.unwrap().log, Some("access.log".into()));
     let idle_s = |flag: &str| {

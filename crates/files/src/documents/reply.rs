@@ -36,6 +36,17 @@ impl Reply<'_> {
         response.write(out);
     }
 
+    /// Appends the answer to a request with a method that its target does not have.
+    pub(super) fn not_allowed(&self, allowed: &str, text: &str, out: &mut Vec<u8>) {
+        Head::begin(out, Status::MethodNotAllowed)
+            .field("Date", self.date)
+            .field("Allow", allowed)
+            .field("Content-Type", PLAIN)
+            .content_length(text.len() as u64)
+            .finish(self.persistence);
+        out.extend_from_slice(text.as_bytes());
+    }
+
     /// Appends the answer to a request for a file that was not opened.
     pub(super) fn failure(&self, error: &io::Error, out: &mut Vec<u8>) {
         let (status, text) = match Failure::of(error) {

@@ -12,6 +12,7 @@ use service::{Abandoned, Next, NoPin, Output, Progress, Ticket, Tickets};
 use sys::file::FileKind;
 
 use super::DocumentWorker;
+use super::items::{self, is_item};
 use super::reply::Reply;
 use crate::disk::{Disk, Document};
 use crate::limits::BLOCK_LEN;
@@ -81,12 +82,13 @@ enum Answered {
 }
 
 impl<F: Send + Sync + 'static> DocumentSession<F> {
-    /// The state of a new connection. A head may take `head_time_ns` nanoseconds to arrive.
-    pub(super) fn new(head_time_ns: u64) -> Self {
+    /// The state of a new connection. A head may take `head_time_ns` nanoseconds to arrive, and a
+    /// body may have `body_max` bytes.
+    pub(super) fn new(head_time_ns: u64, body_max: usize) -> Self {
         Self {
             state: State::Idle,
             is_closed: false,
-            heads: Heads::new(head_time_ns),
+            heads: Heads::new(head_time_ns).with_body_max(body_max),
             ticket: 0,
             peer: None,
         }
@@ -129,6 +131,10 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             }
             self.heads.begin();
             match prepared {
+                Prepared::Request(request) if !request.body.is_empty() && !is_item(request) => {
+                    // Documents have no requests with a body.
+                    self.reject(Rejection::HasBody, worker, out);
+                }
                 Prepared::Request(request) => match self.respond(request, worker, tickets, out) {
                     Answered::Complete => consumed += request.len,
                     Answered::Begun(next) => return stop(consumed + request.len, next),
@@ -209,6 +215,10 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         };
         let bytes = out.bytes_mut();
         self.is_closed = is_last;
+        if let Some(items) = worker.items.as_deref_mut().filter(|_| is_item(request)) {
+            items::respond(request, items, &reply, &mut worker.value, bytes);
+            return Answered::Complete;
+        }
         let (name, is_index) = match file_name(request) {
             Ok(found) => found,
             Err((status, message)) => {

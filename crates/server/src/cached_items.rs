@@ -1,0 +1,141 @@
+//! The items of the cache for requests by HTTP.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use files::documents::{Changed, Condition, FoundItem, Items};
+use session::{Clock, Now};
+use store::{Deleted, Expiry, Mode, Published, Read, Rejected, Store, Write};
+
+/// The access of a worker of the documents to the items of the cache.
+pub(crate) struct CachedItems {
+    store: Arc<Store>,
+    worker: store::Worker,
+    clock: Clock,
+    now: Now,
+}
+
+impl CachedItems {
+    pub(crate) fn new(store: &Arc<Store>, clock: Clock) -> Self {
+        Self {
+            store: Arc::clone(store),
+            worker: store.worker(),
+            clock,
+            now: clock.at(0),
+        }
+    }
+
+    fn present_cas(&mut self, key: &[u8]) -> Option<u64> {
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        let options = Read {
+            untracked: true,
+            ..Read::default()
+        };
+        let read = self
+            .worker
+            .read(key, hash, now_s, options, |item| Some(item.cas));
+        read.ok().flatten()
+    }
+}
+
+impl Items for CachedItems {
+    fn begin_burst(&mut self, now_ns: u64) {
+        self.now = self.clock.at(now_ns);
+    }
+
+    fn end_burst(&mut self) {
+        self.worker.quiescent();
+    }
+
+    fn online(&mut self) {
+        self.worker.online();
+    }
+
+    fn offline(&mut self) {
+        self.worker.offline();
+    }
+
+    fn maintain(&mut self, now_ns: u64, items: usize) -> bool {
+        let now = self.clock.at(now_ns);
+        self.worker.maintain(now.elapsed_s, items)
+    }
+
+    fn needs_maintenance_thread(&self) -> bool {
+        self.store.needs_page_maintenance()
+    }
+
+    fn reset(&mut self) {
+        let worker = mem::replace(&mut self.worker, self.store.worker());
+        // A panic may have left the old handle inconsistent, so that dropping it panics again.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(worker)));
+    }
+
+    fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<FoundItem> {
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        let read = self.worker.read(key, hash, now_s, Read::default(), |item| {
+            item.value()
+                .for_each(|slice| value.extend_from_slice(slice));
+            Some(FoundItem {
+                cas: item.cas,
+                left_s: item.expiry.seconds_left(now_s),
+            })
+        });
+        read.ok().flatten()
+    }
+
+    fn write(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        condition: Condition,
+        ttl_s: Option<u32>,
+    ) -> Changed {
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        let expiry = ttl_s.map_or(Expiry::NEVER, |ttl_s| {
+            Expiry::at(now_s.saturating_add(ttl_s))
+        });
+        let (mode, compare) = match condition {
+            Condition::None => (Mode::Set, None),
+            Condition::Absent => (Mode::Add, None),
+            Condition::Present => (Mode::Replace, None),
+            Condition::Cas(cas) => (Mode::Set, Some(cas)),
+        };
+        let write = Write {
+            compare,
+            ..Write::plain(mode, expiry)
+        };
+        match self.worker.put(key, hash, value, &write, now_s) {
+            Ok(Published::Stored { cas, .. }) => Changed::Done(Some(cas)),
+            Ok(Published::NotStored | Published::Exists | Published::NotFound) => {
+                Changed::ConditionFailed
+            }
+            Ok(Published::NoSpace) | Err(Rejected::TooLarge) => Changed::TooLarge,
+            Err(Rejected::NoMemory | Rejected::HoldLimit | Rejected::Deferred) => Changed::Busy,
+        }
+    }
+
+    fn delete(&mut self, key: &[u8], condition: Condition) -> Changed {
+        let compare = match condition {
+            Condition::None => None,
+            Condition::Absent => {
+                return match self.present_cas(key) {
+                    Some(_) => Changed::ConditionFailed,
+                    None => Changed::NotFound,
+                };
+            }
+            Condition::Present => match self.present_cas(key) {
+                Some(_) => None,
+                None => return Changed::ConditionFailed,
+            },
+            Condition::Cas(cas) => Some(cas),
+        };
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        match self.worker.delete(key, hash, compare, now_s) {
+            Deleted::Deleted => Changed::Done(None),
+            Deleted::Exists => Changed::ConditionFailed,
+            Deleted::NotFound if compare.is_some() => Changed::ConditionFailed,
+            Deleted::NotFound => Changed::NotFound,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Items of the cache over HTTP (`--http-cache`), on every runtime.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, curtail_path};
+use runtime::Kind;
+
+/// The longest time that a server or an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+struct Both {
+    _server: Server,
+    cache: Client,
+    http: SocketAddr,
+    _root: tempfile::TempDir,
+}
+
+impl Both {
+    fn start(kind: Kind) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("a"), "document").unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let http = free.local_addr().unwrap();
+        drop(free);
+        let server = Server::tcp(|| {
+            let mut command = Command::new(curtail_path());
+            command.args([
+                "serve",
+                "-m",
+                "64",
+                "--runtime",
+                kind.name(),
+                "--http-cache",
+            ]);
+            command.args(["--http", &http.to_string(), "--root"]);
+            command.arg(root.path());
+            command
+        });
+        let server = server.unwrap();
+        // It listens for HTTP shortly after it does for the cache.
+        let deadline = Instant::now() + TIMEOUT;
+        while TcpStream::connect(http).is_err() {
+            assert!(Instant::now() < deadline, "it does not listen at {http}");
+        }
+        Self {
+            cache: Client::connect(&server.address).unwrap(),
+            _server: server,
+            http,
+            _root: root,
+        }
+    }
+
+    /// Sends requests on one connection, of which the last one closes it.
+    fn send(&self, requests: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(requests).unwrap();
+        let mut answers = Vec::new();
+        stream.read_to_end(&mut answers).unwrap();
+        String::from_utf8(answers).unwrap()
+    }
+
+    fn request(&self, method: &str, target: &str, fields: &str, body: &str) -> String {
+        let len = body.len();
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("Content-Length: {len}\r\n")
+        };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{length}{fields}\r\n"
+        );
+        self.send([head.as_bytes(), body.as_bytes()].concat().as_slice())
+    }
+}
+
+fn field<'a>(answer: &'a str, name: &str) -> &'a str {
+    let line = answer.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("{name}: {answer}")).trim()
+}
+
+fn everywhere(test: impl Fn(Both, &str)) {
+    for kind in Kind::ALL {
+        if kind.probe().is_ok() {
+            test(Both::start(kind), kind.name());
+        }
+    }
+}
+
+#[test]
+fn items_of_both_protocols_are_the_same() {
+    everywhere(|mut both, name| {
+        both.cache.set("text", b"by memcached").unwrap();
+        let got = both.request("GET", "/cache/text", "", "");
+        assert!(got.starts_with("HTTP/1.1 200 "), "{name}: {got}");
+        assert!(got.ends_with("\r\n\r\nby memcached"), "{name}: {got}");
+        let put = both.request("PUT", "/cache/a%2Fb%25", "", "by HTTP");
+        assert!(put.starts_with("HTTP/1.1 204 "), "{name}: {put}");
+        assert_eq!(
+            both.cache.get("a/b%").unwrap().unwrap(),
+            b"by HTTP",
+            "{name}"
+        );
+        let head = both.request("HEAD", "/cache/a%2Fb%25", "", "");
+        assert_eq!(field(&head, "Content-Length:"), "7", "{name}");
+        assert!(head.ends_with("\r\n\r\n"), "{name}: {head}");
+        let part = both.request("GET", "/cache/text", "Range: bytes=3-5\r\n", "");
+        assert!(
+            part.starts_with("HTTP/1.1 206 ") && part.ends_with("mem"),
+            "{name}: {part}"
+        );
+        assert!(
+            both.request("DELETE", "/cache/text", "", "")
+                .starts_with("HTTP/1.1 204 ")
+        );
+        assert_eq!(both.cache.get("text").unwrap(), None, "{name}");
+        assert!(
+            both.request("DELETE", "/cache/text", "", "")
+                .starts_with("HTTP/1.1 404 ")
+        );
+        assert!(
+            both.request("GET", "/cache/text", "", "")
+                .starts_with("HTTP/1.1 404 ")
+        );
+        assert!(
+            both.request("GET", "/a", "", "").ends_with("document"),
+            "{name}"
+        );
+    });
+}
+
+#[test]
+fn conditions_compare_the_cas() {
+    everywhere(|both, name| {
+        let put = |fields: &str, body: &str| both.request("PUT", "/cache/k", fields, body);
+        assert!(
+            put("If-Match: *\r\n", "a").starts_with("HTTP/1.1 412 "),
+            "{name}"
+        );
+        let first = put("If-None-Match: *\r\n", "first");
+        let tag = field(&first, "ETag:");
+        assert!(
+            put("If-None-Match: *\r\n", "a").starts_with("HTTP/1.1 412 "),
+            "{name}"
+        );
+        let unchanged = format!("If-None-Match: {tag}\r\n");
+        let got = both.request("GET", "/cache/k", &unchanged, "");
+        assert!(got.starts_with("HTTP/1.1 304 "), "{name}: {got}");
+        let same = format!("If-Match: {tag}\r\n");
+        let second = put(&same, "second");
+        assert!(second.starts_with("HTTP/1.1 204 "), "{name}: {second}");
+        assert_ne!(field(&second, "ETag:"), tag, "{name}");
+        assert!(put(&same, "third").starts_with("HTTP/1.1 412 "), "{name}");
+        let delete = |fields: &str| both.request("DELETE", "/cache/k", fields, "");
+        assert!(delete(&same).starts_with("HTTP/1.1 412 "), "{name}");
+        assert!(
+            both.request("GET", "/cache/k", "", "").ends_with("second"),
+            "{name}"
+        );
+        assert!(
+            delete("If-Match: *\r\n").starts_with("HTTP/1.1 204 "),
+            "{name}"
+        );
+        assert!(
+            put("If-Match: \"1\", \"2\"\r\n", "a").starts_with("HTTP/1.1 400 "),
+            "{name}"
+        );
+    });
+}
+
+#[test]
+fn times_to_live_and_bounds() {
+    everywhere(|mut both, name| {
+        both.request(
+            "PUT",
+            "/cache/ttl?ttl=100",
+            "Cache-Control: max-age=5\r\n",
+            "x",
+        );
+        both.request(
+            "PUT",
+            "/cache/age",
+            "Cache-Control: public, max-age=50\r\n",
+            "x",
+        );
+        both.request("PUT", "/cache/past?ttl=0", "", "x");
+        for (key, low, high) in [("ttl", 95, 100), ("age", 45, 50)] {
+            let got = both.request("GET", &format!("/cache/{key}"), "", "");
+            let left = field(&got, "Cache-Control: max-age=")
+                .parse::<u32>()
+                .unwrap();
+            assert!((low..=high).contains(&left), "{name}: {left}");
+        }
+        assert_eq!(both.cache.get("past").unwrap(), None, "{name}");
+        let long = format!("/cache/{}", "k".repeat(251));
+        for target in [
+            "/cache/",
+            "/cache/a%20b",
+            "/cache/%00",
+            "/cache/%zz",
+            &long,
+            "/cache/a?ttl=x",
+        ] {
+            let answer = both.request("PUT", target, "", "x");
+            assert!(
+                answer.starts_with("HTTP/1.1 400 "),
+                "{name}, {target}: {answer}"
+            );
+        }
+        let large = "v".repeat(900_000);
+        assert!(
+            both.request("PUT", "/cache/large", "", &large)
+                .starts_with("HTTP/1.1 204 "),
+            "{name}"
+        );
+        assert!(
+            both.request("GET", "/cache/large", "", "")
+                .ends_with(&large),
+            "{name}"
+        );
+        // Rejected by its length, before it is sent.
+        let announced = both.request("PUT", "/cache/x", "Content-Length: 2000000\r\n", "");
+        assert!(
+            announced.starts_with("HTTP/1.1 413 "),
+            "{name}: {announced}"
+        );
+        let to_document = both.request("PUT", "/a", "", "x");
+        assert!(
+            to_document.starts_with("HTTP/1.1 413 "),
+            "{name}: {to_document}"
+        );
+        let post = both.request("POST", "/cache/x", "", "x");
+        assert!(
+            post.contains("Allow: GET, HEAD, PUT, DELETE\r\n"),
+            "{name}: {post}"
+        );
+    });
+}
+
+#[test]
+fn requests_with_bodies_are_pipelined() {
+    everywhere(|both, name| {
+        let put = "PUT /cache/p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\none";
+        let get = "GET /cache/p HTTP/1.1\r\nHost: x\r\n\r\n";
+        let last = "GET /cache/p HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let answers = both.send(
+            [put, get, &put.replace("one", "two"), last]
+                .concat()
+                .as_bytes(),
+        );
+        assert_eq!(
+            answers.matches("HTTP/1.1 204 ").count(),
+            2,
+            "{name}: {answers}"
+        );
+        assert!(
+            answers.contains("\r\n\r\none") && answers.ends_with("\r\n\r\ntwo"),
+            "{name}: {answers}"
+        );
+    });
+}
