@@ -35,6 +35,7 @@ mod carrier;
 mod config;
 mod engine;
 mod error;
+pub mod fuzzing;
 mod schedule_source;
 mod script;
 mod second;

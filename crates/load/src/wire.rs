@@ -4,7 +4,7 @@
 //! A wire opens no socket and reads no clock. To add a protocol, add a file here and a variant of
 //! [`crate::Protocol`].
 
-mod http;
+pub(crate) mod http;
 mod meta;
 mod text;
 mod textile;

@@ -1,15 +1,28 @@
-//! Runs the checks of the fuzz target `agent_frames` on the corpus that is in the repository.
+//! Runs the checks of the fuzz targets of this crate on the corpora that are in the repository.
 
 use std::fs;
 use std::path::Path;
 
-#[test]
-fn every_input_of_the_agent_frames_corpus_passes_the_checks() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/agent_frames");
+/// Passes each input of a corpus to its check.
+fn check(corpus: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(corpus);
     let mut count = 0;
-    for entry in fs::read_dir(&folder).unwrap() {
-        load::agents::fuzzing::check_frames(&fs::read(entry.unwrap().path()).unwrap());
+    for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}")) {
+        let input = entry.and_then(|entry| fs::read(entry.path()));
+        check(&input.unwrap_or_else(|error| panic!("{folder:?}: {error}")));
         count += 1;
     }
-    assert!(count > 0, "the corpus is empty");
+    assert!(count > 0, "the corpus {corpus} is empty");
+}
+
+#[test]
+fn every_input_of_the_agent_frames_corpus_passes_the_checks() {
+    check("agent_frames", load::agents::fuzzing::check_frames);
+}
+
+#[test]
+fn every_input_of_the_http_answer_corpus_passes_the_checks() {
+    check("http_answer", load::fuzzing::check_answers);
 }

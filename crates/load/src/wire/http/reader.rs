@@ -107,7 +107,7 @@ impl Default for AnswerReader {
 }
 
 impl AnswerReader {
-    pub(super) fn new(verified: Option<WebFiles>) -> Self {
+    pub(crate) fn new(verified: Option<WebFiles>) -> Self {
         Self {
             state: State::StatusLine,
             line: Vec::new(),
@@ -152,7 +152,7 @@ impl AnswerReader {
     ///
     /// # Errors
     /// The bytes are not an answer. The reader cannot continue after them.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         input: &[u8],
         is_head: bool,
