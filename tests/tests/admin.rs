@@ -92,6 +92,34 @@ fn the_pages_show_what_stats_shows() {
     assert_eq!(admin.page("/nothing").unwrap().status, 404);
 }
 
+#[test]
+fn the_figures_of_documents_have_metrics_too() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, log) = (root.path().to_str().unwrap(), root.path().join("log"));
+    let flags = [
+        "-u",
+        "root",
+        "-o",
+        "idle_timeout=60",
+        "--root",
+        path,
+        "--http-log",
+    ];
+    let mut flags = flags.to_vec();
+    flags.push(log.to_str().unwrap());
+    flags.extend(["--http", "127.0.0.1:0"]);
+    let admin = AdminServer::start(&flags).unwrap();
+    let metrics = admin.page("/metrics").unwrap();
+    assert_eq!(metrics.sample("curtail_http_connections").unwrap(), 0);
+    assert_eq!(metrics.sample("curtail_http_log_dropped_total").unwrap(), 0);
+    assert!(
+        metrics
+            .body
+            .contains("curtail_http_burst_connections_bucket")
+    );
+    assert!(!metrics.body.contains("unlisted"), "{}", metrics.body);
+}
+
 /// The server answers a head that it rejects before the rest of the request has arrived. It must
 /// not reset the connection then, because the reset could overtake the reply.
 #[test]

@@ -139,7 +139,7 @@ impl ServerControl for ServerState {
         for (kind, (count, before)) in Traffic::ALL.iter().zip(traffic.iter().zip(reset.traffic)) {
             out.number(kind.name().as_bytes(), count - before);
         }
-        self.bursts(&reset, out);
+        write_bursts("", self.counts.bursts(), reset.bursts, out);
         self.memory(now, &reset, out);
         self.documents(out);
         out.number(b"threads", u64::from(self.config.workers));
@@ -288,24 +288,11 @@ impl ServerState {
             let name = format!("http_{}", count.name());
             out.number(name.as_bytes(), http.files.counts().of(count));
         }
+        // Never reset: they are counts of another runtime than that of the cache.
+        write_bursts("http_", http.counts.bursts(), BurstCounts::default(), out);
         if let Some(log) = &http.log {
             out.number(b"http_log_dropped", log.dropped());
         }
-    }
-
-    /// The number of bursts by size: how many connections were ready when a worker woke up.
-    fn bursts(&self, reset: &Reset, out: &mut dyn StatWriter) {
-        let bursts = self.counts.bursts();
-        for (power, (count, before)) in bursts.sizes.iter().zip(reset.bursts.sizes).enumerate() {
-            let name = match power {
-                0 => "bursts_of_1".to_owned(),
-                power if power + 1 == BURST_SIZES => "bursts_of_more".to_owned(),
-                power => format!("bursts_to_{}", 1 << power),
-            };
-            out.number(name.as_bytes(), count - before);
-        }
-        let connections = bursts.connections - reset.bursts.connections;
-        out.number(b"bursts_connections", connections);
     }
 
     fn memory(&self, now: Now, reset: &Reset, out: &mut dyn StatWriter) {
@@ -355,6 +342,20 @@ impl ServerState {
         let unfetched = store.expired_unfetched - before.expired_unfetched;
         out.number(b"expired_unfetched", unfetched);
     }
+}
+
+/// Writes the number of bursts by size: how many connections were ready when a worker woke up.
+fn write_bursts(prefix: &str, bursts: BurstCounts, before: BurstCounts, out: &mut dyn StatWriter) {
+    for (power, (count, before)) in bursts.sizes.iter().zip(before.sizes).enumerate() {
+        let name = match power {
+            0 => format!("{prefix}bursts_of_1"),
+            power if power + 1 == BURST_SIZES => format!("{prefix}bursts_of_more"),
+            power => format!("{prefix}bursts_to_{}", 1 << power),
+        };
+        out.number(name.as_bytes(), count - before);
+    }
+    let name = format!("{prefix}bursts_connections");
+    out.number(name.as_bytes(), bursts.connections - before.connections);
 }
 
 fn yes_or_no(is: bool) -> &'static [u8] {

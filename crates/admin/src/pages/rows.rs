@@ -322,6 +322,72 @@ pub(super) static ROWS: &[Row] = &[
         "eviction_policy_changes",
         "Changes of the policy.",
     ),
+    // Documents over HTTP, and silent clients.
+    counter(
+        "idle_kicks",
+        "idle_closed",
+        "Connections closed because the client was silent for too long (-o idle_timeout).",
+    ),
+    gauge(
+        "http_curr_connections",
+        "http_connections",
+        "Open connections of the documents (--http).",
+    ),
+    counter(
+        "http_total_connections",
+        "http_accepted_connections",
+        "Connections of the documents accepted.",
+    ),
+    counter(
+        "http_rejected_connections",
+        "http_rejected_connections",
+        "Connections of the documents rejected.",
+    ),
+    counter(
+        "http_idle_closed",
+        "http_idle_closed",
+        "Connections of the documents closed because the client was silent for too long.",
+    ),
+    counter(
+        "http_slow_heads",
+        "http_slow_heads",
+        "Requests for documents whose head did not arrive in time.",
+    ),
+    gauge(
+        "http_conn_buffer_bytes",
+        "http_connection_buffer_bytes",
+        "Incomplete requests and unsent replies of the documents.",
+    ),
+    counter(
+        "http_conn_buffer_closed",
+        "http_connection_buffer_closed",
+        "Connections of the documents closed because the bound of these bytes was reached.",
+    ),
+    counter(
+        "http_opened_elsewhere",
+        "http_opened_elsewhere",
+        "Files that were not opened by a worker, because it might have waited.",
+    ),
+    counter(
+        "http_read_elsewhere",
+        "http_read_elsewhere",
+        "Reads of files that were not made by a worker, because it might have waited.",
+    ),
+    counter(
+        "http_refused_elsewhere",
+        "http_refused_elsewhere",
+        "Such operations refused because too many waited already.",
+    ),
+    counter(
+        "http_openers_lost",
+        "http_openers_lost",
+        "Processes that open files and have ended. Threads open files in their place.",
+    ),
+    counter(
+        "http_log_dropped",
+        "http_log_dropped",
+        "Lines of the log of requests that were dropped.",
+    ),
 ];
 
 /// The figure that names the eviction policy, and the policies.
@@ -344,7 +410,7 @@ pub(super) struct SplitHistogram {
     pub(super) sum: Option<&'static str>,
 }
 
-pub(super) static SPLIT_HISTOGRAMS: [SplitHistogram; 2] = [
+pub(super) static SPLIT_HISTOGRAMS: [SplitHistogram; 3] = [
     SplitHistogram {
         name: "burst_connections",
         help: "Connections that were ready when a worker woke up.",
@@ -363,6 +429,25 @@ pub(super) static SPLIT_HISTOGRAMS: [SplitHistogram; 2] = [
         ],
         is_cumulative: false,
         sum: Some("bursts_connections"),
+    },
+    SplitHistogram {
+        name: "http_burst_connections",
+        help: "Connections of the documents that were ready when a worker woke up.",
+        buckets: &[
+            ("http_bursts_of_1", "1.0"),
+            ("http_bursts_to_2", "2.0"),
+            ("http_bursts_to_4", "4.0"),
+            ("http_bursts_to_8", "8.0"),
+            ("http_bursts_to_16", "16.0"),
+            ("http_bursts_to_32", "32.0"),
+            ("http_bursts_to_64", "64.0"),
+            ("http_bursts_to_128", "128.0"),
+            ("http_bursts_to_256", "256.0"),
+            ("http_bursts_to_512", "512.0"),
+            ("http_bursts_of_more", "+Inf"),
+        ],
+        is_cumulative: false,
+        sum: Some("http_bursts_connections"),
     },
     SplitHistogram {
         name: "evicted_idle_seconds",
