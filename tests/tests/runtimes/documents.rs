@@ -320,6 +320,29 @@ fn requests_arrive_byte_by_byte_and_doubtful_ones_end_the_connection() {
 }
 
 #[test]
+fn a_name_that_does_not_exist_is_remembered_too() {
+    let root = tempfile::tempdir().unwrap();
+    for strategy in StrategyKind::ALL {
+        let disk = SystemDisk::open(root.path()).unwrap();
+        let files = FileSet::start(disk, strategy).unwrap();
+        let service = DocumentService::new(Arc::clone(&files), CLOCK);
+        let setup = setup(Scheduler::Fair);
+        let sockets = Sockets::start(Kind::Events, &service, setup, || None);
+        let request = "GET /absent HTTP/1.1\r\nHost: x\r\n\r\n";
+        let (_, rest) = reply(&sockets, &(request.repeat(20) + &get("/absent", "")));
+        let answers = String::from_utf8(rest).unwrap();
+        assert_eq!(answers.matches("HTTP/1.1 404 ").count(), 20, "{answers}");
+        let opened = files.counts().of(FileCount::Opened);
+        let expected = match strategy.remembers_names() {
+            // Once a second.
+            true => 1..20,
+            false => 0..22,
+        };
+        assert!(expected.contains(&opened), "{}: {opened}", strategy.name());
+    }
+}
+
+#[test]
 fn requests_are_logged_with_the_address_of_the_client() {
     everywhere_with(|kind, scheduler| {
         let folder = tempfile::tempdir().unwrap();
