@@ -13,6 +13,7 @@ pub mod datagram;
 pub mod file;
 pub mod file_opener;
 pub mod fork;
+pub mod job_pool;
 pub mod limits;
 pub mod machine;
 pub mod mount;
