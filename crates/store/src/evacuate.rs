@@ -359,7 +359,12 @@ impl Worker {
     /// Returns true if the block belongs to the item of `entry`, either as its head block (the
     /// block with the key, to which the entry refers) or as a piece of its value. `location` is the
     /// location of `block`.
-    fn item_has_block(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
+    pub(crate) fn item_has_block(
+        &self,
+        entry: Entry,
+        location: Location,
+        block: Block<'_>,
+    ) -> bool {
         if !block.is_piece() {
             return entry.location() == location;
         }
@@ -477,7 +482,7 @@ impl Worker {
                 .miss_reason(found.entry().location(), head, now_s)
                 .is_some()
             {
-                self.unlink_expired_found(&writer, &found, head);
+                self.unlink_expired_found(&writer, &found, head, now_s);
             } else {
                 self.relink(&writer, &found, &copy, block, frequency);
                 self.sub_live(&self.block_ref(visited.location));
@@ -542,28 +547,6 @@ impl Worker {
         to.segment.raise_expiry(block.expiry());
         writer.replace(found, to.location, frequency);
     }
-
-    /// Evicts the item to which a visited block belongs, if the block is still live.
-    fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
-        let writer = self.store.index.lock(visited.hash);
-        let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
-        if let Some(found) = writer.find(has_block) {
-            let part = self.store.log.heap.segment(victim.number).part();
-            self.evict_found(writer, &found, part, now_s);
-        }
-    }
-
-    /// Evicts the item of an entry found under the lock. `part` is the part in which it is stored.
-    pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
-        let (hash, location) = (writer.hash(), found.entry().location());
-        writer.remove(found);
-        drop(writer);
-        self.count_evicted(self.block(location), part, now_s);
-        self.account_unlinked(&self.block_ref(location));
-        if part == Part::Small {
-            self.store.ghosts.remember(hash);
-        }
-    }
 }
 
 /// What evacuation did with a block.
@@ -579,9 +562,9 @@ enum BlockOutcome {
 
 /// The location of a visited block, and the hash of its item's key.
 #[derive(Debug, Clone, Copy)]
-struct Visited {
-    location: Location,
-    hash: u64,
+pub(crate) struct Visited {
+    pub(crate) location: Location,
+    pub(crate) hash: u64,
 }
 
 /// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of

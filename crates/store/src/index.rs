@@ -175,6 +175,13 @@ impl Index {
         })
     }
 
+    /// Makes each class assign only CAS above `cas`. Called before the index is used.
+    pub(crate) fn begin_cas_after(&self, cas: u64) {
+        for class in &self.classes {
+            class.cas.store(cas, Ordering::Relaxed);
+        }
+    }
+
     /// Requests huge pages. A hint.
     pub(crate) fn advise_huge(&self) {
         self.region.advise_huge();

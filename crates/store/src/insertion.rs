@@ -15,6 +15,7 @@ use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
+use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
 use crate::upload::{Rejected, Upload};
 use crate::worker::{KeyHash, Worker, pieces_of, traits};
@@ -180,10 +181,17 @@ impl Worker {
             let block_ref = self.block_ref(found.entry().location());
             Some(CurrentItem { found, block_ref })
         });
-        let metadata = match self.decide(&writer, present.as_ref(), write, now_s) {
+        let mut metadata = match self.decide(&writer, present.as_ref(), write, now_s) {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),
         };
+        if let Some(restoring) = &self.restoring {
+            if !self.is_current(restoring, item.hash, now_s) {
+                return Ok(Published::NotStored);
+            }
+            let Marks { stale, claimed, .. } = restoring.marks;
+            metadata.access = metadata.access.with_stale_and_claimed(stale, claimed);
+        }
         if self.is_flushed(new_block.segment, now_s)
             || !block.can_hold(metadata.cas, metadata.expiry)
         {
@@ -216,6 +224,7 @@ impl Worker {
         }
         match present {
             Some(present) => present.block_ref.segment.part(),
+            None if self.restoring.is_some() => Part::Small,
             None if self.has_ghost(hash.0) => Part::Main,
             None => Part::Small,
         }
@@ -254,11 +263,7 @@ impl Worker {
         metadata: Metadata,
         now_s: u32,
     ) -> bool {
-        let &BlockRef {
-            location,
-            block,
-            segment,
-        } = new_block;
+        let &BlockRef { block, segment, .. } = new_block;
         block.set_expiry(metadata.expiry);
         block.set_access(metadata.access);
         block.set_cas(metadata.cas);
@@ -268,6 +273,25 @@ impl Worker {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));
         }
+        let is_linked = self.replace_or_link_new(writer, present, new_block, metadata, now_s);
+        // After the item is visible, so that a reader that finds no item in memory still finds the
+        // copy. The reader finds the item when it looks again.
+        if self.restoring.is_none() {
+            self.remove_from_tier(writer, now_s);
+        }
+        is_linked
+    }
+
+    /// Makes the index refer to a block whose metadata is complete. Returns as [`Worker::link`].
+    #[inline]
+    fn replace_or_link_new(
+        &self,
+        writer: &Writer<'_>,
+        present: Option<&CurrentItem<'_>>,
+        new_block: &BlockRef<'_>,
+        metadata: Metadata,
+        now_s: u32,
+    ) -> bool {
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
             // The overwrite counts as a request. If the old item had expired or was flushed, the
@@ -276,7 +300,7 @@ impl Worker {
                 true => found.entry().frequency() + 1,
                 false => 0,
             };
-            writer.replace(found, location, frequency);
+            writer.replace(found, new_block.location, frequency);
             self.remember_hole(block_ref);
             return true;
         }

@@ -41,6 +41,7 @@
 mod config;
 mod counters;
 mod decimal;
+mod deletion;
 mod epochs;
 mod evacuate;
 mod eviction_policy;
@@ -53,6 +54,7 @@ mod insertion;
 mod item;
 pub mod limits;
 mod log;
+mod lower_tier;
 mod miniature;
 mod page_maintenance;
 mod pin;
@@ -71,8 +73,10 @@ mod worker;
 mod write;
 
 pub use config::{Config, ConfigError};
+pub use deletion::Deleted;
 pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
+pub use lower_tier::{LowerTier, Marks, SharedTier, TierAddress, TierItem};
 pub use page_maintenance::{PageMaintenance, PageStep};
 pub use pin::Pin;
 pub use read::{Miss, Read, Recache};
@@ -81,6 +85,6 @@ pub use store::Store;
 pub use upload::{Rejected, Reserve, Upload};
 pub use worker::{KeyHash, Worker};
 pub use write::{
-    Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, MarkOutcome, Mode,
-    Published, Vivify, Write,
+    Arithmetic, ArithmeticOutcome, CounterValue, Direction, ItemMark, MarkOutcome, Mode, Published,
+    Vivify, Write,
 };

@@ -153,7 +153,7 @@ impl Worker {
             let location = found.entry().location();
             let block = self.block(location);
             if let Some(miss) = self.miss_reason(location, block, now_s) {
-                self.unlink_expired_found(&writer, &found, block);
+                self.unlink_expired_found(&writer, &found, block, now_s);
                 return Err(miss);
             }
             let unstorable_expiry = options
@@ -190,6 +190,9 @@ impl Worker {
         let access = block.access();
         let is_claim = options.claim && access.is_stale() || options.recache.is_due(block);
         let won = is_claim && !access.is_claimed();
+        if won || options.touch.is_some() {
+            self.remove_from_tier(&writer, now_s);
+        }
         let item = Item {
             pin: RefCell::new(pin),
             ..self.item(location, block, won, now_s)
@@ -205,7 +208,7 @@ impl Worker {
                 drop(writer);
             }
             Some(expiry) if expiry.is_past(now_s) => {
-                self.unlink_expired_found(&writer, &found, block);
+                self.unlink_expired_found(&writer, &found, block, now_s);
                 drop(writer);
             }
             // There was no memory to move the item. Its block cannot hold the new expiry, so later

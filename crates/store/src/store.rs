@@ -17,6 +17,7 @@ use crate::limits::{
     MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_MIN,
 };
 use crate::log::Log;
+use crate::lower_tier::SharedTier;
 use crate::miniature::Miniatures;
 use crate::page_maintenance::{PageMaintenance, PageStep};
 use crate::segment_holds::Holds;
@@ -36,6 +37,8 @@ pub struct Store {
     pub(crate) ghosts: Ghosts,
     pub(crate) miniatures: Miniatures,
     pub(crate) holds: Holds,
+    /// The tier that takes evicted items.
+    pub(crate) tier: Option<SharedTier>,
     /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,
     counter_sets: Mutex<CounterSets>,
@@ -69,6 +72,14 @@ impl Store {
     /// # Errors
     /// The configuration is invalid, or the address space is exhausted.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
+        Self::with_tier(config, None)
+    }
+
+    /// Creates an empty store whose evicted items go to `tier`, if one is given.
+    ///
+    /// # Errors
+    /// As [`Store::new`].
+    pub fn with_tier(config: Config, tier: Option<SharedTier>) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
         // A store reserves address space for `memory_max` bytes, to which its limit can be raised
         // later. If the kernel refuses that much (strict accounting, `ulimit -v`), create a store
@@ -77,18 +88,24 @@ impl Store {
             memory_max: 0,
             ..config
         };
-        Self::build(config, Geometry::new(&config))
-            .or_else(|_| Self::build(fixed_size, Geometry::new(&fixed_size)))
+        Self::build(config, Geometry::new(&config), tier.clone())
+            .or_else(|_| Self::build(fixed_size, Geometry::new(&fixed_size), tier))
     }
 
     /// Creates an empty store with parts of the given sizes.
-    pub(crate) fn build(config: Config, geometry: Geometry) -> Result<Arc<Self>, ConfigError> {
+    pub(crate) fn build(
+        config: Config,
+        geometry: Geometry,
+        tier: Option<SharedTier>,
+    ) -> Result<Arc<Self>, ConfigError> {
         let index = Index::new(
             geometry.classes,
             geometry.class_buckets,
             geometry.index_bytes,
         )
         .map_err(ConfigError::NoSpace)?;
+        // A client may still know the CAS of an item that only the tier has kept.
+        index.begin_cas_after(tier.as_ref().map_or(0, |tier| tier.greatest_cas()));
         let heap = Heap::new(geometry.segments, geometry.segment_bits, config.workers)
             .map_err(ConfigError::NoSpace)?;
         if config.huge_pages || config.memory_bytes >= HUGE_FROM {
@@ -109,6 +126,7 @@ impl Store {
             ghosts,
             miniatures,
             holds: Holds::default(),
+            tier,
             limit: AtomicU64::new(config.memory_bytes),
             counter_sets: Mutex::default(),
             config,
@@ -353,7 +371,7 @@ pub(crate) fn small_store() -> Arc<Store> {
         ghost_bytes: 16,
         miniature_slots: 16,
     };
-    match Store::build(config, geometry) {
+    match Store::build(config, geometry, None) {
         Ok(store) => store,
         Err(error) => panic!("{error}"),
     }

@@ -19,6 +19,7 @@ use crate::index::{Entry, Location, Position, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
+use crate::lower_tier::Restoring;
 use crate::miniature::{Observation, SampleContext, SampleLimiter, SampledAccess, Traits};
 use crate::read::Miss;
 use crate::store::Store;
@@ -81,6 +82,8 @@ pub struct Worker {
     pub(crate) cursor: Option<Cursor>,
     /// The holes that this worker's writes have left.
     pub(crate) holes: RefCell<Holes>,
+    /// The tier's copy that this worker is writing back into memory.
+    pub(crate) restoring: Option<Restoring>,
 }
 
 impl fmt::Debug for Worker {
@@ -105,6 +108,7 @@ impl Worker {
             sample_limiter: SampleLimiter::default(),
             cursor: None,
             holes: RefCell::new(Holes::new()),
+            restoring: None,
         }
     }
 
@@ -372,7 +376,7 @@ impl Worker {
         if self.miss_reason(location, block, now_s).is_none() {
             return false;
         }
-        self.unlink_expired_found(&writer, &found, block);
+        self.unlink_expired_found(&writer, &found, block, now_s);
         true
     }
 
@@ -383,8 +387,10 @@ impl Worker {
         writer: &Writer<'_>,
         found: &crate::index::Found,
         block: Block<'_>,
+        now_s: u32,
     ) {
         writer.remove(found);
+        self.remove_from_tier(writer, now_s);
         self.counters.count(Counter::Expired);
         if !block.access().is_fetched() {
             self.counters.count(Counter::ExpiredUnfetched);

@@ -5,7 +5,6 @@ use crate::heap::block::HeaderFields;
 use crate::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
-use crate::miniature::SampledAccess;
 use crate::rewrite::{Change, NewAccess, NewCas, NewValue, Rewritten, Snapshot};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
@@ -121,17 +120,6 @@ pub enum MarkOutcome {
     NoSpace,
     /// See [`Rejected::Deferred`].
     Deferred,
-}
-
-/// The result of a deletion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deleted {
-    /// The item was deleted.
-    Deleted,
-    /// The key had no item.
-    NotFound,
-    /// The item has another CAS than the one to compare.
-    Exists,
 }
 
 /// Whether arithmetic adds or subtracts.
@@ -374,43 +362,6 @@ impl Worker {
         self.fill(&mut upload, value, now_s)?;
         let published = self.publish(upload, write, now_s);
         published.map_err(|_| Rejected::Deferred)
-    }
-
-    /// Deletes the item of a key. If `compare` is given, deletes it only if it has that CAS.
-    pub fn delete(
-        &mut self,
-        key: &[u8],
-        hash: KeyHash,
-        compare: Option<u64>,
-        now_s: u32,
-    ) -> Deleted {
-        self.ensure_online();
-        let writer = self.store.index.lock(hash.0);
-        let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
-            drop(writer);
-            // The store may have evicted the item while a miniature still contains it.
-            self.sample(hash, now_s, || SampledAccess::Deleted);
-            return Deleted::NotFound;
-        };
-        let block_ref = self.block_ref(found.entry().location());
-        if self
-            .miss_reason(block_ref.location, block_ref.block, now_s)
-            .is_some()
-        {
-            self.unlink_expired_found(&writer, &found, block_ref.block);
-            drop(writer);
-            self.sample(hash, now_s, || SampledAccess::Deleted);
-            return Deleted::NotFound;
-        }
-        if compare.is_some_and(|cas| cas != block_ref.block.cas()) {
-            return Deleted::Exists;
-        }
-        writer.remove(&found);
-        drop(writer);
-        self.remember_hole(&block_ref);
-        self.resize_step();
-        self.sample(hash, now_s, || SampledAccess::Deleted);
-        Deleted::Deleted
     }
 
     /// Marks an item stale, empties its value, or both. Builds a new block for the changed item,

@@ -36,6 +36,11 @@ impl Flushes {
         count(self.0.load(Ordering::Relaxed))
     }
 
+    /// Whether a delayed flush has not been performed.
+    pub(super) fn is_delayed(&self) -> bool {
+        last_s(self.0.load(Ordering::Relaxed)) != NO_FLUSH
+    }
+
     /// Performs the delayed flush if it is due. Returns the number of flushes so far.
     #[inline]
     pub(super) fn perform_due(&self, now_s: u32) -> u32 {
@@ -78,6 +83,14 @@ impl Flushes {
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, flush);
+    }
+}
+
+impl super::Log {
+    /// Returns the number of flushes so far. `None` if a delayed flush has not been performed, so
+    /// that the present items will be flushed later.
+    pub(crate) fn final_flush_count(&self) -> Option<u32> {
+        (!self.flushes.is_delayed()).then(|| self.flushes.count())
     }
 }
 

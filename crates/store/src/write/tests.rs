@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::Deleted;
 use crate::{Config, Store};
 
 const NOW_S: u32 = 1;
