@@ -112,6 +112,7 @@ pub fn cache(control: &Arc<Fragile>) -> CacheService {
         counters: Arc::<CounterRegistry>::default(),
         records_latency: true,
         clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
+        tier: None,
     }
 }
 

@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use protocol::reply::TOO_MANY_CONNECTIONS;
-use service::{NoCompletion, Progress, Service, Tickets};
+use service::{Abandoned, Progress, Service, Tickets};
 use store::{KeyHash, Store};
+use tier::Readers;
 
 use crate::control::ServerControl;
 use crate::counters::Counters;
@@ -16,6 +17,7 @@ use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
+use crate::tier_reads::{TierAccess, TierRead, TierTicket};
 
 /// The cache as a [`Service`]. Clones share the store and the counters.
 #[derive(Clone)]
@@ -32,6 +34,8 @@ pub struct CacheService {
     /// ([`CounterRegistry::latencies`]). Recording costs a second reading of the clock and a dozen
     /// loads per burst.
     pub records_latency: bool,
+    /// The threads that read from the tier below the store, if it has one.
+    pub tier: Option<Arc<Readers<TierTicket>>>,
 }
 
 /// The cache's state of one worker of a runtime.
@@ -88,7 +92,7 @@ impl service::Worker for CacheWorker {
     type Session = Session;
     type Request<'i> = Prepared<'i>;
     type Pin = ValuePin;
-    type Completion = NoCompletion;
+    type Completion = TierRead;
 
     fn open(&self) -> Session {
         Session::default()
@@ -129,7 +133,7 @@ impl service::Worker for CacheWorker {
         session: &mut Session,
         requests: &[Prepared<'_>],
         input: &[u8],
-        _: Tickets<'_, NoCompletion>,
+        tickets: Tickets<'_, TierRead>,
         out: &mut Output,
     ) -> Progress {
         let mut context = RequestContext {
@@ -137,8 +141,19 @@ impl service::Worker for CacheWorker {
             worker: &mut self.store,
             counters: &self.counters,
             control: &*self.service.control,
+            tier: self
+                .service
+                .tier
+                .as_deref()
+                .map(|readers| TierAccess::new(readers, tickets)),
         };
         session.answer(requests, input, &mut context, out)
+    }
+
+    fn complete(&mut self, session: &mut Session, _: u32, result: Result<TierRead, Abandoned>) {
+        if let Some(fetch) = &mut session.fetch {
+            fetch.complete(result);
+        }
     }
 
     #[inline]

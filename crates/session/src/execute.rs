@@ -3,7 +3,7 @@
 //! replies.
 //!
 //! Several functions return whether the operation was executed. False means that it had no effect,
-//! because it has to wait for memory.
+//! because it has to wait for memory, or for an item that is in the tier only.
 
 mod change;
 mod read;
@@ -70,6 +70,9 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 return read_many::begin(*keys, *touch, request, &input[..len]);
             }
             Operation::Delete { compare } => {
+                if compare.is_some() && context.must_fetch(key, hash) {
+                    return Step::NeedsMemory;
+                }
                 change::delete(encoder, key, *compare, hash, context, bytes);
                 true
             }

@@ -62,6 +62,7 @@ mod protocols;
 mod registry;
 mod session;
 mod text;
+mod tier_reads;
 #[cfg(test)]
 mod toy;
 mod upload;
@@ -78,3 +79,4 @@ pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 pub use registry::CounterRegistry;
 pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;
+pub use tier_reads::{TierAccess, TierRead, TierTicket};

@@ -5,6 +5,11 @@
 pub const COPY_MAX: usize = 16 * 1024;
 /// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
+/// Maximum number of items that a session reads from the tier at a time.
+pub const FETCHES_MAX: usize = PREFETCH_KEYS;
+/// Maximum number of times that a request waits for the tier. The item may have been evicted again
+/// before the request was executed.
+pub const FETCH_TRIES_MAX: u8 = 4;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not

@@ -11,6 +11,7 @@ use crate::execute;
 use crate::now::Now;
 use crate::prepare::Prepared;
 use crate::protocols::{OwnedEncoder, Protocol};
+use crate::tier_reads::{Fetch, TierAccess};
 use crate::upload::PendingUpload;
 
 /// The state of one client connection.
@@ -23,6 +24,8 @@ pub struct Session {
     pub(crate) scanned: u32,
     /// The protocol that the first byte of the connection selected. `None` before that byte.
     pub(crate) protocol: Option<Protocol>,
+    /// The reads of the tier that the request at the front of the input waits for.
+    pub(crate) fetch: Option<Box<Fetch>>,
 }
 
 /// The interpretation of the bytes at the front of the input.
@@ -70,6 +73,8 @@ pub struct RequestContext<'a> {
     pub counters: &'a Counters,
     /// Process-wide statistics and settings.
     pub control: &'a dyn ServerControl,
+    /// The tier below the store. `None`: there is none.
+    pub tier: Option<TierAccess<'a>>,
 }
 
 impl Session {
@@ -85,12 +90,18 @@ impl Session {
         out: &mut Output,
     ) -> Progress {
         let mut consumed = 0;
+        if let Some(fetch) = &mut self.fetch {
+            if let Some(next) = fetch.finish(context) {
+                return self.stop(consumed, next, context);
+            }
+            self.fetch = None;
+        }
         if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
-            return self.stop(consumed, next);
+            return self.stop(consumed, next, context);
         }
         for request in prepared {
             if out.is_full() {
-                return self.stop(consumed, Next::OutputSpace);
+                return self.stop(consumed, Next::OutputSpace, context);
             }
             let step = execute::request(request, &input[consumed..], context, out);
             match step {
@@ -99,11 +110,12 @@ impl Session {
                     consumed += len;
                     self.state = state;
                     if let Some(next) = self.resume(input, &mut consumed, context, out) {
-                        return self.stop(consumed, next);
+                        return self.stop(consumed, next, context);
                     }
                 }
-                Step::NeedsMemory => return self.stop(consumed, Next::Memory),
+                Step::NeedsMemory => return self.stop(consumed, Next::Memory, context),
             }
+            context.note_progress();
         }
         // All prepared requests are answered. The remaining input is either an incomplete command
         // line, in which case `prepare` has set `scanned`, or it was not decoded. The second case
@@ -203,9 +215,21 @@ impl Session {
 
     /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
     /// prepared requests. The next turn decodes again from the first unanswered request, where
-    /// `scanned` would be wrong, so it is reset.
-    fn stop(&mut self, consumed: usize, next: Next) -> Progress {
+    /// `scanned` would be wrong, so it is reset. A request that was not executed may need an item
+    /// that is in the tier only. The session then waits for that and not for memory.
+    fn stop(
+        &mut self,
+        consumed: usize,
+        mut next: Next,
+        context: &mut RequestContext<'_>,
+    ) -> Progress {
         self.scanned = 0;
+        if next == Next::Memory
+            && let Some((fetch, needed)) = context.begin_fetch()
+        {
+            self.fetch = Some(fetch);
+            next = needed;
+        }
         Progress { consumed, next }
     }
 }
@@ -250,7 +274,8 @@ pub(crate) enum Step {
         /// The interpretation of the input after these bytes.
         state: State,
     },
-    /// The request had no effect, because it has to wait for memory ([`Next::Memory`]).
+    /// The request had no effect, because it has to wait for memory ([`Next::Memory`]), or for an
+    /// item that is in the tier only ([`Next::Completion`]).
     NeedsMemory,
 }
 

@@ -100,6 +100,7 @@ impl TestSession {
                 worker: &mut self.worker,
                 counters: &self.counters,
                 control: &NoControl,
+                tier: None,
             };
             let progress = self
                 .session

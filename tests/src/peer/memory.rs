@@ -51,6 +51,7 @@ impl MemoryPeer {
             counters: Arc::default(),
             clock: Clock::new(0, START_S),
             records_latency: true,
+            tier: None,
         };
         let setup = Setup {
             workers: 1,

@@ -97,6 +97,7 @@ impl Peer for SessionPeer {
             worker: &mut self.worker,
             counters: &self.counters,
             control: &NoControl,
+            tier: None,
         };
         connection.run(&mut context)
     }

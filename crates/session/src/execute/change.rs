@@ -46,6 +46,9 @@ pub(super) fn mark(
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
+    if context.must_fetch(key, hash) {
+        return false;
+    }
     let mark = ItemMark {
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
@@ -98,6 +101,9 @@ pub(super) fn arith(
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
+    if context.must_fetch(key, hash) {
+        return false;
+    }
     let (now, now_s) = (context.now, context.now.elapsed_s);
     let touch = options.touch.map(|exptime| now.expiry(exptime));
     let arithmetic = Arithmetic {
@@ -168,6 +174,9 @@ pub(super) fn touch(
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
+    if context.must_fetch(key, hash) {
+        return false;
+    }
     let expiry = context.now.expiry(exptime);
     let touched = context
         .worker

@@ -31,7 +31,7 @@ pub(super) fn read(
 }
 
 /// Reads one key, writes its item and counts the read. Returns whether the key has an item, or
-/// `None` if the read has to wait for memory.
+/// `None` if the read has to wait for memory or for the tier.
 ///
 /// No other function calls `store::Worker::read`, so that the compiler inlines it here, together
 /// with the encoder in the closure.
@@ -84,6 +84,9 @@ pub(super) fn read_key<E: Encode>(
         Ok(Some(())) => {}
         Ok(None) => return None,
         Err(miss) => {
+            if context.tier.is_some() && miss == Miss::Absent && context.want(key, hash) {
+                return None;
+            }
             // Counted before the creation, although that may be deferred: the read has unlinked the
             // expired or flushed item, so the repeated read finds no item and counts no reason.
             count_miss(miss, context);

@@ -91,12 +91,12 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
             if batch.is_empty() {
                 break None;
             }
-            for &PrefetchedKey {
-                key,
-                hash,
-                from_here,
-            } in batch
-            {
+            for (at, prefetched) in batch.iter().enumerate() {
+                let &PrefetchedKey {
+                    key,
+                    hash,
+                    from_here,
+                } = prefetched;
                 let stop = if answered == KEYS_PER_TURN {
                     Some(Next::Yield)
                 } else if out.is_full() {
@@ -107,10 +107,14 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
                     None
                 };
                 if stop.is_some() {
+                    for later in &batch[at + 1..] {
+                        context.want_too(later.key, later.hash);
+                    }
                     unanswered = from_here;
                     break 'line stop;
                 }
                 answered += 1;
+                context.note_progress();
             }
         };
         if next.is_none() {

@@ -32,6 +32,9 @@ pub(super) fn store<E: Encode>(
     let (data, value_len) = (&input[len..], options.value_len as usize);
     let is_complete = data.len() >= value_len + E::VALUE_END.len();
     let result = if is_complete && data[value_len..].starts_with(E::VALUE_END) {
+        if depends_on_item(options) && context.must_fetch(key, request.hash) {
+            return Step::NeedsMemory;
+        }
         let value = &data[..value_len];
         let put = context.worker.put(key, request.hash, value, &write, now_s);
         put.map(Ok)
@@ -81,7 +84,7 @@ pub(super) fn store<E: Encode>(
 }
 
 /// Publishes a value that arrived in parts, and replies. If the publication has to wait for memory,
-/// returns the upload, so that a later turn tries again.
+/// or for the present item from the tier, returns the upload, so that a later turn tries again.
 pub(crate) fn publish_upload(
     pending: PendingUpload,
     context: &mut RequestContext<'_>,
@@ -129,6 +132,9 @@ impl WithEncoder for Publish<'_, '_> {
         let key = &mut buffer[..upload.key().len()];
         key.copy_from_slice(upload.key());
         let outcome = if request.value_end.is_valid() {
+            if depends_on_item(&request.options) && context.must_fetch(key, upload.hash()) {
+                return Some(upload);
+            }
             let write = write_of(&request.options, request.base64, context.now);
             let now_s = context.now.elapsed_s;
             match context.worker.publish(upload, &write, now_s) {
@@ -199,6 +205,12 @@ fn not_stored(
             StoreOutcome::NoMemory
         }
     }
+}
+
+/// Whether the outcome of a storage command depends on the present item. A plain set does not.
+#[inline]
+fn depends_on_item(options: &StoreOptions) -> bool {
+    options.mode != Mode::Set || options.cas.compare().is_some()
 }
 
 /// Converts the options of a storage command to the store's type.

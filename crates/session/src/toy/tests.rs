@@ -103,6 +103,7 @@ impl Connection {
                 worker: &mut self.worker,
                 counters: &self.counters,
                 control: &NoControl,
+                tier: None,
             };
             let progress = self
                 .session

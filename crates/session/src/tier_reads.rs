@@ -1,0 +1,224 @@
+//! Reads of items that are only in the tier below the store.
+//!
+//! A request whose item is not in memory but in the tier is not executed. Instead, the session
+//! issues a ticket, and other connections have their turns while a reader waits for the disk:
+//!
+//! ```text
+//! answer ── want ──▶ ticket ──▶ reader ── complete ──▶ Fetch
+//! answer ── restore: the item is in memory again ──▶ the same request, executed as any other
+//! ```
+//!
+//! So a command has the same effect on an item of the tier as on one in memory. If the item changed
+//! during the read, the store does not restore the old one, and the request sees the new one. If
+//! the read fails, the item is gone and the request misses.
+
+use service::{Abandoned, Next, Ticket, Tickets};
+use store::{KeyHash, Rejected, TierAddress};
+use tier::{ReadError, Readers, Record, Reply, Request};
+
+use crate::limits::{FETCH_TRIES_MAX, FETCHES_MAX};
+use crate::session::RequestContext;
+
+/// The result of a read of the tier.
+#[derive(Debug)]
+pub struct TierRead {
+    address: TierAddress,
+    outcome: Result<Record, ReadError>,
+}
+
+/// A ticket with the address that is read for it.
+#[derive(Debug)]
+pub struct TierTicket {
+    ticket: Ticket<TierRead>,
+    address: TierAddress,
+}
+
+impl Reply for TierTicket {
+    fn is_cancelled(&self) -> bool {
+        self.ticket.is_cancelled()
+    }
+
+    fn complete(self, outcome: Result<Record, ReadError>) {
+        let address = self.address;
+        self.ticket.complete(TierRead { address, outcome });
+    }
+}
+
+/// What a session needs to read from the tier.
+#[derive(Debug)]
+pub struct TierAccess<'a> {
+    /// The threads that read.
+    pub readers: &'a Readers<TierTicket>,
+    /// Issues tickets for the session's connection.
+    pub tickets: Tickets<'a, TierRead>,
+    /// The items that the session needs before it can execute the next request.
+    wanted: Vec<Wanted>,
+    /// The number of times that the next request has waited already.
+    tries: u8,
+}
+
+impl<'a> TierAccess<'a> {
+    /// The access of a session in one turn.
+    #[must_use]
+    pub fn new(readers: &'a Readers<TierTicket>, tickets: Tickets<'a, TierRead>) -> Self {
+        Self {
+            readers,
+            tickets,
+            wanted: Vec::new(),
+            tries: 0,
+        }
+    }
+}
+
+/// An item that is only in the tier.
+#[derive(Debug)]
+struct Wanted {
+    key: Box<[u8]>,
+    hash: KeyHash,
+    address: TierAddress,
+}
+
+/// The reads for which a session waits, and their results.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    /// The number of reads whose result has not been delivered.
+    waiting: usize,
+    read: Vec<(TierAddress, Record)>,
+    /// A read was refused, because too many were waiting. The request is then executed without it,
+    /// as if the item were not there.
+    is_refused: bool,
+    tries: u8,
+}
+
+impl Fetch {
+    /// Takes the result of one read.
+    pub(crate) fn complete(&mut self, result: Result<TierRead, Abandoned>) {
+        self.waiting = self.waiting.saturating_sub(1);
+        match result {
+            Ok(TierRead {
+                address,
+                outcome: Ok(record),
+            }) => self.read.push((address, record)),
+            // The reader has removed the copy from the tier's index, so the request will miss.
+            Ok(_) => {}
+            Err(Abandoned) => self.is_refused = true,
+        }
+    }
+
+    /// Writes the items that were read back into memory. Returns what the session needs first;
+    /// `None` if it may execute its requests.
+    #[cold]
+    pub(crate) fn finish(&mut self, context: &mut RequestContext<'_>) -> Option<Next> {
+        if self.waiting > 0 {
+            return Some(Next::Completion);
+        }
+        let now_s = context.now.elapsed_s;
+        let tier = context.tier.as_mut()?;
+        while let Some((address, record)) = self.read.last() {
+            let hash = context.worker.hash(record.key());
+            let item = record.item(address.expiry);
+            let restored = context
+                .worker
+                .restore(&item, hash, record.value(), *address, now_s);
+            match restored {
+                Err(Rejected::Deferred | Rejected::HoldLimit) => return Some(Next::Memory),
+                Ok(false) => {}
+                Ok(true) => tier.readers.tier().count_restored(true),
+                Err(_) => tier.readers.tier().count_restored(false),
+            }
+            self.read.pop();
+        }
+        tier.tries = match self.is_refused {
+            true => FETCH_TRIES_MAX,
+            false => self.tries,
+        };
+        None
+    }
+}
+
+impl RequestContext<'_> {
+    /// Whether the request has to wait for an item that is in the tier only. `key` has no item in
+    /// memory. A request that has waited too often, because the item was evicted again each time,
+    /// does not wait again.
+    #[cold]
+    pub(crate) fn want(&mut self, key: &[u8], hash: KeyHash) -> bool {
+        let Some(tier) = &mut self.tier else {
+            return false;
+        };
+        if tier.tries >= FETCH_TRIES_MAX {
+            return false;
+        }
+        let Some(address) = self.worker.find_in_tier(hash, self.now.elapsed_s) else {
+            return false;
+        };
+        tier.wanted.push(Wanted {
+            key: key.into(),
+            hash,
+            address,
+        });
+        true
+    }
+
+    /// Whether a request that changes an item has to wait, because the item is in the tier only.
+    #[inline]
+    pub(crate) fn must_fetch(&mut self, key: &[u8], hash: KeyHash) -> bool {
+        self.tier.is_some() && self.must_fetch_from_tier(key, hash)
+    }
+
+    #[cold]
+    fn must_fetch_from_tier(&mut self, key: &[u8], hash: KeyHash) -> bool {
+        !self.worker.is_in_memory(key, hash) && self.want(key, hash)
+    }
+
+    /// Also reads the item of a later key, if it is in the tier only and the session waits anyway.
+    #[cold]
+    pub(crate) fn want_too(&mut self, key: &[u8], hash: KeyHash) {
+        if let Some(tier) = &self.tier
+            && (1..FETCHES_MAX).contains(&tier.wanted.len())
+        {
+            self.must_fetch_from_tier(key, hash);
+        }
+    }
+
+    /// Records that a request was executed, or a key of it.
+    #[inline]
+    pub(crate) fn note_progress(&mut self) {
+        if let Some(tier) = &mut self.tier {
+            tier.tries = 0;
+        }
+    }
+
+    /// Begins to read the items that were wanted. Returns `None` if there are none.
+    #[cold]
+    pub(crate) fn begin_fetch(&mut self) -> Option<(Box<Fetch>, Next)> {
+        let tier = self.tier.as_mut()?;
+        if tier.wanted.is_empty() {
+            return None;
+        }
+        let mut fetch = Box::new(Fetch {
+            waiting: 0,
+            read: Vec::new(),
+            is_refused: false,
+            tries: tier.tries + 1,
+        });
+        for wanted in tier.wanted.drain(..) {
+            let Some(ticket) = tier.tickets.issue(0) else {
+                fetch.is_refused = true;
+                continue;
+            };
+            let address = wanted.address;
+            fetch.waiting += 1;
+            tier.readers.read(Request {
+                hash: self.worker.hash_number(wanted.hash),
+                address,
+                key: wanted.key,
+                reply: TierTicket { ticket, address },
+            });
+        }
+        let next = match fetch.waiting {
+            0 => Next::Yield,
+            _ => Next::Completion,
+        };
+        Some((fetch, next))
+    }
+}
