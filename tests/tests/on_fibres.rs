@@ -12,5 +12,7 @@ mod idle;
 mod lifecycle;
 #[path = "memory.rs"]
 mod memory;
+#[path = "tier.rs"]
+mod tier;
 #[path = "transcripts.rs"]
 mod transcripts;

@@ -11,6 +11,8 @@ mod idle;
 mod lifecycle;
 #[path = "memory.rs"]
 mod memory;
+#[path = "tier.rs"]
+mod tier;
 #[path = "transcripts.rs"]
 mod transcripts;
 #[path = "waiting.rs"]

@@ -13,5 +13,7 @@ mod idle;
 mod panics;
 #[path = "runtimes/stop.rs"]
 mod stop;
+#[path = "runtimes/tier.rs"]
+mod tier;
 #[path = "runtimes/transforms.rs"]
 mod transforms;

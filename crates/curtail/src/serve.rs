@@ -8,6 +8,7 @@ mod help;
 mod listen;
 #[cfg(test)]
 mod tests;
+mod tier;
 
 use std::env;
 use std::io::{self, Write};
@@ -70,6 +71,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
                 documents.root = std::path::absolute(&documents.root)?;
                 let log = documents.log.take();
                 documents.log = log.map(std::path::absolute).transpose()?;
+            }
+            for file in config.tier.iter_mut().flat_map(|tier| &mut tier.files) {
+                file.path = std::path::absolute(&file.path)?;
             }
             serve(config, &files, Some(ready))
         }
@@ -169,6 +173,7 @@ impl Flags {
             },
             admin: self.admin,
             documents: self.documents(),
+            tier: self.tier(&extended.tier)?,
             records_latency: !self.no_latency,
             verbosity: u32::from(self.verbose),
         };

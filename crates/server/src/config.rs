@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use session::Permissions;
 
 use crate::documents::Documents;
+use crate::tier::TierConfig;
 
 /// A Unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Documents over HTTP.
     pub documents: Option<Documents>,
+    /// The tier that takes evicted items.
+    pub tier: Option<TierConfig>,
     /// Record how long requests are in the server. It has an effect only with `admin`.
     pub records_latency: bool,
     /// The level of detail on standard error (`-v`).

@@ -77,6 +77,20 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A file of the tier cannot be used.
+    #[error("failed to open the file {} of the tier: {source} (choose another with --tier)", path.display())]
+    TierFile {
+        /// The path of the file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The tier cannot be of these sizes.
+    #[error("{0} (change --tier, --tier-item-size or -o ext_page_size)")]
+    Tier(#[from] ::tier::RulesError),
+    /// A store that does not evict has nothing for the tier.
+    #[error("--tier takes evicted items, and -M evicts none: leave one of them out")]
+    TierWithoutEviction,
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

@@ -15,8 +15,10 @@ mod error;
 mod maintenance;
 mod start;
 mod state;
+mod tier;
 mod watch;
 
+pub use ::tier::{Rules as TierRules, limits as tier_limits};
 pub use config::{Config, DEFAULT_USER, UnixSocket};
 pub use documents::Documents;
 pub use error::Error;
@@ -28,3 +30,4 @@ pub use runtime::{
 pub use session::Permissions;
 pub use start::{Server, best_runtime, open_files_needed};
 pub use store::limits::HUGE_FROM;
+pub use tier::{TierConfig, TierFile};

@@ -6,10 +6,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use ::tier::Tier;
 use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup};
 use session::{CacheService, Clock, CounterRegistry};
-use store::Store;
 use store::limits::MEMORY_MAX;
+use store::{SharedTier, Store};
 use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
@@ -20,6 +21,7 @@ use crate::documents::{self, Parts};
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
 use crate::state::{HttpState, ServerState};
+use crate::tier::{self, OpenTier, RunningTier};
 use crate::watch;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -39,6 +41,8 @@ pub struct Server {
     admin: Option<Running>,
     /// The documents over HTTP.
     documents: Option<Running>,
+    /// The tier that takes evicted items.
+    tier: Option<RunningTier>,
     signals: Signals,
     state: Arc<ServerState>,
     counts: Arc<ConnectionCounts>,
@@ -68,24 +72,15 @@ impl Server {
             .transpose()?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
-        if config.lock_memory {
-            lock_memory(config.memory_bytes, user.as_ref())?;
-        }
-        if config.core_dumps {
-            sys::limits::raise_core_dumps().map_err(Error::CoreDumps)?;
-        }
-        give_up_root(user.as_ref(), config.user.is_some(), say)?;
-        if config.core_dumps {
-            // The kernel disables core dumps when the user changes.
-            sys::limits::allow_core_dumps().map_err(Error::CoreDumps)?;
-        }
+        become_who_serves(&config, user.as_ref(), say)?;
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(&config, say)?;
         let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
         config.runtime = Some(kind);
         let root = config.documents.as_ref();
         let root = root.map(documents::Root::open).transpose()?;
-        let store = open_store(&config)?;
+        let clock = Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S);
+        let (store, lower) = open_store(&config, clock, say)?;
         // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
         let mut log_verbose = |line: &str| {
@@ -102,14 +97,18 @@ impl Server {
         let documents = documents.map(|(bound, root)| Parts::new(bound, root, &config));
         let documents = documents.transpose()?;
         let http = documents.as_ref().map(HttpState::new);
-        let state = ServerState::new(&config, &store, &counts, http, &counters);
+        let state = ServerState::new(&config, &store, lower.as_ref(), &counts, http, &counters);
         let state = Arc::new(state.map_err(Error::Start)?);
         let setup = setup(&config, fibre_scheduler, &counts);
+        let lower = lower
+            .map(|lower| lower.start(&config, &store))
+            .transpose()?;
         let cache = CacheService {
+            tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
             store,
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&counters),
-            clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
+            clock,
             records_latency: config.admin.is_some() && config.records_latency,
         };
         if let Some(delimiter) = config.prefix_delimiter {
@@ -132,6 +131,7 @@ impl Server {
             running,
             admin,
             documents,
+            tier: lower,
             signals,
             state,
             counts,
@@ -165,6 +165,9 @@ impl Server {
         // Last, so that a monitor sees the end.
         self.admin.map_or(Ok(()), Running::stop)?;
         stopped?;
+        if let Some(tier) = self.tier {
+            tier.stop(say);
+        }
         Ok(documents_stopped?)
     }
 }
@@ -174,6 +177,9 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
     if per_connection && config.wait_policy != runtime::WaitPolicy::default() {
         return Err(Error::WaitPolicy);
+    }
+    if config.tier.is_some() && !config.evicts {
+        return Err(Error::TierWithoutEviction);
     }
     if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
         return Err(Error::Scheduler);
@@ -226,8 +232,19 @@ fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCou
     }
 }
 
-fn open_store(config: &Config) -> Result<Arc<Store>, Error> {
-    Ok(Store::new(store::Config {
+/// Creates the store, and opens the tier below it, if one is configured.
+fn open_store(
+    config: &Config,
+    clock: Clock,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Arc<Store>, Option<OpenTier>), Error> {
+    // The standard library seeds its hashers with system randomness.
+    let hash_seed = RandomState::new().hash_one(std::process::id());
+    let epoch_unix_s = clock.at(0).epoch_unix_s;
+    let open_tier = |it| tier::open(it, hash_seed, epoch_unix_s, say);
+    let opened = config.tier.as_ref().map(open_tier).transpose()?;
+    let tier = opened.as_ref();
+    let store_config = store::Config {
         memory_bytes: config.memory_bytes,
         memory_max: config
             .memory_bytes
@@ -237,9 +254,11 @@ fn open_store(config: &Config) -> Result<Arc<Store>, Error> {
         evicts: config.evicts,
         huge_pages: config.huge_pages,
         item_max: config.item_size_max,
-        // The standard library seeds its hashers with system randomness.
-        hash_seed: RandomState::new().hash_one(std::process::id()),
-    })?)
+        // The hashes of a tier that is continued have its seed.
+        hash_seed: tier.map_or(hash_seed, |tier| tier.hash_seed),
+    };
+    let tier = tier.map(|it| -> SharedTier { Arc::<Tier>::clone(&it.tier) });
+    Ok((Store::with_tier(store_config, tier)?, opened))
 }
 
 /// The configured runtime, or the best one that this machine supports.
@@ -281,7 +300,10 @@ fn raise_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
     let admin = config.admin.map_or(0, |_| admin::FILES_NEEDED);
     let documents = documents::files_needed(config);
-    let wanted = open_files_needed(connections, config.workers) + admin + documents;
+    let wanted = open_files_needed(connections, config.workers)
+        + admin
+        + documents
+        + tier::files_needed(config.tier.as_ref());
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {
@@ -303,6 +325,26 @@ fn lock_memory(wanted: u64, user: Option<&User>) -> Result<(), Error> {
         return Err(Error::LockedMemory { wanted, limit });
     }
     sys::limits::lock_memory().map_err(Error::LockMemory)
+}
+
+/// Does what needs root, then drops root privileges.
+fn become_who_serves(
+    config: &Config,
+    user: Option<&User>,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    if config.lock_memory {
+        lock_memory(config.memory_bytes, user)?;
+    }
+    if config.core_dumps {
+        sys::limits::raise_core_dumps().map_err(Error::CoreDumps)?;
+    }
+    give_up_root(user, config.user.is_some(), say)?;
+    if config.core_dumps {
+        // The kernel disables core dumps when the user changes.
+        sys::limits::allow_core_dumps().map_err(Error::CoreDumps)?;
+    }
+    Ok(())
 }
 
 /// Binds the configured addresses and paths.

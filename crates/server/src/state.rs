@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::tier::Tier;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, Traffic, TrafficCounts};
@@ -16,6 +17,7 @@ use sys::poll::Waker;
 
 use crate::config::Config;
 use crate::documents::Parts;
+use crate::tier::OpenTier;
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
@@ -25,6 +27,7 @@ const VERSION: &str = "1.6.45";
 pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
+    tier: Option<Arc<Tier>>,
     counts: Arc<ConnectionCounts>,
     /// The documents over HTTP, if they are served.
     http: Option<HttpState>,
@@ -71,6 +74,7 @@ impl ServerState {
     pub(crate) fn new(
         config: &Config,
         store: &Arc<Store>,
+        tier: Option<&OpenTier>,
         counts: &Arc<ConnectionCounts>,
         http: Option<HttpState>,
         counters: &Arc<CounterRegistry>,
@@ -78,6 +82,7 @@ impl ServerState {
         Ok(Self {
             config: config.clone(),
             store: Arc::clone(store),
+            tier: tier.map(|it| Arc::clone(&it.tier)),
             counts: Arc::clone(counts),
             http,
             counters: Arc::clone(counters),
@@ -142,6 +147,9 @@ impl ServerControl for ServerState {
         write_bursts("", self.counts.bursts(), reset.bursts, out);
         self.memory(now, &reset, out);
         self.documents(out);
+        if let Some(tier) = &self.tier {
+            crate::tier::write_stats(tier, out);
+        }
         out.number(b"threads", u64::from(self.config.workers));
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use session::{ClassLatency, CommandClass, LATENCY_BUCKETS, LatencySnapshot};
 
 use super::openmetrics::{Bucket, Exposition, FamilyWriter, Kind, Number, identifier};
-use super::rows::{As, POLICY, ROWS, Row, SPLIT_HISTOGRAMS, SplitHistogram, is_listed};
+use super::rows::{As, POLICY, Row, SPLIT_HISTOGRAMS, SplitHistogram, is_listed, listed};
 use crate::figures::{Figures, Value};
 
 /// The name of the information about the process. OpenMetrics adds `_info`.
@@ -55,7 +55,7 @@ fn information(stats: &Figures, page: &mut FamilyWriter<'_>) {
             labels.push((name, value));
         }
     };
-    for row in ROWS.iter().filter(|row| row.exported == As::Label) {
+    for row in listed().filter(|row| row.exported == As::Label) {
         if let Some(value) = stats.get(row.stat) {
             add(row.name.to_owned(), value);
         }
@@ -76,7 +76,7 @@ fn information(stats: &Figures, page: &mut FamilyWriter<'_>) {
 /// The figures that are one sample each.
 fn rows(stats: &Figures, page: &mut FamilyWriter<'_>) {
     let mut last_name = "";
-    for row in ROWS {
+    for row in listed() {
         let (Some(kind), Some(number)) = (row.kind(), number(row, stats)) else {
             continue;
         };

@@ -3,7 +3,10 @@
 //! A figure without a row here is exported all the same, as `curtail_unlisted_…` of unknown type. A
 //! test of the whole server fails if there is one, so that the table stays complete.
 
+mod tier;
+
 use super::openmetrics::Kind;
+use tier::TIER_ROWS;
 
 /// How a figure is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +76,12 @@ const fn cpu(stat: &'static str, mode: &'static str) -> Row {
 }
 
 /// All figures, in the order of the page. Those of one family are next to each other.
-pub(super) static ROWS: &[Row] = &[
+pub(super) fn listed() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(TIER_ROWS)
+}
+
+/// The figures that every server has.
+static ROWS: &[Row] = &[
     // The process.
     label("curtail", "version"),
     label("version", "memcached_version"),
@@ -472,14 +480,14 @@ pub(super) fn is_listed(stat: &str) -> bool {
         histogram.sum == Some(stat) || histogram.buckets.iter().any(|(it, _)| *it == stat)
     };
     stat == POLICY.0
-        || ROWS.iter().any(|row| row.stat == stat)
+        || listed().any(|row| row.stat == stat)
         || SPLIT_HISTOGRAMS.iter().any(is_in_histogram)
 }
 
 /// Whether a figure that `stats` writes as text is a number.
 pub(super) fn is_number(stat: &str) -> bool {
     let is_number = |row: &Row| row.stat == stat && row.exported == As::CounterOfSeconds;
-    ROWS.iter().any(is_number)
+    listed().any(is_number)
 }
 
 #[cfg(test)]
@@ -497,9 +505,9 @@ mod tests {
 
     #[test]
     fn no_figure_or_family_occurs_twice_and_families_are_not_torn_apart() {
-        let stats: HashSet<&str> = ROWS.iter().map(|row| row.stat).collect();
-        assert_eq!(stats.len(), ROWS.len());
-        let mut names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        let stats: HashSet<&str> = listed().map(|row| row.stat).collect();
+        assert_eq!(stats.len(), listed().count());
+        let mut names: Vec<&str> = listed().map(|row| row.name).collect();
         names.dedup();
         names.extend(SPLIT_HISTOGRAMS.iter().map(|histogram| histogram.name));
         names.push(POLICY.0);
@@ -509,7 +517,7 @@ mod tests {
 
     #[test]
     fn names_and_helps_follow_openmetrics() {
-        for row in ROWS {
+        for row in listed() {
             let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
             assert!(row.name.bytes().all(is_plain), "{}", row.name);
             let reserved = ["_total", "_created", "_count", "_sum", "_bucket", "_info"];

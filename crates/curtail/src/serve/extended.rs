@@ -6,6 +6,8 @@
 
 use anyhow::{Context, bail};
 
+use super::tier;
+
 /// A key of `-o`.
 #[derive(Debug)]
 pub(super) struct Key {
@@ -29,7 +31,7 @@ enum Form {
     Fraction(f64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// `FILE:SIZE` or `FILE:SIZE:BUCKET`.
+    /// `FILE:SIZE`.
     FileAndSize,
     /// Any value, or none.
     Anything,
@@ -55,6 +57,8 @@ pub(super) struct Accepted {
     pub(super) settings: Vec<(&'static str, String)>,
     /// How long a client may be silent, in seconds.
     pub(super) idle_s: Option<u32>,
+    /// The keys of the tier and their values, such as `ext_path` and `/mnt/cache:64G`.
+    pub(super) tier: Vec<(&'static str, String)>,
 }
 
 const COUNT: Form = Form::Integer(0, u32::MAX as i64);
@@ -64,7 +68,7 @@ const NO_SLABS: Effect = Effect::None("there are no slab classes");
 const NO_LRU: Effect = Effect::None("eviction is by segments, not by LRU lists");
 const NO_CRAWLER: Effect = Effect::None("expired items are reclaimed by segments");
 const GROWS: Effect = Effect::None("the index grows by itself");
-const NO_DISK: Effect = Effect::None("external storage is not served; items stay in memory");
+const NO_COMPACTION: Effect = Effect::None("the tier is a ring without compaction");
 const NO_WATCH: Effect = Effect::None("watch is not served");
 const NO_TLS: Effect = Effect::Refused("TLS is not served, and clients would talk in the clear");
 const NO_PROXY: Effect = Effect::Refused("the proxy is not served");
@@ -278,36 +282,76 @@ pub(super) const KEYS: &[Key] = &[
         COUNT,
         Effect::None("Linux has no such socket option"),
     ),
-    key("ext_path", Form::FileAndSize, NO_DISK),
-    key("ext_page_size", COUNT, NO_DISK),
-    shown(key("ext_wbuf_size", COUNT, NO_DISK), "ext_wbuf_size", ""),
-    key("ext_threads", COUNT, NO_DISK),
-    key("ext_io_depth", COUNT, NO_DISK),
-    shown(key("ext_item_size", COUNT, NO_DISK), "ext_item_size", ""),
-    shown(key("ext_item_age", COUNT, NO_DISK), "ext_item_age", ""),
-    shown(key("ext_low_ttl", COUNT, NO_DISK), "ext_low_ttl", ""),
+    key("ext_path", Form::FileAndSize, Effect::Same),
+    key("ext_page_size", Form::Integer(1, 64), Effect::Same),
     shown(
-        key("ext_drop_unread", Form::Bare, NO_DISK),
+        key(
+            "ext_wbuf_size",
+            COUNT,
+            Effect::None("a write buffer has the size of a page"),
+        ),
+        "ext_wbuf_size",
+        "",
+    ),
+    key("ext_threads", Form::Integer(1, 256), Effect::Same),
+    key(
+        "ext_io_depth",
+        COUNT,
+        Effect::None("all threads take reads from one queue"),
+    ),
+    shown(
+        key("ext_item_size", COUNT, Effect::Same),
+        "ext_item_size",
+        "",
+    ),
+    shown(
+        key(
+            "ext_item_age",
+            COUNT,
+            Effect::None("items go to the tier when they are evicted"),
+        ),
+        "ext_item_age",
+        "",
+    ),
+    shown(key("ext_low_ttl", COUNT, Effect::Same), "ext_low_ttl", ""),
+    shown(
+        key(
+            "ext_drop_unread",
+            Form::Bare,
+            Effect::None("an unread item is never written twice"),
+        ),
         "ext_drop_unread",
         "yes",
     ),
     shown(
-        key("ext_recache_rate", COUNT, NO_DISK),
+        key(
+            "ext_recache_rate",
+            COUNT,
+            Effect::None("every item that is read returns to memory"),
+        ),
         "ext_recache_rate",
         "",
     ),
     shown(
-        key("ext_compact_under", COUNT, NO_DISK),
+        key("ext_compact_under", COUNT, NO_COMPACTION),
         "ext_compact_under",
         "",
     ),
-    shown(key("ext_drop_under", COUNT, NO_DISK), "ext_drop_under", ""),
     shown(
-        key("ext_max_frag", Form::Fraction(1.0), NO_DISK),
+        key("ext_drop_under", COUNT, NO_COMPACTION),
+        "ext_drop_under",
+        "",
+    ),
+    shown(
+        key("ext_max_frag", Form::Fraction(1.0), NO_COMPACTION),
         "ext_max_frag",
         "",
     ),
-    shown(key("ext_max_sleep", COUNT, NO_DISK), "ext_max_sleep", ""),
+    shown(
+        key("ext_max_sleep", COUNT, NO_COMPACTION),
+        "ext_max_sleep",
+        "",
+    ),
     key("ssl_chain_cert", Form::Anything, NO_TLS),
     key("ssl_key", Form::Anything, NO_TLS),
     key("ssl_verify_mode", Form::Anything, NO_TLS),
@@ -356,6 +400,12 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
     if name == "idle_timeout" {
         accepted.idle_s = value.and_then(|text| text.parse().ok()).filter(|&s| s > 0);
     }
+    if key.name.starts_with("ext_")
+        && key.effect == Effect::Same
+        && let Some(value) = value
+    {
+        accepted.tier.push((key.name, value.to_owned()));
+    }
     if let Some((row, bare)) = key.setting {
         let text = value.unwrap_or(bare).to_owned();
         accepted.settings.retain(|(other, _)| *other != row);
@@ -364,19 +414,21 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The keys that work as in memcached, then those without effect, for the help text. Scripts search
-/// that text for names of features, so keys of features that are not served are left out.
+/// Whether scripts search the help text for this key, and then expect all of memcached's feature.
+fn is_searched_for(key: &Key) -> bool {
+    key.name.starts_with("ext_") || key.name.contains("privileges")
+}
+
+/// The keys that work as in memcached, then those without effect, for the help text. Keys of
+/// features that are not served, or not as in memcached, are left out.
 pub(super) fn for_help() -> (Vec<&'static str>, Vec<&'static str>) {
     let names = |has: fn(&Key) -> bool| {
         let keys = KEYS.iter().filter(move |&key| has(key));
         keys.map(|key| key.name).collect()
     };
     (
-        names(|key| key.effect == Effect::Same && !key.name.contains("privileges")),
-        names(|key| {
-            let is_feature = key.name.starts_with("ext_") || key.name.contains("privileges");
-            matches!(key.effect, Effect::None(_)) && !is_feature
-        }),
+        names(|key| key.effect == Effect::Same && !is_searched_for(key)),
+        names(|key| matches!(key.effect, Effect::None(_)) && !is_searched_for(key)),
     )
 }
 
@@ -426,8 +478,8 @@ impl Form {
             (Self::Fraction(_), _) => bail!("a number above 0 is needed"),
             (Self::Word(words), Some(text)) if words.contains(&text) => Ok(()),
             (Self::Word(words), _) => bail!("one of {} is needed", words.join(", ")),
-            (Self::FileAndSize, Some(text)) if text.split_once(':').is_some() => Ok(()),
-            (Self::FileAndSize, _) => bail!("FILE:SIZE is needed, such as /mnt/cache:10G"),
+            (Self::FileAndSize, Some(text)) => tier::file(text).map(drop),
+            (Self::FileAndSize, None) => bail!("{}", tier::FILE_NEEDED),
         }
     }
 }

@@ -7,6 +7,8 @@ use clap::{ArgAction, Args};
 
 use server::{Kind, Scheduler, StrategyKind};
 
+use super::tier::TierFiles;
+
 /// Tools that read `-V` look for memcached's version.
 pub(super) const VERSION: &str = concat!("1.6.45 (curtail ", env!("CARGO_PKG_VERSION"), ")");
 
@@ -198,6 +200,22 @@ pub(crate) struct Flags {
     #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
     pub(super) min_wait: u64,
 
+    /// Files for evicted items, each with its size, such as /mnt/ssd/cache:100G,/mnt/b/cache:50G;
+    /// an item that is requested there returns to memory
+    #[arg(long = "tier", value_name = "FILE:SIZE,...", value_parser = tier_files)]
+    pub(super) tier: Option<TierFiles>,
+
+    /// With --tier: write at most so many bytes a second, such as 20MiB, which spares flash memory;
+    /// further evicted items are dropped
+    #[arg(long = "tier-write-rate", value_name = "BYTES", value_parser = units::size_bytes)]
+    pub(super) tier_write_rate: Option<u64>,
+
+    /// With --tier: mean size of an item in bytes; the index in memory has 30 bytes for each item
+    /// that the files have space for
+    #[arg(long = "tier-item-size", value_name = "BYTES",
+          default_value_t = server::tier_limits::ITEM_BYTES_DEFAULT)]
+    pub(super) tier_item_size: u32,
+
     /// IP address and port for metrics, health checks and statistics over HTTP, such as
     /// 127.0.0.1:9150; there is no authentication
     #[arg(long = "admin", value_name = "ADDR", value_parser = admin_address)]
@@ -277,6 +295,10 @@ fn idle_s(text: &str) -> Result<u32, String> {
         Ok(seconds) if time_ns % 1_000_000_000 == 0 => Ok(seconds),
         _ => Err("a time in whole seconds is needed, such as 60s; 0: never".to_owned()),
     }
+}
+
+fn tier_files(text: &str) -> Result<TierFiles, String> {
+    super::tier::files(text)
 }
 
 fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {

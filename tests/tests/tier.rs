@@ -1,0 +1,256 @@
+//! A server with more items than its memory holds (`--tier`): every command on items that are only
+//! in the tier, and what remains of them after a crash.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::path::Path;
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, curtail, server_with_key};
+
+const KEYS: u32 = 6000;
+
+fn arguments(folder: &Path) -> Vec<String> {
+    let file = folder.join("tier");
+    let tier = format!("{}:32m", file.display());
+    [
+        "-m", "2", "-I", "64k", "-t", "2", "--tier", &tier, "-u", "root",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn started(folder: &Path) -> (Server, Client) {
+    let arguments = arguments(folder);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let server = Server::tcp(|| {
+        let mut command = curtail();
+        command.args(&arguments);
+        command
+    })
+    .unwrap();
+    let client = Client::connect(&server.address).unwrap();
+    (server, client)
+}
+
+fn value(key: u32, version: u32) -> Vec<u8> {
+    let text = format!("{key}:{version}/");
+    let len = 1000 + key as usize % 1000;
+    text.bytes().cycle().take(len).collect()
+}
+
+fn fill(client: &mut Client) {
+    for key in 0..KEYS {
+        client.set(&key.to_string(), &value(key, 0)).unwrap();
+    }
+}
+
+#[test]
+fn items_beyond_memory_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started(folder.path());
+    fill(&mut client);
+    let mut hits = 0;
+    for key in 0..KEYS {
+        if let Some(found) = client.get(&key.to_string()).unwrap() {
+            assert_eq!(found, value(key, 0), "key {key}");
+            hits += 1;
+        }
+    }
+    // The tier drops items while its device is behind.
+    let dropped = client.stat("tier_dropped_write_behind").unwrap();
+    assert!(
+        hits + dropped >= u64::from(KEYS),
+        "{hits} hits, {dropped} dropped"
+    );
+    assert!(client.stat("recache_from_extstore").unwrap() > u64::from(KEYS) / 2);
+    assert_eq!(client.stat("badcrc_from_extstore").unwrap(), 0);
+    assert_eq!(client.stat("get_hits").unwrap(), hits);
+}
+
+/// A key that is in the tier and not in memory, unless the device was behind.
+fn cold(client: &mut Client, from: u32) -> u32 {
+    let read = client.stat("get_extstore").unwrap();
+    let mut keys = from..KEYS;
+    // Reads one key to see whether its neighbours are in the tier. They were evicted together.
+    let found = keys.find(|key| {
+        client.get(&key.to_string()).unwrap().is_some()
+            && client.stat("get_extstore").unwrap() > read
+    });
+    found.unwrap() + 1
+}
+
+#[test]
+fn every_command_sees_an_item_that_is_only_in_the_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started(folder.path());
+    fill(&mut client);
+    for key in 10_000..10_020 {
+        client.set(&key.to_string(), b"41").unwrap();
+    }
+    for key in 20_000..26_000 {
+        client.set(&key.to_string(), &value(key, 0)).unwrap();
+    }
+    let before = client.stat("get_extstore").unwrap();
+    let mut number = 10_000;
+    let mut next = || {
+        number += 1;
+        number
+    };
+    let mut ask = |line: String| client.request(&line).unwrap();
+    assert_eq!(ask(format!("incr {} 1", next())), "42");
+    assert_eq!(ask(format!("touch {} 0", next())), "TOUCHED");
+    assert_eq!(ask(format!("add {} 0 0 1\r\n5", next())), "NOT_STORED");
+    assert_eq!(ask(format!("replace {} 0 0 1\r\n5", next())), "STORED");
+    assert_eq!(ask(format!("append {} 0 0 1\r\n5", next())), "STORED");
+    assert_eq!(ask(format!("prepend {} 0 0 1\r\n5", next())), "STORED");
+    assert_eq!(ask(format!("delete {}", next())), "DELETED");
+    assert_eq!(ask(format!("delete {number}")), "NOT_FOUND", "key {number}");
+    assert_eq!(ask(format!("cas {} 0 0 1 999999\r\n5", 10_008)), "EXISTS");
+    assert_eq!(ask("mg 10009 s v".to_owned()), "VA 2 s2");
+    assert_eq!(client.line().unwrap(), "41");
+    let mut ask = |line: &str| client.request(line).unwrap();
+    assert_eq!(ask("md 10010 I"), "HD");
+    assert_eq!(ask("ma 10011"), "HD");
+    assert_eq!(ask("mg 10012 t"), "HD t-1");
+    assert_eq!(client.get("10005").unwrap().as_deref(), Some(&b"415"[..]));
+    assert_eq!(client.get("10006").unwrap().as_deref(), Some(&b"541"[..]));
+    assert_eq!(client.get("10004").unwrap().as_deref(), Some(&b"5"[..]));
+    let read = client.stat("get_extstore").unwrap() - before;
+    assert!(read >= 11, "only {read} items were in the tier");
+}
+
+#[test]
+fn an_item_keeps_its_cas_and_flags_in_the_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started(folder.path());
+    let stored = client.request("ms key 5 F77 c\r\nvalue").unwrap();
+    let cas = stored.strip_prefix("HD c").unwrap();
+    let with_cas = format!("VALUE key 77 5 {cas}");
+    fill(&mut client);
+    let before = client.stat("get_extstore").unwrap();
+    assert_eq!(client.request("gets key").unwrap(), with_cas);
+    assert_eq!(
+        [client.line().unwrap(), client.line().unwrap()],
+        ["value", "END"]
+    );
+    assert_eq!(client.stat("get_extstore").unwrap(), before + 1);
+    fill(&mut client);
+    let stored = client
+        .request(&format!("cas key 0 0 3 {cas}\r\nnew"))
+        .unwrap();
+    assert_eq!(stored, "STORED");
+    assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn flushed_items_do_not_return() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started(folder.path());
+    fill(&mut client);
+    assert_eq!(client.request("flush_all").unwrap(), "OK");
+    let read = client.stat("get_extstore").unwrap();
+    for key in 0..KEYS {
+        assert_eq!(client.get(&key.to_string()).unwrap(), None, "key {key}");
+    }
+    assert_eq!(client.stat("get_extstore").unwrap(), read);
+    fill(&mut client);
+    let key = cold(&mut client, 0);
+    assert_eq!(client.get(&key.to_string()).unwrap(), Some(value(key, 0)));
+}
+
+/// After SIGKILL at any moment, no item has an old value.
+#[test]
+fn no_old_value_returns_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 1..=4_u32 {
+        let (server, mut client) = started(folder.path());
+        for key in 0..KEYS {
+            let found = client.get(&key.to_string()).unwrap();
+            assert_eq!(found, None, "round {round}: key {key} outlived a crash");
+        }
+        for key in 0..KEYS / round {
+            client.set(&key.to_string(), &value(key, round)).unwrap();
+        }
+        // Dropping kills the process.
+        drop(server);
+    }
+}
+
+/// What was overwritten or deleted before an orderly stop does not return, and the rest does.
+#[test]
+fn items_outlive_an_orderly_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut server, mut client) = started(folder.path());
+    fill(&mut client);
+    let cold = cold(&mut client, 0);
+    let used = client.stat("extstore_objects_used").unwrap();
+    client.set(&cold.to_string(), b"new").unwrap();
+    let deleted = client.request(&format!("delete {}", cold + 1)).unwrap();
+    assert_eq!(deleted, "DELETED");
+    let expires = client.request(&format!("touch {} 1000", cold + 2)).unwrap();
+    assert_eq!(expires, "TOUCHED");
+    server.terminate().unwrap();
+    assert!(server.wait().unwrap().success());
+    drop(server);
+
+    let (server, mut client) = started(folder.path());
+    assert_eq!(client.get(&(cold + 1).to_string()).unwrap(), None);
+    // The new value was only in memory.
+    assert_eq!(client.get(&cold.to_string()).unwrap(), None);
+    let mut found = 0;
+    for key in 0..KEYS {
+        if let Some(present) = client.get(&key.to_string()).unwrap() {
+            assert_eq!(present, value(key, 0), "key {key}");
+            found += 1;
+        }
+    }
+    assert!(
+        found > used / 2,
+        "{found} of {used} items outlived the stop"
+    );
+    assert_eq!(client.stat("badcrc_from_extstore").unwrap(), 0);
+    // This run is killed, so nothing remains of either.
+    drop(server);
+    let (_server, mut client) = started(folder.path());
+    assert_eq!(client.stat("extstore_objects_used").unwrap(), 0);
+}
+
+#[test]
+fn a_delayed_flush_also_empties_the_tier_of_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut server, mut client) = started(folder.path());
+    fill(&mut client);
+    assert_eq!(client.request("flush_all 1000").unwrap(), "OK");
+    server.terminate().unwrap();
+    assert!(server.wait().unwrap().success());
+    let (_server, mut client) = started(folder.path());
+    assert_eq!(client.stat("extstore_objects_used").unwrap(), 0);
+}
+
+#[test]
+fn a_file_that_another_server_uses_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, _client) = started(folder.path());
+    let mut second = curtail();
+    second
+        .args(arguments(folder.path()))
+        .args(["-p", "0", "-s"]);
+    second.arg(folder.path().join("socket"));
+    let output = second.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("another server uses this file"), "{error}");
+    assert!(error.contains("--tier"), "{error}");
+}
+
+#[test]
+fn without_a_tier_there_are_no_figures_of_it() {
+    let (_server, mut client) = server_with_key(&[]);
+    let stats = client.stats().unwrap();
+    assert!(
+        !stats
+            .keys()
+            .any(|name| name.contains("extstore") || name.contains("tier"))
+    );
+}
