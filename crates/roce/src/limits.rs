@@ -1,6 +1,6 @@
 //! All bounds of packets, captures and the ends of a connection.
 
-/// Largest path MTU, in bytes of payload (InfiniBand Architecture Specification 1.4, 9.6.1).
+/// Largest path MTU, in bytes of payload (InfiniBand Architecture Specification 1.4).
 pub const MTU_MAX: usize = 4096;
 /// Longest frame: Ethernet, IPv6, UDP, BTH, RETH, immediate data, payload and ICRC. Longer
 /// frames are refused.

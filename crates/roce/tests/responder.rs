@@ -340,3 +340,23 @@ fn messages_wait_for_receives() {
     }
     assert!(!peer.responder.post_receive());
 }
+
+#[test]
+fn a_write_with_immediate_data_is_not_executed_before_its_receive() {
+    let mut peer = Peer::new();
+    let body = Body::WriteOnly {
+        reth: reth(0, 1),
+        immediate: Some(9),
+        payload: b"x",
+    };
+    let not_ready = [Answer::Acknowledge(
+        0,
+        Syndrome::ReceiverNotReady { timer: 12 },
+    )];
+    assert_eq!(peer.send(0, body), not_ready);
+    assert_eq!(peer.memory.bytes[0], 0);
+    assert!(peer.responder.post_receive());
+    assert_eq!(peer.send(0, body), []);
+    assert_eq!(peer.memory.bytes[0], b'x');
+    assert_eq!(peer.event, Some(Event::Written { immediate: 9 }));
+}

@@ -3,7 +3,7 @@
 use crate::limits::MTU_MAX;
 use crate::wire::{Addresses, Body, Bth, Psn, Repr, Transport};
 
-/// The path MTU: bytes of payload in all packets of a message but the last (specification, 9.6.1).
+/// The path MTU: bytes of payload in all packets of a message but the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say the number")]
 pub enum Mtu {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! On a time-out, a negative acknowledgement, or a response that shows that one before was lost,
-//! the cursor goes back to `acked` (go-back-N; specification, 9.7.5 and 9.9.2). A READ that was
+//! the cursor goes back to `acked` (go-back-N; specification, 9.7). A READ that was
 //! answered in part is sent again for the rest.
 
 mod operation;

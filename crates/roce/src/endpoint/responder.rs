@@ -1,6 +1,6 @@
 //! The end that serves memory.
 //!
-//! Executes requests in the order of their sequence numbers (specification, 9.7.2 and 9.7.4). A
+//! Executes requests in the order of their sequence numbers (specification, 9.7). A
 //! request before the expected number is a duplicate: WRITEs and SENDs are acknowledged again,
 //! READs executed again, and atomic operations answered from a buffer of their results, which is
 //! as long as the requester may have atomic operations unanswered. A request after the expected
@@ -96,7 +96,7 @@ impl Responder {
     /// An end that serves nothing yet: see [`Responder::regions`].
     ///
     /// A peer that sends to an empty receive queue waits for the time of `not_ready_timer`, a code
-    /// below 32 (specification, table 47).
+    /// below 32 (the specification's table of RNR NAK timers).
     pub fn new(connection: &Connection, not_ready_timer: u8) -> Self {
         Self {
             emitter: Emitter::new(connection),
@@ -175,8 +175,8 @@ impl Responder {
         }
     }
 
-    /// Sends one acknowledgement for all requests that need one. To be called when there are no
-    /// more packets to handle for now.
+    /// Sends one acknowledgement for all requests that need one (coalesced acknowledge messages:
+    /// specification, 9.7.5.1.2). To be called when there are no more packets to handle for now.
     pub fn acknowledge(&mut self, send: &mut impl FnMut(&[u8])) {
         if self.is_ack_due {
             self.is_ack_due = false;
@@ -291,7 +291,7 @@ impl Responder {
         refuse_if(self.partial.is_some(), NakCode::InvalidRequest)
     }
 
-    /// The key of a request without bytes is not checked (specification, 9.7.4.1.5).
+    /// The key of a request without bytes is not checked (specification, 9.7).
     fn check_access(&self, reth: &Reth, access: Access) -> Result<(), Refusal> {
         let len = u64::from(reth.len);
         let is_allowed = len == 0 || self.regions.allow(reth.key, reth.address, len, access);

@@ -147,7 +147,7 @@ impl Aeth {
     }
 }
 
-/// The syndrome of an acknowledgement (specification, 9.7.5.1.2, tables 45 and 46).
+/// The syndrome of an acknowledgement (specification, 9.7.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Executed. The five bits encode how many more requests the receive queue takes; 31 means

@@ -2,7 +2,7 @@
 //!
 //! It is the CRC-32 of Ethernet over eight bytes of ones in place of the link's header, then the
 //! packet from its IP header to the end of the pad, where every field that may change on the way
-//! counts as ones (annex A17.3.3). It is sent with its least significant byte first.
+//! counts as ones (annex A17). It is sent with its least significant byte first.
 //!
 //! A CRC is linear: the CRCs of two packets of one length differ by the CRC, without its initial
 //! and final ones, of their difference. If only bytes in the middle differ, the difference ends

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The UDP port of RoCEv2 (annex A17.3.1).
+/// The UDP port of RoCEv2 (annex A17).
 pub const UDP_PORT: u16 = 4791;
 
 pub(crate) const ETHERNET_LEN: usize = 14;

@@ -1,6 +1,6 @@
 //! Opcodes of reliable connections, and the headers that each brings.
 
-/// An opcode of the base transport header (specification, 9.2, table 38).
+/// An opcode of the base transport header (specification, 9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are those of the specification")]

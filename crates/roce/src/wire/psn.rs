@@ -1,4 +1,4 @@
-//! Packet sequence numbers: 24 bits that wrap (specification, 9.7.1).
+//! Packet sequence numbers: 24 bits that wrap (specification, 9.7).
 
 use std::fmt;
 

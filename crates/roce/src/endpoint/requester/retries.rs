@@ -83,7 +83,8 @@ impl Deadline {
     }
 }
 
-/// How long the requester waits, from the five bits of the syndrome (specification, table 47).
+/// How long the requester waits, from the five bits of the syndrome (the specification's table of
+/// RNR NAK timers).
 pub(super) fn not_ready_ns(timer: u8) -> u64 {
     const UNIT_NS: u64 = 10_000;
     let units = match timer & 0x1f {
