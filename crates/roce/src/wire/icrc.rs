@@ -7,8 +7,8 @@
 //! A CRC is linear: the CRCs of two packets of one length differ by the CRC, without its initial
 //! and final ones, of their difference. If only bytes in the middle differ, the difference ends
 //! with `distance` bytes of zeros, and a zero byte multiplies the register by x⁸ modulo the
-//! polynomial. So a repair costs the changed bytes and one multiplication by x^(8·distance), which
-//! is read from a table.
+//! polynomial. So a repair costs the changed bytes, eight at a time, and one multiplication by
+//! x^(8·distance), which is read from a table.
 
 use crate::limits::FRAME_LEN_MAX;
 
@@ -23,11 +23,12 @@ const LINK_LEN: usize = 8;
 /// Bytes of headers of which some are masked, and the ones in front of them.
 const HEAD_LEN_MAX: usize = LINK_LEN + IPV6_LEN + UDP_LEN + BTH_LEN;
 
-/// The CRC register after one byte, from a register of zero.
-static BYTES: [u32; 256] = byte_table();
+/// The CRC register after a byte and `k` zeros, from a register of zero: `SLICES[k][byte]`.
+static SLICES: [[u32; 256]; 8] = slices();
 
-/// x^(8n) modulo the polynomial, for every distance within a frame.
-static POWERS: [u32; FRAME_LEN_MAX] = power_table();
+/// x^(8n − 32) modulo the polynomial, for every distance n within a frame. Reduction multiplies by
+/// x³², which is taken back here.
+static POWERS: [u32; FRAME_LEN_MAX] = powers();
 
 /// The ICRC of a packet, from its IP header to the end of its pad. Its headers must be complete.
 pub(crate) fn compute(packet: &[u8], is_ipv4: bool) -> u32 {
@@ -73,22 +74,51 @@ fn mask(headers: &mut [u8], is_ipv4: bool) {
 pub fn repair(icrc: u32, old: &[u8], new: &[u8], distance: usize) -> u32 {
     assert_eq!(old.len(), new.len(), "a change of length needs a new ICRC");
     let mut register = 0;
-    for (old, new) in old.iter().zip(new) {
-        let index = (register as u8) ^ old ^ new;
-        register = (register >> 8) ^ BYTES[usize::from(index)];
+    // Zeros in front do not change a register of zero, so the first chunk may be short.
+    let (short, whole) = (old.len() % 8, old.len());
+    let mut start = 0;
+    let mut end = if short == 0 { whole.min(8) } else { short };
+    while start < whole {
+        let difference = padded(&old[start..end]) ^ padded(&new[start..end]);
+        register = reduce(difference ^ u64::from(register));
+        start = end;
+        end += 8;
     }
-    icrc ^ multiply(register, POWERS[distance])
+    icrc ^ reduce(product(register, POWERS[distance]) << 1)
 }
 
-/// The product of two polynomials modulo the polynomial of the CRC.
-const fn multiply(left: u32, right: u32) -> u32 {
+/// Eight bytes at most, first byte lowest, after zeros.
+fn padded(bytes: &[u8]) -> u64 {
+    let mut padded = [0; 8];
+    padded[8 - bytes.len()..].copy_from_slice(bytes);
+    u64::from_le_bytes(padded)
+}
+
+/// The CRC register after eight bytes, lowest first, from a register of zero. As a polynomial with
+/// the coefficient of x⁶³ in the lowest bit: the value times x³², modulo the polynomial of the CRC.
+fn reduce(value: u64) -> u32 {
+    let mut register = 0;
+    for (index, byte) in value.to_le_bytes().into_iter().enumerate() {
+        register ^= SLICES[7 - index][usize::from(byte)];
+    }
+    register
+}
+
+/// The product of two polynomials, by multiplications of integers: in each factor only every
+/// fourth bit is kept, so that carries, at most three bits long, do not reach the next one that
+/// counts.
+fn product(left: u32, right: u32) -> u64 {
+    const KEPT: u64 = 0x1111_1111_1111_1111;
+    let part = |value: u32, shift: usize| u64::from(value) & (KEPT << shift);
+    let left: [u64; 4] = std::array::from_fn(|shift| part(left, shift));
+    let right: [u64; 4] = std::array::from_fn(|shift| part(right, shift));
     let mut product = 0;
-    let mut shifted = right;
-    let mut bit = 0;
-    while bit < 32 {
-        product ^= shifted & 0_u32.wrapping_sub((left >> (31 - bit)) & 1);
-        shifted = times_x(shifted);
-        bit += 1;
+    for shift in 0..4 {
+        let mut bits = 0;
+        for (index, left) in left.iter().enumerate() {
+            bits ^= left.wrapping_mul(right[(4 + shift - index) % 4]);
+        }
+        product |= bits & (KEPT << shift);
     }
     product
 }
@@ -106,19 +136,30 @@ const fn times_x8(mut value: u32) -> u32 {
     value
 }
 
-const fn byte_table() -> [u32; 256] {
-    let mut table = [0; 256];
+const fn slices() -> [[u32; 256]; 8] {
+    let mut table = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
-        table[byte] = times_x8(byte as u32);
+        let mut register = byte as u32;
+        let mut zeros = 0;
+        while zeros < 8 {
+            register = times_x8(register);
+            table[zeros][byte] = register;
+            zeros += 1;
+        }
         byte += 1;
     }
     table
 }
 
-const fn power_table() -> [u32; FRAME_LEN_MAX] {
+const fn powers() -> [u32; FRAME_LEN_MAX] {
     let mut table = [0; FRAME_LEN_MAX];
     let mut power = 1 << 31;
+    let mut bit = 0;
+    while bit < 32 {
+        power = by_x(power);
+        bit += 1;
+    }
     let mut distance = 0;
     while distance < FRAME_LEN_MAX {
         table[distance] = power;
@@ -126,6 +167,12 @@ const fn power_table() -> [u32; FRAME_LEN_MAX] {
         distance += 1;
     }
     table
+}
+
+/// The inverse of [`times_x`]: the highest bit tells whether the polynomial was added.
+const fn by_x(value: u32) -> u32 {
+    let was_added = value >> 31;
+    ((value ^ (POLYNOMIAL & 0_u32.wrapping_sub(was_added))) << 1) | was_added
 }
 
 #[cfg(test)]
@@ -160,7 +207,7 @@ mod tests {
     fn the_crc_is_that_of_ethernet() {
         // The check value of CRC-32/ISO-HDLC.
         let register = b"123456789".iter().fold(!0, |register: u32, byte| {
-            (register >> 8) ^ BYTES[usize::from(register as u8 ^ byte)]
+            (register >> 8) ^ SLICES[0][usize::from(register as u8 ^ byte)]
         });
         assert_eq!(!register, 0xcbf4_3926);
         assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
