@@ -56,6 +56,7 @@ macro_rules! shipped {
 #[must_use]
 pub fn shipped() -> &'static [Shipped] {
     shipped![
+        "blocking-bursts",
         "blocking-datasize",
         "blocking-deciles",
         "blocking-inversion",
