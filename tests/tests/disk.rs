@@ -277,7 +277,7 @@ ready = { line = "filled" }
         .arg(&file)
         .arg("--into")
         .arg(folder.path().join("runs"));
-    let mut lab = lab
+    let lab = lab
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
