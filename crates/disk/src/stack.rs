@@ -112,7 +112,8 @@ pub struct Stack {
     settings: Settings,
     device: LoopDevice,
     server: Child,
-    group: Option<MemoryGroup>,
+    /// Removed last, when its processes have ended.
+    _group: Option<MemoryGroup>,
 }
 
 impl Stack {
@@ -155,7 +156,7 @@ impl Stack {
             settings,
             device,
             server,
-            group,
+            _group: group,
         })
     }
 
@@ -185,13 +186,6 @@ impl Stack {
     pub fn tell(&self, command: &str) -> Result<String, StackError> {
         let socket = self.settings.at.join(control::SOCKET);
         control::tell(&socket, command).map_err(system(format!("tell the disk `{command}`")))
-    }
-
-    /// Makes `command` start its program in the memory group of the disk. It is in the namespace
-    /// already, as the calling thread is.
-    #[must_use]
-    pub fn has_bound(&self) -> bool {
-        self.group.is_some()
     }
 }
 
@@ -227,6 +221,8 @@ fn start(
         .stdout(Stdio::from(OwnedFd::from(listener)));
     let bounds = Bounds {
         dies_with_parent: true,
+        // It needs little time, but in time: a disk does not wait for a free processor.
+        goes_first: true,
         ..Bounds::default()
     };
     bind(&mut server, &bounds).map_err(system("prepare the server of the disk"))?;
