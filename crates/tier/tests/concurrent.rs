@@ -190,11 +190,13 @@ fn no_key_goes_back_to_an_earlier_value() {
                 })
             })
             .collect();
-        for worker in workers {
-            worker.join().unwrap();
-        }
+        let outcomes: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        // Also after a panic, or the test would not end.
         is_done.store(true, Ordering::Relaxed);
         writing.join().unwrap();
+        for outcome in outcomes {
+            outcome.unwrap();
+        }
     });
     let hits = shared.tier_hits.load(Ordering::Relaxed);
     assert!(hits > 1000, "only {hits} hits in the tier");
