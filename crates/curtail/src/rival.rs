@@ -166,7 +166,16 @@ fn serve_documents(flags: &Documents) -> anyhow::Result<ExitCode> {
         processes: flags.processes.into(),
         has_backend: flags.backend,
     };
-    let server = documents::Server::start(&config).with_context(|| {
+    let wanted = config.open_files();
+    let limit = sys::limits::raise_open_files(wanted);
+    if limit < wanted {
+        bail!(
+            "--processes {} needs {wanted} open files, and the limit is {limit}; raise it (ulimit -n) \
+             or give fewer processes",
+            config.processes
+        );
+    }
+    let mut server = documents::Server::start(&config).with_context(|| {
         let root = flags.root.display();
         format!("serve {root} (--root) at {}", config.address)
     })?;

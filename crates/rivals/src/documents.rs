@@ -13,7 +13,7 @@
 //! The HTTP session is that of `files::documents`, so the servers differ in processes only. All
 //! processes are forked before the first connection. Apache 2 with its module `prefork` works like
 //! this. The published backend is a Flash server, with an event loop and openers. Here it has a
-//! thread for each process that asks it, so a slow lookup delays only that process too.
+//! thread for each process that it serves, so a slow lookup delays only that process too.
 
 mod backend;
 pub mod limits;
@@ -44,11 +44,24 @@ pub struct Config {
     pub has_backend: bool,
 }
 
+impl Config {
+    /// The number of files that a process has to be able to open.
+    #[must_use]
+    pub fn open_files(&self) -> u64 {
+        let names = if self.has_backend {
+            limits::BACKEND_NAMES_MAX
+        } else {
+            0
+        };
+        (names + 2 * self.processes + limits::OPEN_FILES_RESERVE) as u64
+    }
+}
+
 /// A running server. Dropping it kills its processes.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    _processes: Vec<Forked>,
+    processes: Vec<Forked>,
 }
 
 impl Server {
@@ -98,10 +111,7 @@ impl Server {
                 })?);
             }
         }
-        Ok(Self {
-            address,
-            _processes: processes,
-        })
+        Ok(Self { address, processes })
     }
 
     /// The address on which the server listens.
@@ -113,13 +123,16 @@ impl Server {
     /// Waits for a signal to stop. `signals` was made before [`start`](Self::start).
     ///
     /// # Errors
-    /// The signals cannot be waited for.
-    pub fn wait(&self, signals: &Signals) -> io::Result<()> {
+    /// The signals cannot be waited for, or a process has ended.
+    pub fn wait(&mut self, signals: &Signals) -> io::Result<()> {
         let poll = Poll::new()?;
         poll.add(signals, 0, Interest::Read)?;
         let mut events = Events::with_capacity(1);
         loop {
-            poll.wait(&mut events, None)?;
+            poll.wait(&mut events, Some(limits::CHECK_INTERVAL_NS))?;
+            if self.processes.iter_mut().any(Forked::has_ended) {
+                return Err(io::Error::other("a process of the server has ended"));
+            }
             while let Some(signal) = signals.take() {
                 if signal == Signal::Stop {
                     return Ok(());

@@ -4,6 +4,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
     waitpid,
@@ -13,6 +14,8 @@ use rustix::process::{
 #[derive(Debug)]
 pub struct Forked {
     pid: Pid,
+    /// The process has ended and was waited for, so the kernel may reuse its number.
+    is_reaped: bool,
 }
 
 impl Forked {
@@ -24,7 +27,10 @@ impl Forked {
     pub fn start(run: impl FnOnce() -> i32) -> io::Result<Self> {
         let parent = getpid();
         if let Some(pid) = fork()? {
-            return Ok(Self { pid });
+            return Ok(Self {
+                pid,
+                is_reaped: false,
+            });
         }
         let bound = set_parent_process_death_signal(Some(Signal::KILL));
         let code = if bound.is_ok() && getppid() == Some(parent) {
@@ -37,6 +43,15 @@ impl Forked {
         unsafe { libc::_exit(code) }
     }
 
+    /// Whether the process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        if !self.is_reaped {
+            let ended = waitpid(Some(self.pid), WaitOptions::NOHANG);
+            self.is_reaped = matches!(ended, Ok(Some(_)) | Err(Errno::CHILD));
+        }
+        self.is_reaped
+    }
+
     /// The number of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -46,6 +61,9 @@ impl Forked {
 
 impl Drop for Forked {
     fn drop(&mut self) {
+        if self.is_reaped {
+            return;
+        }
         // A process that has ended already is only waited for.
         let _ = kill_process(self.pid, Signal::KILL);
         let _ = waitpid(Some(self.pid), WaitOptions::empty());

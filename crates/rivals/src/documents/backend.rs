@@ -42,7 +42,9 @@ impl Backend {
                 let thread = thread::Builder::new().stack_size(BACKEND_STACK_LEN);
                 let answer = move || while let Ok(true) = requests.answer(open) {};
                 if thread.spawn_scoped(scope, answer).is_err() {
-                    return 1;
+                    // The scope would wait for the threads that run. The end of this process ends
+                    // the server.
+                    std::process::exit(1);
                 }
             }
             0

@@ -4,6 +4,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::thread;
 
 use files::documents::{DocumentService, WallClock};
 use files::limits::REQUESTS_PER_TURN;
@@ -12,23 +13,31 @@ use service::{ConnectionId, Next, OpenTickets, Output, Service, Tickets, Worker}
 use sys::clock::{monotonic_ns, unix_ns};
 use sys::socket::{Listener, Stream};
 
-use super::limits::{IDLE_NS, RECEIVE_LEN};
+use super::limits::{ACCEPT_PAUSE, IDLE_NS, RECEIVE_LEN};
 
-/// Serves connections until the listener fails. Returns the exit code of the process.
-pub(super) fn run<D: Disk>(listener: &Listener, files: Arc<FileSet<D>>) -> i32 {
+/// Serves connections until the process is killed.
+pub(super) fn run<D: Disk>(listener: &Listener, files: Arc<FileSet<D>>) -> ! {
     let clock = WallClock {
         monotonic_ns: monotonic_ns(),
         unix_ns: unix_ns(),
     };
     let mut worker = DocumentService::new(files, clock).worker();
-    while let Ok(stream) = listener.accept() {
+    loop {
+        let stream = match listener.accept() {
+            Ok(stream) => stream,
+            // The network has failed for a queued connection (accept(2)), or the system has no
+            // descriptor left. Other processes are not worse off by the pause.
+            Err(_) => {
+                thread::sleep(ACCEPT_PAUSE);
+                continue;
+            }
+        };
         // An error, or a panic, costs this connection.
         let served = catch_unwind(AssertUnwindSafe(|| serve(&mut worker, &stream)));
         if served.is_err() {
             worker.reset();
         }
     }
-    1
 }
 
 /// Receives, answers and sends until one side closes the connection.
