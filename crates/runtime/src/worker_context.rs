@@ -209,6 +209,11 @@ impl<S: Worker> WorkerContext<S> {
         opened.ok()
     }
 
+    /// Returns the second of the last wake-up.
+    pub(crate) fn last_wake_s(&self) -> u32 {
+        second(self.last_wake_ns)
+    }
+
     /// Records the return from a wait at time `now_ns`, and counts a burst of `connections`
     /// connections.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {

@@ -199,6 +199,10 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let waits_for_memory = next == Next::Memory;
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
+        if waited_for_memory && !waits_for_memory {
+            // The wait was not the peer's silence.
+            connection.active_s = self.context.last_wake_s();
+        }
         match (is_blocked, next) {
             (true, _) => self.wait_for(slot, Interest::Write),
             (false, _) if must_close => self.close(slot),

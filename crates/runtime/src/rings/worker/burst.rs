@@ -140,7 +140,11 @@ impl<S: service::Worker> Worker<S> {
         }
         let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
         let must_close = connection.record_next(next, reached_eof);
-        connection.io.waits_for_memory &= next == Next::Memory;
+        if connection.io.waits_for_memory && next != Next::Memory {
+            connection.io.waits_for_memory = false;
+            // The wait was not the peer's silence.
+            connection.active_s = self.context.last_wake_s();
+        }
         match (is_blocked, next) {
             // The event for the end of the send continues the connection.
             (true, _) => {}

@@ -1,7 +1,8 @@
 //! What a worker does with the connections that have been waiting for their peers for too long.
 
 use super::Worker;
-use crate::connection::Overdue;
+use crate::connection::{Overdue, is_silent};
+use crate::setup::second;
 
 impl<S: service::Worker> Worker<S> {
     /// Closes connections whose peers have been silent for too long, and gives a turn to those
@@ -17,7 +18,14 @@ impl<S: service::Worker> Worker<S> {
             // A closed connection waits for the end of its operations in the kernel.
             match overdue {
                 _ if connection.io.is_closed => {}
-                Overdue::Deadline if connection.io.is_sending => {}
+                // The input is incomplete, but replies to earlier requests are not sent yet.
+                Overdue::Deadline if connection.io.is_sending => {
+                    let idle_s = self.context.setup.idle_s;
+                    if is_silent(connection.active_s, idle_s, second(now_ns)) {
+                        self.context.setup.counts.count_closed_idle();
+                        self.close(slot);
+                    }
+                }
                 Overdue::Deadline => {
                     self.context.setup.counts.count_deadline();
                     self.context.queue(connection, slot);
