@@ -267,7 +267,7 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// Does an operation by the opener. `None` if it has ended; it is not asked again then.
+    /// Does an operation by the opener. `None` if it has ended; it then gets no further operations.
     fn by_opener<T>(
         &self,
         opener: &mut Option<D::Opener>,

@@ -116,7 +116,7 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
 }
 
 /// The steps from `flash` to `nowait`: which of them wait once more, in the worker, for what has
-/// left the memory since somebody else has brought it there.
+/// left the memory since another process has brought it there.
 #[test]
 fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
     everywhere_with(|kind, scheduler| {
@@ -155,7 +155,7 @@ fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
 }
 
 #[test]
-fn a_opener_that_has_ended_is_replaced_by_a_thread() {
+fn an_opener_that_has_ended_is_replaced_by_a_thread() {
     let root = tempfile::tempdir().unwrap();
     for number in 0..100 {
         fs::write(root.path().join(format!("{number}")), CONTENT).unwrap();

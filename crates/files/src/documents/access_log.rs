@@ -136,6 +136,7 @@ impl Shared {
     /// The main function of the writer.
     fn write_all(&self, mut file: File, path: &Path) {
         let mut lines = Vec::new();
+        let mut is_torn = false;
         loop {
             thread::park();
             let is_stopped = self.is_stopped.load(Ordering::Relaxed);
@@ -143,10 +144,18 @@ impl Shared {
                 // Further lines join the first one.
                 thread::sleep(Duration::from_nanos(LOG_PAUSE_NS));
             }
-            if self.must_reopen.swap(false, Ordering::Relaxed)
-                && let Ok(opened) = open(path)
-            {
-                file = opened;
+            if self.must_reopen.swap(false, Ordering::Relaxed) {
+                match open(path) {
+                    Ok(opened) => {
+                        file = opened;
+                        is_torn = false;
+                    }
+                    // Lines go on to the old file. A line in it is the only place left to say so.
+                    Err(error) => {
+                        let path = path.display();
+                        let _ = writeln!(file, "- - - failed to reopen {path}: {error}");
+                    }
+                }
             }
             // A buffer of which this is the last owner gets no more lines.
             let mut buffers = lock(&self.buffers).clone();
@@ -154,16 +163,36 @@ impl Shared {
             for buffer in buffers.drain(..) {
                 lines.clear();
                 std::mem::swap(&mut *lock(&buffer), &mut lines);
-                if file.write_all(&lines).is_err() {
-                    let count = lines.iter().filter(|&&byte| byte == b'\n').count();
-                    self.dropped.fetch_add(count as u64, Ordering::Relaxed);
-                }
+                let dropped = write_whole_lines(&mut file, &lines, &mut is_torn);
+                self.dropped.fetch_add(dropped, Ordering::Relaxed);
             }
             if is_stopped {
                 return;
             }
         }
     }
+}
+
+/// Writes lines. `is_torn` says that the last write ended within a line, which is then ended first.
+/// Returns the number of lines that were not written as a whole.
+fn write_whole_lines(mut file: impl Write, lines: &[u8], is_torn: &mut bool) -> u64 {
+    let count = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+    if *is_torn && file.write_all(b"\n").is_err() {
+        return count(lines);
+    }
+    *is_torn = false;
+    let mut written = 0;
+    while written < lines.len() {
+        match file.write(&lines[written..]) {
+            Ok(len) if len > 0 => written += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => {
+                *is_torn = lines[..written].last().is_some_and(|&byte| byte != b'\n');
+                break;
+            }
+        }
+    }
+    count(&lines[written..])
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -319,5 +348,38 @@ mod tests {
         drop(buffer);
         drop(log);
         assert_eq!((lines(&old), lines(&path)), (1, 1));
+    }
+
+    /// A disk on which there is space for some bytes more.
+    struct FullAfter(Vec<u8>, usize);
+
+    impl Write for FullAfter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let len = bytes.len().min(self.1);
+            if len == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend_from_slice(&bytes[..len]);
+            self.1 -= len;
+            Ok(len)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn line_that_a_full_disk_cut_off_is_counted_and_joined_with_no_other() {
+        let (mut disk, mut is_torn) = (FullAfter(Vec::new(), 6), false);
+        assert_eq!(
+            write_whole_lines(&mut disk, b"one\ntwo\nthree\n", &mut is_torn),
+            2
+        );
+        assert!(is_torn);
+        assert_eq!(write_whole_lines(&mut disk, b"four\n", &mut is_torn), 1);
+        disk.1 = 100;
+        assert_eq!(write_whole_lines(&mut disk, b"five\n", &mut is_torn), 0);
+        assert_eq!(disk.0, b"one\ntw\nfive\n");
     }
 }
