@@ -112,8 +112,10 @@ impl<W: Wire> Carrier for Renewed<W> {
         if answered.is_some() && (self.sent >= self.sent_max || self.replies.closes()) {
             self.socket.close();
             self.replies.reset();
-            // Bytes after the answer would belong to the connection that has ended.
-            *input = &[];
+            // They belong to no other answer, since at most one request is in flight.
+            if !std::mem::take(input).is_empty() {
+                self.replies.count_surplus();
+            }
         }
         Ok(answered)
     }

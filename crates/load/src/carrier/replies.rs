@@ -43,6 +43,11 @@ impl<W: Wire> Replies<W> {
         W::closes(&self.reader)
     }
 
+    /// Counts bytes after an answer that belong to no other.
+    pub(super) fn count_surplus(&mut self) {
+        W::count_surplus(&mut self.reader);
+    }
+
     /// The counts of the replies so far. None: the protocol is not HTTP.
     pub(super) fn http_counts(&self) -> Option<HttpCounts> {
         W::http_counts(&self.reader)
@@ -57,6 +62,7 @@ impl<W: Wire> Replies<W> {
                 return if input.is_empty() {
                     Ok(None)
                 } else {
+                    self.count_surplus();
                     Err(CarrierError::Unsolicited)
                 };
             };

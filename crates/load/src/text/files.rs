@@ -21,7 +21,7 @@ pub(super) fn lines(summary: &Summary) -> Vec<String> {
         let latency = class.response.as_ref().unwrap_or(&class.service);
         let name = size_range(class.smallest_bytes, class.largest_bytes);
         lines.push(format!(
-            "{}  {} answers",
+            "{}  {} requests",
             latency_line(&name, latency),
             latency.count
         ));

@@ -66,6 +66,11 @@ impl Wire for Http {
         reader.closes()
     }
 
+    fn count_surplus(reader: &mut AnswerReader) {
+        reader.counts.malformed += 1;
+        reader.counts.fault = Some(HttpFault::Surplus);
+    }
+
     fn http_counts(reader: &AnswerReader) -> Option<HttpCounts> {
         Some(reader.counts)
     }
@@ -112,11 +117,12 @@ impl Wire for Http {
         None
     }
 
-    /// 2xx and 3xx are answers, 404 is a miss, all others are errors.
+    /// 200 is a hit, 404 is a miss, all others are errors: a redirect, for example, has not the
+    /// bytes of the file.
     fn answer(reply: HttpReply, _: Op) -> Option<Answer> {
         Some(match reply.status {
             _ if reply.is_wrong => Answer::ERROR,
-            200..=399 => Answer::found(1),
+            200 => Answer::found(1),
             404 => Answer::without_hit(Outcome::Missed),
             _ => Answer::ERROR,
         })

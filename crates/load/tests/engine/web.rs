@@ -149,7 +149,7 @@ fn missing_files_are_misses_and_server_errors_are_errors() {
     let (_, redirected) = measure(Answers::Redirects, |_| ());
     assert_eq!(
         (redirected.hits, redirected.errors),
-        (redirected.answered, 0)
+        (0, redirected.answered)
     );
     assert!(statuses(&redirected).0[1] >= redirected.answered);
 }

@@ -39,6 +39,8 @@ pub(crate) enum HttpFault {
     NoLength,
     #[error("a chunk whose size is not a number, or without a line end after it")]
     Chunk,
+    #[error("bytes after an answer, such as a body after the answer to a HEAD")]
+    Surplus,
 }
 
 /// A complete answer.
