@@ -110,7 +110,6 @@ impl Aggregate {
         let mean_scale = config.duration_ns as f64 / duration_ns as f64;
         let thread_ns = duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
-        let achieved_rps = totals.achieved as f64 * 1e9 / duration_ns as f64;
         let limited = match open_loop {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
@@ -131,7 +130,7 @@ impl Aggregate {
             failures: failures(&counts),
             follow_ups: totals.follow_ups,
             errors: counts.errors,
-            achieved_rps,
+            achieved_rps: totals.achieved as f64 * 1e9 / duration_ns as f64,
             gets: reads.keys(),
             hits: reads.hits,
             sets: totals.of(Op::stores).answered,
@@ -140,6 +139,7 @@ impl Aggregate {
             resident: None,
             response: response_of(&all, config),
             service,
+            slip_max_ns: open_loop.then_some(totals.slip_max_ns),
             slip: open_loop.then(|| distribution(&latencies.slip)),
             lateness: open_loop.then(|| distribution(&latencies.lateness)),
             generator_limited: limited || counts.failures[Failure::NoPort as usize] > 0,

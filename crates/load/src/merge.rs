@@ -102,6 +102,11 @@ impl Summary {
             response: distributions(|part| part.response.as_ref())?,
             service,
             slip: distributions(|part| part.slip.as_ref())?,
+            // None, which is less than any number, if a part has none.
+            slip_max_ns: match parts.iter().map(|part| part.slip_max_ns).min() {
+                Some(Some(_)) => parts.iter().filter_map(|part| part.slip_max_ns).max(),
+                _ => None,
+            },
             lateness: distributions(|part| part.lateness.as_ref())?,
             generator_limited: parts.iter().any(|part| part.generator_limited),
             generator_cpu: mean(|part| part.generator_cpu),
@@ -365,6 +370,7 @@ mod tests {
             )),
             service: answered_only.clone(),
             slip: Some(answered_only.clone()),
+            slip_max_ns: Some(1_000),
             lateness: Some(answered_only),
             generator_limited: false,
             generator_cpu: 0.5,

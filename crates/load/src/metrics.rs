@@ -270,6 +270,8 @@ pub(crate) struct Totals {
     pub(crate) cpu_ns: u64,
     /// The counts of the carriers, over the whole run.
     pub(crate) carriers: CarrierCounts,
+    /// The greatest slip of a request in the whole run: actual send time − intended time.
+    pub(crate) slip_max_ns: u64,
     /// Requests outstanding in the interval, computed from their time stamps.
     pub(crate) outstanding: Outstanding,
     /// Requests outstanding in the interval, counted without their time stamps.
@@ -293,6 +295,7 @@ impl Totals {
             idle_ns: 0,
             cpu_ns: 0,
             carriers: CarrierCounts::default(),
+            slip_max_ns: 0,
             outstanding: Outstanding::new(start_ns),
             outstanding_count: OutstandingCount::new(start_ns, end_ns),
         }
@@ -316,6 +319,7 @@ impl Totals {
         }
         self.achieved += other.achieved;
         self.unstamped += other.unstamped;
+        self.slip_max_ns = self.slip_max_ns.max(other.slip_max_ns);
         self.saturating += other.saturating;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;

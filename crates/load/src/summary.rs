@@ -82,6 +82,10 @@ pub struct Summary {
     pub service: LatencyDistribution,
     /// The slip of answered requests: actual send time − intended time. None in closed loop.
     pub slip: Option<LatencyDistribution>,
+    /// The greatest slip of all requests that were sent, those of the warm-up included. None in
+    /// closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slip_max_ns: Option<u64>,
     /// The lateness of answered requests: the delay that the generator itself caused. It is the sum
     /// of two delays. Before the send, the request waits for the generator's thread alone, while
     /// the socket has space and the connection is below its depth. After the wait that reports the

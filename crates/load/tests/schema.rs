@@ -56,6 +56,7 @@ fn summary() -> Summary {
         response: Some(distribution_with_censored()),
         service: distribution(),
         slip: None,
+        slip_max_ns: None,
         lateness: None,
         generator_limited: true,
         generator_cpu: 0.5,

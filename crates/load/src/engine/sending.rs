@@ -199,6 +199,8 @@ impl<C: Carrier> Engine<C> {
                 request.intended_ns = sent_ns;
             }
             request.measured = self.timeline.measures(request.intended_ns);
+            let slip_ns = sent_ns.saturating_sub(request.intended_ns);
+            self.totals.slip_max_ns = self.totals.slip_max_ns.max(slip_ns);
             let late_ns = sent_ns.saturating_sub(request.intended_ns.max(slot.unblocked_ns));
             request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
             let measured = u64::from(request.measured);

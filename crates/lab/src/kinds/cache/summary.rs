@@ -247,6 +247,7 @@ mod tests {
             }),
             service: distribution(100),
             slip: Some(distribution(10)),
+            slip_max_ns: Some(10),
             lateness: Some(distribution(1)),
             generator_limited: false,
             generator_cpu: 0.5,
