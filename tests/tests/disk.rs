@@ -283,7 +283,7 @@ ready = { line = "filled" }
         .stderr(Stdio::null());
     let mut lab = lab.spawn().unwrap();
     eventually("the program runs", || {
-        !processes_with("sleep\0100.002").is_empty()
+        !processes_with("sleep\x00100.002").is_empty()
     });
     let disks = processes_with("disk\0run");
     let of_law = processes_with("seek=100002ns");
@@ -292,7 +292,7 @@ ready = { line = "filled" }
     lab.kill().unwrap();
     lab.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
-    for text in ["seek=100002ns", "sleep\0100.002", "sleep\0200.002"] {
+    for text in ["seek=100002ns", "sleep\x00100.002", "sleep\x00200.002"] {
         eventually("the processes have ended", || {
             processes_with(text).is_empty()
         });
