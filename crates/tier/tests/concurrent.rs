@@ -190,7 +190,10 @@ fn no_key_goes_back_to_an_earlier_value() {
                 })
             })
             .collect();
-        let outcomes: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let outcomes: Vec<_> = workers
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         // Also after a panic, or the test would not end.
         is_done.store(true, Ordering::Relaxed);
         writing.join().unwrap();
