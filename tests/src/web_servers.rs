@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -91,6 +91,11 @@ impl Peer {
             }
         };
         fs::write(&file, text).context("a configuration")?;
+        // Node.js makes inherited pipes non-blocking, for all processes that share them. A
+        // test that prints much would then fail to print.
+        let output = fs::File::create(folder.join("output")).context("a file for its output")?;
+        let errors = output.try_clone()?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let server = Server::at(command, Address::Tcp(address))?;
         Ok((server, address))
     }

@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
 
@@ -56,8 +56,13 @@ fn get_datagrams(server: &Server, key: &str) -> Vec<Vec<u8>> {
     let mut datagrams: Vec<Vec<u8>> = Vec::new();
     while datagrams.last().and_then(|it| it.last()) != Some(&0) {
         let mut datagram = [0; 2 * DATAGRAM_LEN_MAX];
-        let len = socket.recv(&mut datagram).unwrap();
-        datagrams.push(datagram[..len].to_vec());
+        match socket.recv(&mut datagram) {
+            Ok(len) => datagrams.push(datagram[..len].to_vec()),
+            // A receive with a time limit is not restarted. An io_uring that this thread has set up
+            // may interrupt it.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("{error}"),
+        }
     }
     datagrams
 }
