@@ -261,10 +261,13 @@ impl Search {
             return Err(SearchEnd::Invalid);
         }
         let is_limit = self.limit().is_some_and(|limit| limit.rate_rps <= last_rps);
-        // With a bracket, a trial that the generator limited is information.
-        let last = self.trials.last().map(|trial| trial.verdict);
-        let is_used = self.refinement.is_some() && last == Some(Verdict::GeneratorLimited);
-        if run > 0 && !is_limit && !is_used {
+        let must_repeat = match self.trials.last().map(|trial| trial.verdict) {
+            Some(Verdict::Failed) => true,
+            // With a bracket, such a trial is information.
+            Some(Verdict::GeneratorLimited) => self.refinement.is_none(),
+            _ => false,
+        };
+        if must_repeat && !is_limit {
             return Ok(last_rps);
         }
         if self.refinement.is_none() {
@@ -421,26 +424,27 @@ impl Refinement {
         let ends = self.evidence.ends(search.options.confidence);
         let rates = self.beliefs.rates();
         let resolution = search.options.resolution;
-        let medians = (self.beliefs.low.median(), self.beliefs.high.median());
+        let medians = self.beliefs.medians();
         let (low, high) = self.provable(search, medians);
+        let (low_median, high_median) = medians;
         let is_narrow = rates[high] <= rates[low] * (1.0 + resolution);
         let index = if !is_narrow && self.bisections < SEARCH_BISECTIONS_MAX {
             self.bisections += 1;
             let is_low = self.bisections.is_multiple_of(2);
-            if is_low { medians.0 } else { medians.1 }
+            if is_low { low_median } else { high_median }
         } else {
             // The end farther from the estimate goes first. Where neither is certain they take
             // turns, so that a slow change of the server affects both.
             let low_gap = ends
                 .low
-                .map_or(usize::MAX, |end| medians.0.saturating_sub(end));
+                .map_or(usize::MAX, |end| low_median.saturating_sub(end));
             let high_gap = ends
                 .high
-                .map_or(usize::MAX, |end| end.saturating_sub(medians.1));
+                .map_or(usize::MAX, |end| end.saturating_sub(high_median));
             let is_low = match low_gap.cmp(&high_gap) {
                 Ordering::Less => false,
                 Ordering::Greater => true,
-                Ordering::Equal => self.index > medians.0,
+                Ordering::Equal => self.index > low_median,
             };
             if is_low { low } else { high }
         };
@@ -457,6 +461,7 @@ impl Refinement {
             trials_max,
             ..
         } = search.options;
+        let (low_median, high_median) = medians;
         let left = (trials_max - search.trials.len()) as f64 * SHARE_OF_END;
         let rates = self.beliefs.rates();
         let near = (1.0 + resolution).powf(NEAR_ENOUGH);
@@ -466,17 +471,17 @@ impl Refinement {
         let is_low = |&index: &usize| {
             let (missing_ln, _) = self.evidence.missing_ln(index, confidence);
             let agreement = self.beliefs.low.kept(index);
-            rates[index] * near <= rates[medians.0] && is_provable(missing_ln, agreement)
+            rates[index] * near <= rates[low_median] && is_provable(missing_ln, agreement)
         };
         let is_high = |&index: &usize| {
             let (_, missing_ln) = self.evidence.missing_ln(index, confidence);
             let agreement = 1.0 - self.beliefs.high.kept(index);
-            rates[index] >= rates[medians.1] * near && is_provable(missing_ln, agreement)
+            rates[index] >= rates[high_median] * near && is_provable(missing_ln, agreement)
         };
         let last = rates.len() - 1;
         (
-            (0..medians.0).rev().find(is_low).unwrap_or(0),
-            (medians.1..last).find(is_high).unwrap_or(last),
+            (0..low_median).rev().find(is_low).unwrap_or(0),
+            (high_median..last).find(is_high).unwrap_or(last),
         )
     }
 }

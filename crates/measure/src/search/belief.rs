@@ -53,9 +53,9 @@ impl Beliefs {
         self.high.update(rate_rps, is_kept != Some(false));
     }
 
-    /// The index in the middle of both medians.
-    pub(super) fn middle(&self) -> usize {
-        usize::midpoint(self.low.median(), self.high.median())
+    /// The indices of the medians of both beliefs.
+    pub(super) fn medians(&self) -> (usize, usize) {
+        (self.low.median(), self.high.median())
     }
 }
 

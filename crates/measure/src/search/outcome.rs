@@ -70,7 +70,8 @@ impl Sustained {
         if let Some(refinement) = &search.refinement {
             let rates = refinement.beliefs.rates();
             let ends = refinement.evidence.ends(confidence);
-            median_rps = Some(rates[refinement.beliefs.middle()]);
+            let (low, high) = refinement.beliefs.medians();
+            median_rps = Some(rates[usize::midpoint(low, high)]);
             low_rps = ends.low.map(|low| rates[low]);
             high_rps = ends.high.map(|high| rates[high]);
         }
