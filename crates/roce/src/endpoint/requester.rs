@@ -171,17 +171,17 @@ impl Requester {
 
     /// When [`Requester::transmit`] is to be called at the latest, on the clock of `now_ns`.
     pub fn deadline_ns(&self) -> Option<u64> {
-        let is_idle = self.operations.is_empty();
+        if self.operations.is_empty() {
+            return None;
+        }
         let has_unsent = self.cursor != self.next;
-        (!is_idle)
-            .then(|| self.deadline.next_ns(has_unsent))
-            .flatten()
+        self.deadline.next_ns(has_unsent)
     }
 
     /// Sends what may be sent, and sends again what has not been acknowledged in time.
     pub fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
         if self.deadline.is_over(now_ns) && !self.operations.is_empty() {
-            self.go_back(now_ns, OperationError::RetriesExceeded);
+            self.go_back(now_ns);
         }
         if self.deadline.is_pausing(now_ns) {
             return;
@@ -192,8 +192,9 @@ impl Requester {
             // One packet of every half window, so that a window that is full is acknowledged.
             let half = (self.window / 2).max(1);
             let after = self.cursor.plus(packets);
-            let is_asking = after == operation.end() || self.cursor.number().is_multiple_of(half);
-            self.emitter.send(self.cursor, is_asking, body, send);
+            let ack_requested =
+                after == operation.end() || self.cursor.number().is_multiple_of(half);
+            self.emitter.send(self.cursor, ack_requested, body, send);
             self.cursor = after;
             if self.cursor.distance_from(self.highest) > 0 {
                 self.highest = self.cursor;
@@ -269,7 +270,7 @@ impl Requester {
             Syndrome::Nak(NakCode::PsnSequence) => {
                 // If a response before was lost too, the cursor has gone back already.
                 if self.advance(now_ns, psn) {
-                    self.go_back(now_ns, OperationError::RetriesExceeded);
+                    self.go_back(now_ns);
                 }
             }
             Syndrome::Nak(nak) => {
@@ -322,7 +323,7 @@ impl Requester {
             if operation.is_read_or_atomic() {
                 if !self.has_gone_back {
                     self.has_gone_back = true;
-                    self.go_back(now_ns, OperationError::RetriesExceeded);
+                    self.go_back(now_ns);
                 }
                 return false;
             }
@@ -360,20 +361,20 @@ impl Requester {
     }
 
     /// Sends everything again that was not acknowledged, unless that happened too often.
-    fn go_back(&mut self, now_ns: u64, error: OperationError) {
+    fn go_back(&mut self, now_ns: u64) {
         if self.deadline.count_retry(now_ns, &self.retries) {
             self.cursor = self.acked;
         } else {
-            self.fail(error, self.acked);
+            self.fail(OperationError::RetriesExceeded, self.acked);
         }
     }
 
     /// Completes all operations with an error: that with this sequence number with `error`.
     fn fail(&mut self, error: OperationError, psn: Psn) {
         self.has_failed = true;
-        let culprit = self.index_of(psn);
+        let failed = self.index_of(psn);
         for (index, operation) in self.operations.drain(..).enumerate() {
-            let error = if culprit == Some(index) {
+            let error = if failed == Some(index) {
                 error
             } else {
                 OperationError::Flushed
