@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use super::emitter::{Connection, Emitter, Mtu};
 use super::memory::Memory;
 use super::regions::{Access, Regions};
-use crate::limits::{MESSAGE_LEN_MAX, READS_MAX, RECEIVES_MAX};
+use crate::limits::{MESSAGE_LEN_MAX, MTU_MAX, READS_MAX, RECEIVES_MAX};
 use crate::wire::{Aeth, AtomicEth, Body, Bth, NakCode, Psn, Reth, Syndrome, Transport};
 
 /// The serving end of a connection.
@@ -243,7 +243,8 @@ impl Responder {
             }
             Body::SendFirst { payload } | Body::SendMiddle { payload } => {
                 self.receive(matches!(body, Body::SendFirst { .. }), payload, false)?;
-                Ok(self.advance(bth))
+                self.advance(bth);
+                Ok(None)
             }
             Body::SendLast { immediate, payload } | Body::SendOnly { immediate, payload } => {
                 let is_first = matches!(body, Body::SendOnly { .. });
@@ -253,22 +254,21 @@ impl Responder {
             }
             _ => {
                 self.write(body, memory)?;
-                let event = self.advance(bth);
+                self.advance(bth);
                 match body {
                     Body::WriteLast { immediate, .. } | Body::WriteOnly { immediate, .. } => {
                         Ok(self.finish(*immediate))
                     }
-                    _ => Ok(event),
+                    _ => Ok(None),
                 }
             }
         }
     }
 
     /// Counts an executed packet of a WRITE or SEND.
-    fn advance(&mut self, bth: &Bth) -> Option<Event> {
+    fn advance(&mut self, bth: &Bth) {
         self.expected = self.expected.plus(1);
         self.is_ack_due |= bth.ack_requested;
-        None
     }
 
     /// Ends a message of WRITE or SEND, whose last packet was counted.
@@ -412,7 +412,7 @@ impl Responder {
         memory: &impl Memory,
         send: &mut impl FnMut(&[u8]),
     ) {
-        let mut buffer = [0; crate::limits::MTU_MAX];
+        let mut buffer = [0; MTU_MAX];
         let (len, mtu) = (reth.len as usize, self.mtu.bytes());
         let packets = self.mtu.packets(len);
         let aeth = self.aeth(Syndrome::UNLIMITED);
