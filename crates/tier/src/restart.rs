@@ -5,7 +5,7 @@ use std::path::Path;
 
 use store::{Expiry, TierAddress};
 
-use crate::counters::{add, sub};
+use crate::counters::add;
 use crate::record;
 use crate::saved::{self, Head};
 use crate::tier::Tier;
@@ -77,13 +77,14 @@ impl Tier {
         let (true, Ok(next)) = (is_same_shape, u32::try_from(head.next_sequence)) else {
             return Ok(None);
         };
-        let mut restored = Vec::new();
+        // Before the entries, and whatever follows: those of a damaged file stay in the index, and
+        // are invalid only because no later segment has the number of theirs.
+        self.ring.set_next(next);
         let this: &Self = self;
         let outcome = reader.read_all(
             |sequence| {
                 if (1..next).contains(&sequence) {
-                    this.ring.restore(sequence, 0);
-                    restored.push(sequence);
+                    this.ring.restore(sequence);
                 }
             },
             |hash, address| {
@@ -92,15 +93,14 @@ impl Tier {
                 }
             },
         );
-        add(&self.counters.segments_used, restored.len() as u64);
         if outcome.is_err() {
-            for sequence in restored {
+            for (sequence, _) in self.ring.segments() {
                 self.count_lost(self.ring.discard(sequence));
-                sub(&self.counters.segments_used, 1);
             }
             return Ok(None);
         }
-        self.ring.set_next(next);
+        let restored = self.ring.segments().count() as u64;
+        add(&self.counters.segments_used, restored);
         self.id = head.id;
         self.note_cas(head.greatest_cas);
         Ok(Some(Continued {

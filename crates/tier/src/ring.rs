@@ -108,13 +108,12 @@ impl Ring {
         })
     }
 
-    /// Puts back a segment that an earlier process has written.
-    pub(crate) fn restore(&self, sequence: u32, generation: u32) {
+    /// Puts back a segment that an earlier process has written. Its generation is the first one.
+    pub(crate) fn restore(&self, sequence: u32) {
         let slot = self.slot(sequence);
-        slot.segment
-            .store(word(sequence, generation), Ordering::Relaxed);
-        slot.objects.store(word(sequence, 0), Ordering::Relaxed);
-        slot.units.store(word(sequence, 0), Ordering::Relaxed);
+        for counter in [&slot.segment, &slot.objects, &slot.units] {
+            counter.store(word(sequence, 0), Ordering::Relaxed);
+        }
     }
 
     /// Sets the number of the next segment.
