@@ -168,23 +168,29 @@ impl Ring {
             .filter(|&(sequence, _)| sequence != 0)
     }
 
-    /// Adds a current copy to its segment. Returns false if the segment is not there any more.
-    pub(crate) fn add(&self, sequence: u32, units: u32) -> bool {
-        let slot = self.slot(sequence);
-        change(&slot.objects, sequence, |it| it + 1) && {
-            change(&slot.units, sequence, |it| it + units);
-            true
-        }
+    /// Adds a current copy to its segment. Returns what was added: nothing if the segment is not
+    /// there any more.
+    pub(crate) fn add(&self, sequence: u32, units: u32) -> Content {
+        self.change(sequence, units, |it, by| it + by)
     }
 
-    /// Subtracts a copy that is not current any more. Returns false if its segment is not there any
-    /// more.
-    pub(crate) fn sub(&self, sequence: u32, units: u32) -> bool {
+    /// Subtracts a copy that is not current any more. Returns what was subtracted: nothing if its
+    /// segment is not there any more.
+    pub(crate) fn sub(&self, sequence: u32, units: u32) -> Content {
+        self.change(sequence, units, u32::saturating_sub)
+    }
+
+    /// Changes both counts of a segment by those of one copy. If the segment is replaced meanwhile,
+    /// one of them may have gone with it, which [`Opened::discarded`] then shows.
+    fn change(&self, sequence: u32, units: u32, change: impl Fn(u32, u32) -> u32) -> Content {
         let slot = self.slot(sequence);
-        change(&slot.objects, sequence, |it| it.saturating_sub(1)) && {
-            change(&slot.units, sequence, |it| it.saturating_sub(units));
-            true
-        }
+        let changed = |counter: &AtomicU64, by: u32| {
+            let update =
+                |it: u64| (low(it) == sequence).then(|| word(sequence, change(high(it), by)));
+            let updated = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+            word(sequence, updated.map_or(0, |_| by))
+        };
+        content(changed(&slot.objects, 1), changed(&slot.units, units))
     }
 }
 
@@ -196,10 +202,34 @@ fn content(objects: u64, units: u64) -> Content {
     }
 }
 
-/// Changes the upper half of a word, if the lower half is the number of this segment.
-fn change(counter: &AtomicU64, sequence: u32, change: impl Fn(u32) -> u32) -> bool {
-    let update = |it: u64| (low(it) == sequence).then(|| word(sequence, change(high(it))));
-    counter
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
-        .is_ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise its bytes would be subtracted twice: here, and with the content of the segment.
+    #[test]
+    fn what_has_gone_with_a_replaced_segment_is_neither_added_nor_subtracted() {
+        let ring = Ring::new(1);
+        let sequence = ring.open(0).unwrap().sequence;
+        let whole = Content {
+            objects: 1,
+            bytes: 24,
+        };
+        assert_eq!(ring.add(sequence, 3), whole);
+        assert_eq!(ring.add(sequence, 3), whole);
+        assert_eq!(ring.sub(sequence, 3), whole);
+        // As if the segment were replaced between the changes of the two.
+        let slot = ring.slot(sequence);
+        let before = slot.units.swap(word(sequence + 1, 0), Ordering::Relaxed);
+        assert_eq!(before, word(sequence, 3));
+        let half = Content {
+            objects: 1,
+            bytes: 0,
+        };
+        assert_eq!(ring.add(sequence, 3), half);
+        assert_eq!(ring.sub(sequence, 3), half);
+        ring.open(0);
+        assert_eq!(ring.add(sequence, 3), Content::default());
+        assert_eq!(ring.sub(sequence, 3), Content::default());
+    }
 }

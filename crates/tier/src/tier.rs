@@ -402,27 +402,19 @@ impl Tier {
 
     /// Accounts for a copy that was removed from the index.
     fn forget(&self, removed: Option<TierAddress>) {
-        if let Some(address) = removed
-            && self.ring.sub(address.sequence, units(address))
-        {
-            sub(&self.counters.objects_used, 1);
-            sub(
-                &self.counters.bytes_used,
-                record::padded(address.len as usize) as u64,
-            );
+        if let Some(address) = removed {
+            self.count_lost(self.ring.sub(address.sequence, units(address)));
         }
     }
 
     /// Makes a copy current, and accounts for it.
     pub(crate) fn insert(&self, hash: u64, address: TierAddress) {
-        if !self.ring.add(address.sequence, units(address)) {
+        let added = self.ring.add(address.sequence, units(address));
+        add(&self.counters.objects_used, added.objects);
+        add(&self.counters.bytes_used, added.bytes);
+        if added.objects == 0 {
             return;
         }
-        add(&self.counters.objects_used, 1);
-        add(
-            &self.counters.bytes_used,
-            record::padded(address.len as usize) as u64,
-        );
         match self.index.insert(hash, address, &self.ring) {
             Replaced::Nothing => {}
             Replaced::Earlier(earlier) => self.forget(Some(earlier)),
