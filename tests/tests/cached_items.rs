@@ -23,6 +23,10 @@ struct Both {
 
 impl Both {
     fn start(kind: Kind) -> Self {
+        Self::start_with(kind, &["-m", "64"])
+    }
+
+    fn start_with(kind: Kind, arguments: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a"), "document").unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -30,14 +34,8 @@ impl Both {
         drop(free);
         let server = Server::tcp(|| {
             let mut command = Command::new(curtail_path());
-            command.args([
-                "serve",
-                "-m",
-                "64",
-                "--runtime",
-                kind.name(),
-                "--http-cache",
-            ]);
+            command.args(["serve", "--runtime", kind.name(), "--http-cache"]);
+            command.args(arguments);
             command.args(["--http", &http.to_string(), "--root"]);
             command.arg(root.path());
             command
@@ -83,6 +81,41 @@ impl Both {
 fn field<'a>(answer: &'a str, name: &str) -> &'a str {
     let line = answer.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap_or_else(|| panic!("{name}: {answer}")).trim()
+}
+
+/// The condition is decided by the deletion itself, which also removes an item that is in the tier
+/// only.
+#[test]
+fn an_item_in_the_tier_is_deleted_if_any_item_matches() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.probe().is_ok()) {
+        let tier = format!("{}:32m", folder.path().join(kind.name()).display());
+        let arguments = ["-m", "2", "-I", "64k", "-u", "root", "--tier", &tier];
+        let mut both = Both::start_with(kind, &arguments);
+        let key = put_in_tier(&mut both.cache);
+        let path = format!("/cache/{key}");
+        let absent = both.request("DELETE", &path, "If-None-Match: *\r\n", "");
+        assert!(absent.starts_with("HTTP/1.1 412 "), "{kind:?}: {absent}");
+        let present = both.request("DELETE", &path, "If-Match: *\r\n", "");
+        assert!(present.starts_with("HTTP/1.1 204 "), "{kind:?}: {present}");
+        let gone = both.request("DELETE", &path, "If-Match: *\r\n", "");
+        assert!(gone.starts_with("HTTP/1.1 412 "), "{kind:?}: {gone}");
+        assert_eq!(both.cache.get(&key).unwrap(), None, "{kind:?}");
+    }
+}
+
+/// Stores more items than fit into 2 MiB. Returns a key that is in the tier and not in memory.
+fn put_in_tier(cache: &mut Client) -> String {
+    for key in 0..6000 {
+        cache.set(&key.to_string(), &[b'x'; 1000]).unwrap();
+    }
+    let read = cache.stat("get_extstore").unwrap();
+    let mut keys = 0..6000;
+    // The neighbour of an item that was read from the tier is there too, and stays.
+    let found = keys.find(|key| {
+        cache.get(&key.to_string()).unwrap().is_some() && cache.stat("get_extstore").unwrap() > read
+    });
+    (found.unwrap() + 1).to_string()
 }
 
 fn everywhere(test: impl Fn(Both, &str)) {

@@ -26,16 +26,15 @@ impl CachedItems {
         }
     }
 
-    fn present_cas(&mut self, key: &[u8]) -> Option<u64> {
+    /// Whether a key has an item, in memory or in the tier.
+    fn is_present(&mut self, key: &[u8]) -> bool {
         let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
         let options = Read {
             untracked: true,
             ..Read::default()
         };
-        let read = self
-            .worker
-            .read(key, hash, now_s, options, |item| Some(item.cas));
-        read.ok().flatten()
+        let read = self.worker.read(key, hash, now_s, options, |_| Some(()));
+        read.is_ok_and(|found| found.is_some()) || self.worker.find_in_tier(hash, now_s).is_some()
     }
 }
 
@@ -116,25 +115,22 @@ impl Items for CachedItems {
     }
 
     fn delete(&mut self, key: &[u8], condition: Condition) -> Changed {
+        // `If-None-Match: *` allows to delete what does not exist.
+        if condition == Condition::Absent {
+            return match self.is_present(key) {
+                true => Changed::ConditionFailed,
+                false => Changed::NotFound,
+            };
+        }
         let compare = match condition {
-            Condition::None => None,
-            Condition::Absent => {
-                return match self.present_cas(key) {
-                    Some(_) => Changed::ConditionFailed,
-                    None => Changed::NotFound,
-                };
-            }
-            Condition::Present => match self.present_cas(key) {
-                Some(_) => None,
-                None => return Changed::ConditionFailed,
-            },
             Condition::Cas(cas) => Some(cas),
+            _ => None,
         };
         let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
         match self.worker.delete(key, hash, compare, now_s) {
             Deleted::Deleted => Changed::Done(None),
             Deleted::Exists => Changed::ConditionFailed,
-            Deleted::NotFound if compare.is_some() => Changed::ConditionFailed,
+            Deleted::NotFound if condition != Condition::None => Changed::ConditionFailed,
             Deleted::NotFound => Changed::NotFound,
         }
     }
