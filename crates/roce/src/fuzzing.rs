@@ -1,8 +1,9 @@
 //! Properties that hold for any input bytes. The fuzz target checks them, and the tests check them
 //! on the committed corpus.
 
+use crate::connect::Message;
 use crate::pcap::Reader;
-use crate::wire::{Packet, Psn, Repr};
+use crate::wire::{Datagram, Packet, Psn, Repr};
 
 /// Maximum number of frames of one capture that are checked.
 const FRAMES_MAX: usize = 64;
@@ -23,6 +24,7 @@ pub fn check_packets(input: &[u8]) {
 }
 
 fn check_frame(frame: &[u8]) {
+    check_datagram(frame);
     let Ok(packet) = Packet::new_checked(frame) else {
         assert!(Repr::parse(frame).is_err());
         return;
@@ -66,5 +68,16 @@ fn check_setters(packet: &Packet<&[u8]>, sealed: &[u8]) {
         assert_eq!(view.icrc() ^ view.computed_icrc(), error);
         assert_eq!(view.qpn(), !packet.qpn() & 0xff_ffff);
         assert_eq!(view.payload(), packet.payload());
+    }
+}
+
+fn check_datagram(frame: &[u8]) {
+    if let Ok(datagram) = Datagram::parse(frame) {
+        let mut written = Vec::new();
+        assert_eq!(datagram.emit(&mut written), Ok(()));
+        assert_eq!(Datagram::parse(&written), Ok(datagram));
+    }
+    if let Some(message) = Message::parse(frame) {
+        assert_eq!(Message::parse(&message.emit()), Some(message));
     }
 }

@@ -16,11 +16,13 @@
 //! - A packet that was written parses to the same value.
 //! - A field set through a view leaves the ICRC as right or as wrong as it was.
 //!
-//! Other services (unreliable, datagram), SEND with invalidate, congestion notification packets,
-//! VLAN tags, IP options and fragments are refused.
+//! Connections are agreed on in unreliable datagrams ([`connect`]), which are read and written
+//! apart ([`wire::Datagram`]). Other services, SEND with invalidate, congestion notification
+//! packets, VLAN tags, IP options and fragments are refused.
 
 #![forbid(unsafe_code)]
 
+pub mod connect;
 pub mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -9,6 +9,7 @@
 //! AtomicAckETH (8) and immediate data (4), in the order of the specification's chapter 9.
 
 mod addresses;
+mod datagram;
 mod error;
 mod headers;
 pub mod icrc;
@@ -19,6 +20,7 @@ mod psn;
 mod repr;
 
 pub use addresses::{Addresses, Ethernet, Ip, Ipv4, Ipv6};
+pub use datagram::Datagram;
 pub use error::PacketError;
 pub use headers::{Aeth, AtomicEth, Bth, NakCode, Reth, Syndrome};
 pub use layout::UDP_PORT;

@@ -5,12 +5,13 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use roce::connect::{Attempt, MESSAGE_LEN, Message, QueuePair, Reason};
 use roce::endpoint::{ByteMemory, Connection, Mtu, Region, Request, Requester, Responder, Retries};
 use roce::fuzzing;
 use roce::limits::{FRAME_LEN_MAX, MTU_MAX};
 use roce::wire::{
-    Addresses, Aeth, AtomicEth, Body, Bth, Ethernet, Ip, Ipv4, Ipv6, Packet, Psn, Repr, Reth,
-    Syndrome, Transport,
+    Addresses, Aeth, AtomicEth, Body, Bth, Datagram, Ethernet, Ip, Ipv4, Ipv6, Packet, PacketError,
+    Psn, Repr, Reth, Syndrome, Transport,
 };
 
 fn addresses() -> impl Strategy<Value = Addresses> {
@@ -131,6 +132,56 @@ fn repr(parts: &Parts) -> Repr<'_> {
 }
 
 proptest! {
+    #[test]
+    fn a_datagram_that_was_written_parses_to_the_same_value(
+        addresses in addresses(),
+        numbers in any::<(u32, u32, u32)>(),
+        payload in prop_oneof![vec(any::<u8>(), 0..70), vec(any::<u8>(), 4000..=MTU_MAX)],
+        bit in any::<usize>(),
+    ) {
+        let datagram = Datagram {
+            addresses,
+            qpn: numbers.0 >> 8,
+            source_qpn: numbers.1 >> 8,
+            queue_key: numbers.2,
+            payload: &payload,
+        };
+        let mut frame = Vec::new();
+        prop_assert_eq!(datagram.emit(&mut frame), Ok(()));
+        prop_assert_eq!(Datagram::parse(&frame), Ok(datagram));
+        prop_assert_eq!(Packet::new_checked(&frame).err(), Some(PacketError::Opcode(0x64)));
+        // The payload and the CRC are at the end, whatever the IP version is.
+        let bit = bit % ((payload.len() + 4) * 8);
+        let end = frame.len() - 1;
+        frame[end - bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(Datagram::parse(&frame), Err(PacketError::Icrc));
+    }
+
+    #[test]
+    fn a_message_of_connecting_survives_a_round_trip(
+        numbers in any::<(u64, u16, u32, u32, u32)>(),
+        code in 0..5_usize,
+        bytes in vec(any::<u8>(), MESSAGE_LEN),
+    ) {
+        let (client, index, attempt, qpn, psn) = numbers;
+        let mtus = [Mtu::Bytes256, Mtu::Bytes512, Mtu::Bytes1024, Mtu::Bytes2048, Mtu::Bytes4096];
+        let pair = QueuePair { qpn: qpn >> 8, first_psn: Psn::new(psn), mtu: mtus[code] };
+        let attempt = Attempt { client, index, attempt };
+        let reason = [Reason::Full, Reason::Disconnected][code % 2];
+        for message in [
+            Message::Connect(attempt, pair),
+            Message::Accept(attempt, pair),
+            Message::Refuse(attempt, reason),
+            Message::Disconnect { client },
+            Message::Disconnected { client },
+        ] {
+            let emitted = message.emit();
+            prop_assert_eq!(Message::parse(&emitted), Some(message));
+            prop_assert_eq!(Message::parse(&emitted[1..]), None);
+        }
+        fuzzing::check_packets(&bytes);
+    }
+
     #[test]
     fn a_written_packet_parses_to_itself(parts in parts(), trailer in vec(any::<u8>(), 0..20)) {
         let repr = repr(&parts);

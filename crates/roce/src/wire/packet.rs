@@ -38,23 +38,9 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// # Errors
     /// The frame is no packet of a reliable connection, or its lengths are wrong.
     pub fn new_checked(frame: T) -> Result<Self, PacketError> {
-        let bytes = frame.as_ref();
-        let link = bytes.get(..ETHERNET_LEN).ok_or(PacketError::Truncated)?;
-        let packet = &bytes[ETHERNET_LEN..];
-        let (is_ipv4, ip_payload_len) = match number(&link[ethernet::ETHERTYPE]) as u16 {
-            ETHERTYPE_IPV4 => (true, ipv4_payload_len(packet)?),
-            ETHERTYPE_IPV6 => (false, ipv6_payload_len(packet)?),
-            other => return Err(PacketError::EtherType(other)),
-        };
-        let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
-        let end = ETHERNET_LEN + ip_len + ip_payload_len;
-        if end > FRAME_LEN_MAX {
-            return Err(PacketError::TooLong);
-        }
-        let datagram = packet
-            .get(ip_len..ip_len + ip_payload_len)
-            .ok_or(PacketError::Truncated)?;
-        let (opcode, payload_len) = check_datagram(datagram)?;
+        let (is_ipv4, datagram) = datagram_of(frame.as_ref())?;
+        let end = datagram.end;
+        let (opcode, payload_len) = check_datagram(&frame.as_ref()[datagram])?;
         Ok(Self {
             frame,
             opcode,
@@ -295,6 +281,27 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
     }
 }
 
+/// Whether a frame is of IPv4, and where its UDP datagram lies, which is within the frame.
+pub(super) fn datagram_of(frame: &[u8]) -> Result<(bool, Field), PacketError> {
+    let link = frame.get(..ETHERNET_LEN).ok_or(PacketError::Truncated)?;
+    let packet = &frame[ETHERNET_LEN..];
+    let (is_ipv4, payload_len) = match number(&link[ethernet::ETHERTYPE]) as u16 {
+        ETHERTYPE_IPV4 => (true, ipv4_payload_len(packet)?),
+        ETHERTYPE_IPV6 => (false, ipv6_payload_len(packet)?),
+        other => return Err(PacketError::EtherType(other)),
+    };
+    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
+    let start = ETHERNET_LEN + ip_len;
+    let end = start + payload_len;
+    if end > FRAME_LEN_MAX {
+        return Err(PacketError::TooLong);
+    }
+    if end > frame.len() {
+        return Err(PacketError::Truncated);
+    }
+    Ok((is_ipv4, start..end))
+}
+
 /// The number of bytes after the IPv4 header, which must be complete.
 fn ipv4_payload_len(packet: &[u8]) -> Result<usize, PacketError> {
     let header = packet.get(..IPV4_LEN).ok_or(PacketError::Truncated)?;
@@ -317,8 +324,8 @@ fn ipv6_payload_len(packet: &[u8]) -> Result<usize, PacketError> {
     Ok(number(&header[ipv6::PAYLOAD_LEN]) as usize)
 }
 
-/// The opcode and the length of the payload of a UDP datagram.
-fn check_datagram(datagram: &[u8]) -> Result<(Opcode, usize), PacketError> {
+/// What a UDP datagram carries: at least a BTH, of version 0.
+pub(super) fn transport_of(datagram: &[u8]) -> Result<&[u8], PacketError> {
     let (header, transport) = datagram
         .split_at_checked(UDP_LEN)
         .ok_or(PacketError::Length)?;
@@ -333,6 +340,13 @@ fn check_datagram(datagram: &[u8]) -> Result<(Opcode, usize), PacketError> {
     if flags & 0x0f != 0 {
         return Err(PacketError::Version(flags & 0x0f));
     }
+    Ok(transport)
+}
+
+/// The opcode and the length of the payload of a UDP datagram.
+fn check_datagram(datagram: &[u8]) -> Result<(Opcode, usize), PacketError> {
+    let transport = transport_of(datagram)?;
+    let flags = transport[bth::FLAGS];
     let code = transport[bth::OPCODE];
     let opcode = Opcode::from_code(code).ok_or(PacketError::Opcode(code))?;
     let pad_len = usize::from((flags >> 4) & 3);
