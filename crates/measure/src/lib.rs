@@ -22,6 +22,7 @@
 //! | which rate keeps a latency objective? | [`Search`] |
 //! | is the target met? | [`verdict`] |
 //! | are the measurements consistent? | [`LittlesLaw`], [`generator_limited`] |
+//! | did a store answer as one copy of its data would? | [`check_linearizable`] |
 #![forbid(unsafe_code)]
 
 mod bootstrap;
@@ -35,6 +36,7 @@ mod interval;
 mod knee;
 mod lateness;
 pub mod limits;
+mod linearizability;
 mod littles_law;
 mod pareto;
 mod rank;
@@ -61,6 +63,7 @@ pub use lateness::{
     BUSY_LIMIT, LATENESS_LIMIT_NS, LATENESS_P999_LIMIT_NS, generator_limited,
     generator_limited_at_p999,
 };
+pub use linearizability::{Action, Call, Fault, Rejection, check_linearizable};
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use pareto::{Better, pareto_front};
 pub use rank::RankTest;

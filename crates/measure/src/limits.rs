@@ -54,3 +54,15 @@ pub const SEARCH_LIMIT_TRIALS: usize = 3;
 /// Invalid trials in succession that end a search: six limits, on its way down to rates that the
 /// generator can offer, or a disturbance that lasts for half of the usual trials.
 pub const SEARCH_INVALID_RUN_MAX: usize = 20;
+
+/// Steps of one search for an order of calls: some seconds of work.
+pub const LINEARIZABILITY_STEPS_MAX: usize = 50_000_000;
+
+/// States that one such search remembers: 64 MB with their table.
+pub const LINEARIZABILITY_STATES_MAX: usize = 1 << 21;
+
+/// Calls and steps of the searches that shorten a history that is wrong: a second of work.
+pub const LINEARIZABILITY_SHRINK_STEPS_MAX: usize = 3_000_000;
+
+/// Calls that the message of a rejection shows.
+pub const LINEARIZABILITY_SHOWN_MAX: usize = 16;
