@@ -12,6 +12,7 @@
 //!  └─────────────► Arrivals ──────┐
 //! Popularity ────► RecordSampler ─┴──► Schedule   time, connection, record, operation
 //! WebFiles                              in place of a keyspace: the files of a web server
+//! Ycsb, Zipfian, ScrambledZipfian       the core workloads of YCSB, record for record
 //! ```
 //!
 //! The crate opens no socket, reads no clock and keeps no table that grows with the records.
@@ -29,6 +30,7 @@ mod schedule;
 mod script;
 mod size;
 mod web_files;
+mod ycsb;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
 pub use distribution::{Distribution, DistributionError};
@@ -41,3 +43,4 @@ pub use schedule::{Demand, DemandError, Digest, PlannedRequest, Request, Request
 pub use script::{LineError, ScriptLine, words};
 pub use size::SizeDistribution;
 pub use web_files::{SizeClass, WebFiles, WebFilesError};
+pub use ycsb::{ScrambledZipfian, Ycsb, YcsbError, Zipfian, ZipfianError};
