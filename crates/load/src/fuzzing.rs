@@ -1,10 +1,11 @@
-//! Checks of the parser of HTTP answers that hold for any input bytes. The fuzz target
-//! `http_answer` calls them with generated inputs, and a test with the committed corpus.
+//! Checks of the parsers of answers that hold for any input bytes. The fuzz targets `http_answer`
+//! and `textile_answer` call them with generated inputs, and a test with the committed corpora.
 
-use workload::WebFiles;
+use workload::{Op, WebFiles};
 
 use crate::limits::HTTP_ANSWER_LEN_MAX;
 use crate::wire::http::{AnswerReader, HttpFault};
+use crate::wire::{Answer, Textile, Wire};
 
 /// Parses bytes as the answers of a web server. Checks three properties:
 ///
@@ -61,4 +62,71 @@ fn parse(answers: &[u8], part_len: usize, is_head: bool) -> Parsed {
         }
     }
     (statuses, at, None)
+}
+
+/// Parses bytes as the answers of a server of the multithreaded-cache study. Checks three
+/// properties:
+///
+/// - Dividing the bytes differently changes neither the answers nor whether they are malformed.
+/// - The reader consumes all bytes up to the NUL of an answer.
+/// - An answer means what its text means to a parser that has all of it.
+///
+/// The first byte of `input` is the length of the parts, less one.
+///
+/// # Panics
+/// One of these properties does not hold.
+pub fn check_textile_answers(input: &[u8]) {
+    let Some((&first, answers)) = input.split_first() else {
+        return;
+    };
+    let whole = parse_textile(answers, usize::MAX);
+    for len in [1, usize::from(first) + 1] {
+        assert_eq!(parse_textile(answers, len), whole, "in parts of {len}");
+    }
+    let expected = answers.split_inclusive(|&byte| byte == 0);
+    let expected = expected.filter_map(|text| Some(expected_textile(text.strip_suffix(b"\0")?)));
+    if let Some(replies) = whole {
+        assert_eq!(replies, expected.collect::<Vec<_>>());
+    }
+}
+
+/// What each complete answer says as the answer to a get, a set and a delete. `None`: an answer is
+/// malformed.
+fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
+    let (mut reader, mut replies, mut at) = (<Textile as Wire>::Reader::default(), Vec::new(), 0);
+    while at < answers.len() {
+        let end = at.saturating_add(part_len).min(answers.len());
+        let step = Textile::read(&mut reader, &answers[at..end], Op::Get).ok()?;
+        at += step.consumed;
+        assert!(at <= end && (step.reply.is_some() || at == end));
+        if let Some(reply) = step.reply {
+            let meaning = |op| Textile::answer(reply, op);
+            replies.push([meaning(Op::Get)?, meaning(Op::Set)?, meaning(Op::Delete)?]);
+        }
+    }
+    Some(replies)
+}
+
+/// What an answer says, from its whole text.
+fn expected_textile(text: &[u8]) -> [Answer; 3] {
+    let mut expected = [Answer::ERROR; 3];
+    match text {
+        b"Value set in cache.\n" => expected[1] = Answer::stored(),
+        b"Value deleted.\n" => expected[2] = Answer::found(1),
+        _ => {
+            if let Some(value) = textile_value(text) {
+                expected[0] = Answer::found(u16::from(value != b"NULL"));
+            }
+        }
+    }
+    expected
+}
+
+/// The value in the answer to a get. A key has at most as many bytes as the generator's.
+fn textile_value(text: &[u8]) -> Option<&[u8]> {
+    let text = text.strip_prefix(br#"{ "key" : ""#)?;
+    let separator = br#"", "val" : ""#;
+    let key_len = text.windows(separator.len()).position(|at| at == separator)?;
+    let value = text[key_len + separator.len()..].strip_suffix(br#"" }"#)?;
+    (key_len <= workload::limits::KEY_LEN_MAX).then_some(value)
 }

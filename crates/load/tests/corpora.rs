@@ -26,3 +26,8 @@ fn every_input_of_the_agent_frames_corpus_passes_the_checks() {
 fn every_input_of_the_http_answer_corpus_passes_the_checks() {
     check("http_answer", load::fuzzing::check_answers);
 }
+
+#[test]
+fn every_input_of_the_textile_answer_corpus_passes_the_checks() {
+    check("textile_answer", load::fuzzing::check_textile_answers);
+}

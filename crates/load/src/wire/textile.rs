@@ -15,6 +15,7 @@
 
 use protocol::client::Malformed;
 use workload::Op;
+use workload::limits::KEY_LEN_MAX;
 
 use super::{Answer, Encoding, Step, Wire};
 use crate::limits::TEXTILE_ANSWER_LEN_MAX;
@@ -33,7 +34,7 @@ const DELETED: &[u8] = b"Value deleted.\n";
 /// The number of bytes from the beginning of an answer that are kept: enough for the longest key,
 /// and for a value that begins like that of a miss.
 const HEAD_LEN: usize =
-    BEFORE_KEY.len() + workload::limits::KEY_LEN_MAX + BEFORE_VALUE.len() + NO_VALUE.len();
+    BEFORE_KEY.len() + KEY_LEN_MAX + BEFORE_VALUE.len() + NO_VALUE.len();
 
 /// The state of parsing an answer. It keeps the beginning and the end of the text, not the value.
 #[derive(Debug)]
@@ -90,7 +91,9 @@ impl AnswerReader {
             return TextileReply::Other;
         };
         let is_before_value = |at: &[u8]| at == BEFORE_VALUE;
-        let Some(key_len) = key.windows(BEFORE_VALUE.len()).position(is_before_value) else {
+        let key_len = key.windows(BEFORE_VALUE.len()).position(is_before_value);
+        // The head holds the beginning of the value only after a key of at most this length.
+        let Some(key_len) = key_len.filter(|&len| len <= KEY_LEN_MAX) else {
             return TextileReply::Other;
         };
         let value_at = BEFORE_KEY.len() + key_len + BEFORE_VALUE.len();
