@@ -126,7 +126,9 @@ fn expected_textile(text: &[u8]) -> [Answer; 3] {
 fn textile_value(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(br#"{ "key" : ""#)?;
     let separator = br#"", "val" : ""#;
-    let key_len = text.windows(separator.len()).position(|at| at == separator)?;
+    let key_len = text
+        .windows(separator.len())
+        .position(|at| at == separator)?;
     let value = text[key_len + separator.len()..].strip_suffix(br#"" }"#)?;
     (key_len <= workload::limits::KEY_LEN_MAX).then_some(value)
 }

@@ -33,8 +33,7 @@ const DELETED: &[u8] = b"Value deleted.\n";
 
 /// The number of bytes from the beginning of an answer that are kept: enough for the longest key,
 /// and for a value that begins like that of a miss.
-const HEAD_LEN: usize =
-    BEFORE_KEY.len() + KEY_LEN_MAX + BEFORE_VALUE.len() + NO_VALUE.len();
+const HEAD_LEN: usize = BEFORE_KEY.len() + KEY_LEN_MAX + BEFORE_VALUE.len() + NO_VALUE.len();
 
 /// The state of parsing an answer. It keeps the beginning and the end of the text, not the value.
 #[derive(Debug)]
