@@ -245,6 +245,34 @@ fn nothing_is_left_of_a_disk_that_is_killed() {
     });
 }
 
+/// All processes are killed while data that were written wait for the disk. Unmounting then needs the
+/// server, which has ended.
+#[test]
+fn nothing_is_left_of_a_disk_that_is_killed_while_it_writes() {
+    if !can_run() {
+        return;
+    }
+    let law = "--law=ssd:seek=100003ns";
+    let mut running = Disk::start(&[law, "--options=noatime"]);
+    let device = loop_device(running.child.id());
+    let server = *processes_with("disk\0serve")
+        .iter()
+        .find(|pid| processes_with("seek=100003ns").contains(pid))
+        .unwrap();
+    let write = "head -c 20000000 /dev/zero > /mnt/files/f";
+    assert!(running.enter(&["sh", "-c", write]).status.success());
+    // Stopped, it holds the requests of the unmounting until it is killed.
+    let server = rustix::process::Pid::from_raw(i32::try_from(server).unwrap()).unwrap();
+    rustix::process::kill_process(server, rustix::process::Signal::STOP).unwrap();
+    running.child.kill().unwrap();
+    rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
+    running.child.wait().unwrap();
+    eventually("the loop device is released", || !device.exists());
+    eventually("the server has ended", || {
+        processes_with("seek=100003ns").is_empty()
+    });
+}
+
 #[test]
 fn nothing_is_left_of_a_laboratory_that_is_killed() {
     if !can_run() {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sys::child::{Bounds, bind};
-use sys::mount::LoopDevice;
+use sys::mount::{LoopDevice, Mounts};
 
 use crate::law::Law;
 use crate::memory_group::MemoryGroup;
@@ -126,6 +126,7 @@ impl Stack {
     pub fn build(settings: Settings, server: Command) -> Result<Self, StackError> {
         settings.check()?;
         let at = settings.at.clone();
+        let outside = Mounts::current().map_err(system("find the mounts of this process"))?;
         sys::mount::separate_mounts().map_err(system("make a mount namespace"))?;
         let step = |what: &str| system(format!("{what} {}", at.display()));
         sys::mount::mount_at(Path::new("tmpfs"), &at, "tmpfs", "mode=0755,size=1m")
@@ -137,7 +138,7 @@ impl Stack {
         let listener = listener.map_err(step("listen in"))?;
         let descriptor = sys::mount::mount_fuse_file(&file, limits::REQUEST_LEN);
         let descriptor = descriptor.map_err(step("mount a FUSE file in"))?;
-        let server = start(server, descriptor, listener)?;
+        let server = start(server, descriptor, listener, outside)?;
         let mut server = KilledOnDrop(Some(server));
         let device = LoopDevice::attach(&file, limits::BLOCK_LEN);
         let device = device.map_err(step("make a loop device of the file in"))?;
@@ -211,11 +212,18 @@ impl Drop for KilledOnDrop {
 }
 
 /// Starts the server. This process then has no descriptor of the file system any more.
+///
+/// The server runs outside of the mount namespace. The last process of the namespace unmounts ext4 while
+/// it ends, which waits until the server has written everything, or is gone. A server in the
+/// namespace could be that process, and would wait for itself for ever: even after SIGKILL, the kernel
+/// closes the descriptor only after the unmounting.
 fn start(
     mut server: Command,
     descriptor: OwnedFd,
     listener: UnixListener,
+    outside: Mounts,
 ) -> Result<Child, StackError> {
+    outside.enter_at_start(&mut server);
     server
         .stdin(Stdio::from(descriptor))
         .stdout(Stdio::from(OwnedFd::from(listener)));

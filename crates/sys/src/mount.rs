@@ -9,7 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
@@ -51,6 +53,34 @@ pub fn enter_mounts(pid: u32) -> io::Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
     // The call has changed the working folder to the root of the namespace.
     std::env::set_current_dir(folder)
+}
+
+/// The mounts that a process has at some time, for processes that start later.
+#[derive(Debug)]
+pub struct Mounts(File);
+
+impl Mounts {
+    /// The mounts of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn current() -> io::Result<Self> {
+        Ok(Self(File::open("/proc/thread-self/ns/mnt")?))
+    }
+
+    /// Lets the process that `command` will start enter these mounts, before its program begins. Its
+    /// working folder is the root. The start fails if the parent lacks `CAP_SYS_ADMIN`.
+    pub fn enter_at_start(self, command: &mut Command) {
+        let enter = move || {
+            let mounts = Some(LinkNameSpaceType::Mount);
+            Ok(move_into_link_name_space(self.0.as_fd(), mounts)?)
+        };
+        // SAFETY: between fork and exec only async-signal-safe functions may be called. The closure
+        // makes one system call.
+        unsafe {
+            command.pre_exec(enter);
+        }
+    }
 }
 
 /// Mounts a file system of the type `kind` at the folder or file `at`. `options` are those of the
