@@ -245,8 +245,8 @@ fn nothing_is_left_of_a_disk_that_is_killed() {
     });
 }
 
-/// All processes are killed while data that were written wait for the disk. Unmounting then needs the
-/// server, which has ended.
+/// All processes are killed while data that were written wait for the disk. Unmounting then needs
+/// the server, which has ended.
 #[test]
 fn nothing_is_left_of_a_disk_that_is_killed_while_it_writes() {
     if !can_run() {

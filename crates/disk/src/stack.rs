@@ -213,10 +213,10 @@ impl Drop for KilledOnDrop {
 
 /// Starts the server. This process then has no descriptor of the file system any more.
 ///
-/// The server runs outside of the mount namespace. The last process of the namespace unmounts ext4 while
-/// it ends, which waits until the server has written everything, or is gone. A server in the
-/// namespace could be that process, and would wait for itself for ever: even after SIGKILL, the kernel
-/// closes the descriptor only after the unmounting.
+/// The server runs outside of the mount namespace. The last process of the namespace unmounts ext4
+/// while it ends, which waits until the server has written everything, or is gone. A server in the
+/// namespace could be that process, and would wait for itself for ever: even after SIGKILL, the
+/// kernel closes the descriptor only after the unmounting.
 fn start(
     mut server: Command,
     descriptor: OwnedFd,

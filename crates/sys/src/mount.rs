@@ -68,8 +68,8 @@ impl Mounts {
         Ok(Self(File::open("/proc/thread-self/ns/mnt")?))
     }
 
-    /// Lets the process that `command` will start enter these mounts, before its program begins. Its
-    /// working folder is the root. The start fails if the parent lacks `CAP_SYS_ADMIN`.
+    /// Lets the process that `command` will start enter these mounts, before its program begins.
+    /// Its working folder is the root. The start fails if the parent lacks `CAP_SYS_ADMIN`.
     pub fn enter_at_start(self, command: &mut Command) {
         let enter = move || {
             let mounts = Some(LinkNameSpaceType::Mount);
