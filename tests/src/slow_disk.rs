@@ -1,10 +1,14 @@
 //! A disk for the strategies of `files`, whose cold files arrive when the test says so.
+// The helpers of tests may panic, as tests may.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
+use sys::file_ring::FileRing;
 
 /// The content of every file.
 pub const CONTENT: &[u8] = b"content";
@@ -32,6 +36,33 @@ struct State {
     waiting: usize,
     /// The number of operations that have waited and proceeded.
     fetched: usize,
+    /// The read of an io_uring that waits.
+    ring_read: Option<RingRead>,
+    /// The pipes of all such reads, which stay open.
+    pipes: Vec<PipeReader>,
+}
+
+/// A read of a cold file by an io_uring: of a pipe, into which the disk writes when it delivers.
+#[derive(Debug)]
+struct RingRead {
+    file: String,
+    /// The bytes to deliver.
+    bytes: &'static [u8],
+    target: PipeWriter,
+}
+
+impl State {
+    /// Delivers the bytes of the read of an io_uring.
+    fn deliver(&mut self) {
+        if let Some(mut read) = self.ring_read.take() {
+            read.target.write_all(read.bytes).unwrap();
+            self.waiting -= 1;
+            self.fetched += 1;
+            if !read.file.contains("evicted") {
+                self.warm.insert(read.file);
+            }
+        }
+    }
 }
 
 impl SlowDisk {
@@ -49,13 +80,21 @@ impl SlowDisk {
 
     /// Lets all operations proceed.
     pub fn release(&self) {
-        self.state().is_released = true;
+        let mut state = self.state();
+        state.is_released = true;
+        state.deliver();
+        drop(state);
         self.0.has_changed.notify_all();
     }
 
     /// Lets one operation proceed.
     pub fn release_one(&self) {
-        self.state().permits += 1;
+        let mut state = self.state();
+        match state.ring_read {
+            Some(_) => state.deliver(),
+            None => state.permits += 1,
+        }
+        drop(state);
         self.0.has_changed.notify_one();
     }
 
@@ -115,6 +154,41 @@ impl Disk for SlowDisk {
         let len = rest.len().min(buffer.len());
         buffer[..len].copy_from_slice(&rest[..len]);
         Ok(len)
+    }
+
+    /// Has one read at a time.
+    fn start_read<T>(
+        &self,
+        ring: &mut FileRing<T>,
+        file: &String,
+        offset: u64,
+        len: usize,
+        owner: T,
+    ) -> Result<(), T> {
+        let rest = CONTENT.get(offset as usize..).unwrap_or_default();
+        let bytes = &rest[..rest.len().min(len)];
+        let (source, target) = io::pipe().unwrap();
+        ring.read(source.as_fd(), 0, bytes.len(), owner)?;
+        let mut state = self.state();
+        state.waiting += 1;
+        let read = RingRead {
+            file: file.clone(),
+            bytes,
+            target,
+        };
+        state.pipes.push(source);
+        assert!(
+            state.ring_read.replace(read).is_none(),
+            "one read at a time"
+        );
+        if state.is_released {
+            state.deliver();
+        }
+        Ok(())
+    }
+
+    fn queue_len(&self) -> Option<u32> {
+        None
     }
 
     fn is_resident(&self, file: &String, _: u64, _: usize, _: ResidencyProbe) -> io::Result<bool> {

@@ -17,7 +17,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use server::{Config, Documents, Permissions, Server, StrategyKind, UnixSocket, WaitPolicy};
+use server::{
+    Config, Documents, Misses, Permissions, Server, StrategyKind, UnixSocket, WaitPolicy,
+};
 use sys::daemon::Ready;
 
 use daemon::{PidFile, Role};
@@ -172,7 +174,7 @@ impl Flags {
                 min_wait_ns: self.min_wait,
             },
             admin: self.admin,
-            documents: self.documents(),
+            documents: self.documents()?,
             tier: self.tier(&extended.tier)?,
             records_latency: !self.no_latency,
             verbosity: u32::from(self.verbose),
@@ -181,15 +183,28 @@ impl Flags {
     }
 
     /// The documents over HTTP.
-    fn documents(&self) -> Option<Documents> {
-        Some(Documents {
-            address: self.http?,
-            root: self.root.clone()?,
-            strategy: self.file_strategy.unwrap_or(StrategyKind::Nowait),
+    fn documents(&self) -> anyhow::Result<Option<Documents>> {
+        let (Some(address), Some(root)) = (self.http, self.root.clone()) else {
+            return Ok(None);
+        };
+        let strategy = self.file_strategy.unwrap_or(StrategyKind::Nowait);
+        let misses = self.file_misses.unwrap_or(Misses::Threads);
+        if misses == Misses::Uring && strategy != StrategyKind::Nowait {
+            bail!(
+                "--file-misses uring: only --file-strategy nowait reads by an io_uring, not {}; \
+                 leave one of the two out",
+                strategy.name()
+            );
+        }
+        Ok(Some(Documents {
+            address,
+            root,
+            strategy,
+            misses,
             idle_s: (self.http_idle > 0).then_some(self.http_idle),
             serves_cache: self.http_cache,
             log: self.http_log.clone(),
-        })
+        }))
     }
 
     /// The file for the ports. `None` if the environment names none, or there is only a Unix

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use sys::file::{Attributes, Wait};
+use sys::file_ring::FileRing;
 
 /// An open file, and what was known of it when it was opened.
 #[derive(Debug)]
@@ -49,6 +50,22 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         buffer: &mut [u8],
         wait: Wait,
     ) -> io::Result<usize>;
+
+    /// Starts a read by an io_uring. `owner` keeps the file open, and comes back with the bytes.
+    ///
+    /// # Errors
+    /// The owner, if the ring has no room.
+    fn start_read<T>(
+        &self,
+        ring: &mut FileRing<T>,
+        file: &Self::File,
+        offset: u64,
+        len: usize,
+        owner: T,
+    ) -> Result<(), T>;
+
+    /// The number of requests that the device has at a time, at most. None: not known.
+    fn queue_len(&self) -> Option<u32>;
 
     /// Whether bytes of a file are in memory. It does not wait for the disk.
     ///

@@ -6,7 +6,8 @@
 //!               FileWorker::read      └── Attempt::WouldBlock
 //!                                              │ open_elsewhere, read_elsewhere
 //!   Next::Completion ◀── ticket ◀── reader pool: threads that may wait ◀──────────┘
-//!                                   and with some strategies an opener process for each
+//!                                   and with some strategies an opener process for each;
+//!                                   or an io_uring, for reads
 //! ```
 //!
 //! All strategies are asked the same question, "these bytes, or would you block?", and a worker
@@ -31,6 +32,7 @@ mod counts;
 mod disk;
 pub mod documents;
 pub mod limits;
+mod miss_ring;
 mod name_cache;
 mod reader_pool;
 mod strategy;
@@ -41,7 +43,7 @@ pub use counts::{FileCount, FileCounts};
 pub use disk::{Disk, Document, ResidencyProbe};
 pub use name_cache::NameCache;
 pub use reader_pool::{Completion, Openers};
-pub use strategy::{Attempt, StrategyKind};
+pub use strategy::{Attempt, Misses, StrategyKind};
 pub use sys::file::{Attributes, FileKind, Wait};
 pub use system_disk::{SystemDisk, SystemFile};
 pub use worker::{FileSet, FileWorker};

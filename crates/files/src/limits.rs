@@ -5,7 +5,11 @@ pub const BLOCK_LEN: usize = 64 * 1024;
 /// Number of threads that may wait for a disk, and of openers if there are any. It bounds the
 /// operations that a disk has at a time.
 pub const READERS: usize = 16;
-/// Maximum number of operations that wait for one of these threads. One more is refused.
+/// Maximum number of reads that an io_uring has at a time: as many as there are threads, so that
+/// both give a disk the same. Less if half of the device's queue is less.
+pub const RING_READS: u16 = READERS as u16;
+/// Maximum number of operations that wait for one of these threads, or of reads that wait for the
+/// io_uring. One more is refused.
 pub const QUEUE_MAX: usize = 1 << 14;
 /// Stack size of these threads in bytes. Blocks are not on the stack.
 pub const READER_STACK_LEN: usize = 128 * 1024;

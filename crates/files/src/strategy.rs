@@ -31,6 +31,29 @@ pub enum StrategyKind {
     Naive,
 }
 
+/// What reads the bytes that a worker with [`StrategyKind::Nowait`] does not read itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misses {
+    /// Threads of this process.
+    Threads,
+    /// An io_uring, whose threads are the kernel's.
+    Uring,
+}
+
+impl Misses {
+    /// All of them, the default one first.
+    pub const ALL: [Self; 2] = [Self::Threads, Self::Uring];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Uring => "uring",
+        }
+    }
+}
+
 /// How an operation is done that a worker does not do itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delegation {

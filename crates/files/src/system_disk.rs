@@ -1,12 +1,13 @@
 //! The files below a folder.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use sys::file::{Folder, Wait, attributes, read_at};
 use sys::file_opener::FileOpener;
+use sys::file_ring::FileRing;
 use sys::page_cache::{Mapping, has_pages};
 
 use crate::disk::{Disk, Document, ResidencyProbe};
@@ -55,6 +56,21 @@ impl Disk for SystemDisk {
         wait: Wait,
     ) -> io::Result<usize> {
         read_at(&file.fd, offset, buffer, wait)
+    }
+
+    fn start_read<T>(
+        &self,
+        ring: &mut FileRing<T>,
+        file: &SystemFile,
+        offset: u64,
+        len: usize,
+        owner: T,
+    ) -> Result<(), T> {
+        ring.read(file.fd.as_fd(), offset, len, owner)
+    }
+
+    fn queue_len(&self) -> Option<u32> {
+        self.root.device_queue_len()
     }
 
     fn is_resident(

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use service::Ticket;
 use sys::file::Wait;
 
-use crate::counts::FileCounts;
+use crate::counts::{FileCount, FileCounts};
 use crate::disk::{Disk, Document};
+use crate::miss_ring::MissRing;
 use crate::reader_pool::{Completion, Openers, Operation, ReaderPool};
 use crate::strategy::{self, Attempt, Strategy, StrategyKind};
 
@@ -17,6 +18,8 @@ pub struct FileSet<D: Disk> {
     disk: Arc<D>,
     kind: StrategyKind,
     pool: ReaderPool<D>,
+    /// What reads in place of the threads.
+    ring: Option<MissRing<D>>,
 }
 
 /// A worker's access to the files.
@@ -47,7 +50,34 @@ impl<D: Disk> FileSet<D> {
     ) -> io::Result<Arc<Self>> {
         let disk = Arc::new(disk);
         let pool = ReaderPool::start(&disk, openers)?;
-        Ok(Arc::new(Self { disk, kind, pool }))
+        let ring = None;
+        let files = Self {
+            disk,
+            kind,
+            pool,
+            ring,
+        };
+        Ok(Arc::new(files))
+    }
+
+    /// Starts an io_uring for the reads that would block, and threads that look names up. The
+    /// strategy is [`StrategyKind::Nowait`].
+    ///
+    /// # Errors
+    /// The kernel has no io_uring or does not allow it; the limit of threads is reached.
+    pub fn start_ring(disk: D) -> io::Result<Arc<Self>> {
+        let disk = Arc::new(disk);
+        let kind = StrategyKind::Nowait;
+        let openers = Openers::start(&*disk, kind)?;
+        let pool = ReaderPool::start(&disk, openers)?;
+        let ring = Some(MissRing::start(&disk)?);
+        let files = Self {
+            disk,
+            kind,
+            pool,
+            ring,
+        };
+        Ok(Arc::new(files))
     }
 
     /// The files for workers that do everything themselves ([`StrategyKind::Naive`]). There are no
@@ -56,8 +86,12 @@ impl<D: Disk> FileSet<D> {
     pub fn blocking(disk: D) -> Arc<Self> {
         let disk = Arc::new(disk);
         let pool = ReaderPool::without_threads(&disk);
-        let kind = StrategyKind::Naive;
-        Arc::new(Self { disk, kind, pool })
+        Arc::new(Self {
+            disk,
+            kind: StrategyKind::Naive,
+            pool,
+            ring: None,
+        })
     }
 
     /// The counts of operations that workers did not do themselves.
@@ -124,8 +158,8 @@ impl<D: Disk> FileWorker<D> {
         self.files.pool.submit(operation, ticket);
     }
 
-    /// Reads `len` bytes, or brings them into memory, on a thread that may wait. It completes the
-    /// ticket with [`Completion::Read`] or [`Completion::Touched`].
+    /// Reads `len` bytes, or brings them into memory, where it may wait. That completes the ticket
+    /// with [`Completion::Read`] or [`Completion::Touched`].
     pub fn read_elsewhere(
         &self,
         document: &Arc<Document<D::File>>,
@@ -134,6 +168,14 @@ impl<D: Disk> FileWorker<D> {
         ticket: Ticket<Completion<D::File>>,
     ) {
         let document = Arc::clone(document);
+        if let Some(ring) = &self.files.ring {
+            let is_accepted = ring.submit(document, offset, len, ticket);
+            self.files.counts().count(match is_accepted {
+                true => FileCount::Read,
+                false => FileCount::Refused,
+            });
+            return;
+        }
         let operation = Operation::Read {
             document,
             offset,

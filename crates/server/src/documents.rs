@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use files::documents::{AccessLog, DocumentService, ItemService, WallClock};
 use files::limits::{ITEM_VALUE_MAX, NAMES_MAX, READERS, REQUESTS_PER_TURN};
-use files::{FileSet, Openers, StrategyKind, SystemDisk};
+use files::{FileSet, Misses, Openers, StrategyKind, SystemDisk};
 use runtime::{ConnectionCounts, Kind, Running, Setup};
 use service::Service as _;
 use session::CacheService;
@@ -28,6 +28,9 @@ pub struct Documents {
     pub root: PathBuf,
     /// How files are read.
     pub strategy: StrategyKind,
+    /// What reads the bytes that would block a worker. An io_uring is possible with
+    /// [`StrategyKind::Nowait`] alone.
+    pub misses: Misses,
     /// How long a client may be silent before its connection is closed, in seconds. None: it is
     /// kept.
     pub idle_s: Option<u32>,
@@ -56,10 +59,16 @@ pub(crate) fn files_needed(config: &Config) -> u64 {
         true => READERS as u64,
         false => 0,
     };
+    // The io_uring and its waker.
+    let ring = match documents.misses {
+        Misses::Threads => 0,
+        Misses::Uring => 2,
+    };
     u64::from(config.connections_max) * 2
         + u64::from(config.workers) * (remembered + 2)
         + READERS as u64
         + openers
+        + ring
 }
 
 /// The folder with the documents, and the processes that open its files if the strategy needs
@@ -103,7 +112,12 @@ impl Parts {
         };
         let log = documents.and_then(|it| it.log.as_ref()).map(open_log);
         let log = log.transpose()?;
-        let files = FileSet::start_with(root.disk, kind, root.openers).map_err(Error::Start)?;
+        let files = match documents.map_or(Misses::Threads, |it| it.misses) {
+            Misses::Threads => {
+                FileSet::start_with(root.disk, kind, root.openers).map_err(Error::Start)?
+            }
+            Misses::Uring => FileSet::start_ring(root.disk).map_err(Error::FileRing)?,
+        };
         Ok(Self {
             bound,
             files,

@@ -61,6 +61,9 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The io_uring that reads files did not start.
+    #[error("failed to start an io_uring for files: {0} (leave --file-misses uring out)")]
+    FileRing(io::Error),
     /// Listening on the address of the documents failed.
     #[error("failed to listen on {address}: {source} (choose another address with --http)")]
     ListenHttp {

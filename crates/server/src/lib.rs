@@ -22,7 +22,7 @@ pub use ::tier::{Rules as TierRules, limits as tier_limits};
 pub use config::{Config, DEFAULT_USER, UnixSocket};
 pub use documents::Documents;
 pub use error::Error;
-pub use files::StrategyKind;
+pub use files::{Misses, StrategyKind};
 pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,

@@ -86,6 +86,22 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// The number of requests that the block device of the folder has at a time, at most
+    /// (`nr_requests`, Documentation/ABI/stable/sysfs-block of Linux). None: the folder is on no
+    /// block device, or that is not known.
+    #[must_use]
+    pub fn device_queue_len(&self) -> Option<u32> {
+        let device = fstat(&self.fd).ok()?.st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let device = format!("/sys/dev/block/{major}:{minor}");
+        // A partition has the queue of its disk.
+        let read = |queue: &str| std::fs::read_to_string(format!("{device}/{queue}/nr_requests"));
+        let text = read("queue").or_else(|_| read("../queue")).ok()?;
+        text.trim().parse().ok()
+    }
+}
+
 /// Returns facts about an open file. Local file systems have them in memory while it is open.
 ///
 /// # Errors

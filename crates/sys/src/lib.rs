@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod datagram;
 pub mod file;
 pub mod file_opener;
+pub mod file_ring;
 pub mod fork;
 pub mod job_pool;
 pub mod limits;

@@ -4,14 +4,15 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
+use rustix::fs::{Advice, fadvise};
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::Stream;
 
 use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{AccessLog, DocumentService, WallClock};
-use files::{Disk, FileCount, FileSet, Openers, StrategyKind, SystemDisk};
-use runtime::{Kind, Scheduler};
+use files::{Disk, FileCount, FileSet, Misses, Openers, StrategyKind, SystemDisk};
+use runtime::{ConnectionCounts, Kind, Scheduler, Setup};
 use sys::file_opener::FileOpener;
 
 /// How long a reply that must not come is waited for.
@@ -22,9 +23,26 @@ const CLOCK: WallClock = WallClock {
     unix_ns: 784_111_777_000_000_000,
 };
 
-fn service<D: Disk>(disk: D, kind: StrategyKind) -> DocumentService<D> {
-    DocumentService::new(FileSet::start(disk, kind).unwrap(), CLOCK)
+/// The strategies, each with what reads the bytes that would block a worker.
+fn ways() -> Vec<(StrategyKind, Misses)> {
+    let threads = StrategyKind::ALL.map(|kind| (kind, Misses::Threads));
+    let ring = (StrategyKind::Nowait, Misses::Uring);
+    threads.into_iter().chain([ring]).collect()
 }
+
+fn files_of<D: Disk>(disk: D, (kind, misses): (StrategyKind, Misses)) -> Arc<FileSet<D>> {
+    match misses {
+        Misses::Threads => FileSet::start(disk, kind).unwrap(),
+        Misses::Uring => FileSet::start_ring(disk).unwrap(),
+    }
+}
+
+fn service<D: Disk>(disk: D, way: (StrategyKind, Misses)) -> DocumentService<D> {
+    DocumentService::new(files_of(disk, way), CLOCK)
+}
+
+/// The default.
+const NOWAIT: (StrategyKind, Misses) = (StrategyKind::Nowait, Misses::Threads);
 
 /// Receives until `len` bytes have arrived, or the connection is closed.
 fn receive(stream: &Stream, len: usize) -> Vec<u8> {
@@ -81,12 +99,13 @@ fn remember_hot(stream: &Stream) {
 #[test]
 fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
     everywhere_with(|kind, scheduler| {
-        for strategy in StrategyKind::ALL {
+        for (strategy, misses) in ways() {
             for cold in ["/cold", "/cold-name"] {
                 let disk = SlowDisk::default();
-                let service = service(disk.clone(), strategy);
+                let service = service(disk.clone(), (strategy, misses));
                 let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
-                let what = format!("{}, {}, {cold}", kind.name(), strategy.name());
+                let (strategy_name, misses) = (strategy.name(), misses.name());
+                let what = format!("{}, {strategy_name}, {misses}, {cold}", kind.name());
                 let (slow, fast) = (sockets.connect(), sockets.connect());
                 remember_hot(&fast);
                 send(&slow, get(cold, "").as_bytes());
@@ -120,19 +139,21 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
 #[test]
 fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
     everywhere_with(|kind, scheduler| {
-        for (strategy, repeats_open, repeats_read) in [
-            (StrategyKind::Flash, true, true),
-            (StrategyKind::FdPass, false, true),
-            (StrategyKind::Nowait, false, false),
+        for (strategy, misses, repeats_open, repeats_read) in [
+            (StrategyKind::Flash, Misses::Threads, true, true),
+            (StrategyKind::FdPass, Misses::Threads, false, true),
+            (StrategyKind::Nowait, Misses::Threads, false, false),
+            (StrategyKind::Nowait, Misses::Uring, false, false),
         ] {
             for (path, repeats) in [
                 ("/cold-name-evicted", repeats_open),
                 ("/cold-evicted", repeats_read),
             ] {
                 let disk = SlowDisk::default();
-                let service = service(disk.clone(), strategy);
+                let service = service(disk.clone(), (strategy, misses));
                 let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
-                let what = format!("{}, {}, {path}", kind.name(), strategy.name());
+                let (strategy_name, misses) = (strategy.name(), misses.name());
+                let what = format!("{}, {strategy_name}, {misses}, {path}", kind.name());
                 let (slow, fast) = (sockets.connect(), sockets.connect());
                 remember_hot(&fast);
                 send(&slow, get(path, "").as_bytes());
@@ -194,7 +215,7 @@ fn an_opener_that_has_ended_is_replaced_by_a_thread() {
 fn pipelined_requests_are_answered_in_order_behind_a_slow_one() {
     everywhere_with(|kind, scheduler| {
         let disk = SlowDisk::default();
-        let service = service(disk.clone(), StrategyKind::Nowait);
+        let service = service(disk.clone(), NOWAIT);
         let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
         let stream = sockets.connect();
         let open = "GET /cold HTTP/1.1\r\nHost: x\r\nRange: bytes=0-2\r\n\r\n";
@@ -233,8 +254,8 @@ fn documents_of_a_folder() {
         .collect();
     fs::write(root.join("large"), &large).unwrap();
     everywhere_with(|kind, scheduler| {
-        for strategy in StrategyKind::ALL {
-            let service = service(SystemDisk::open(&root).unwrap(), strategy);
+        for (strategy, misses) in ways() {
+            let service = service(SystemDisk::open(&root).unwrap(), (strategy, misses));
             let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
             for (path, fields, status, body) in [
                 ("/a%20b.txt", "", "200", "0123456789"),
@@ -290,12 +311,55 @@ fn documents_of_a_folder() {
     });
 }
 
+/// More cold files than the ring reads at a time, each of several blocks.
+#[test]
+fn cold_files_that_a_ring_reads_have_their_bytes() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let content = |number: usize| -> Vec<u8> {
+        let bytes = (0..200_000).map(|at: usize| ((at / 7 + number) % 251) as u8);
+        bytes.collect()
+    };
+    let count = 3 * usize::from(files::limits::RING_READS);
+    for number in 0..count {
+        let path = root.path().join(number.to_string());
+        fs::write(&path, content(number)).unwrap();
+    }
+    everywhere_with(|kind, scheduler| {
+        for number in 0..count {
+            let file = fs::File::open(root.path().join(number.to_string())).unwrap();
+            file.sync_all().unwrap();
+            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        }
+        let disk = SystemDisk::open(root.path()).unwrap();
+        let files = files_of(disk, (StrategyKind::Nowait, Misses::Uring));
+        let service = DocumentService::new(Arc::clone(&files), CLOCK);
+        // The client reads one reply after another; the others stay in the server.
+        let setup = Setup {
+            counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
+            ..setup(scheduler)
+        };
+        let sockets = Sockets::start(kind, &service, setup, || None);
+        let streams: Vec<Stream> = (0..count).map(|_| sockets.connect()).collect();
+        for (number, stream) in streams.iter().enumerate() {
+            send(stream, get(&format!("/{number}"), "").as_bytes());
+        }
+        for (number, stream) in streams.iter().enumerate() {
+            let (head, body) = split(&receive(stream, usize::MAX));
+            assert!(head.starts_with("HTTP/1.1 200 "), "{number}: {head}");
+            assert!(body == content(number), "{number}, {}", kind.name());
+        }
+        if files.counts().of(FileCount::Read) == 0 {
+            eprintln!("skipped: the file system of the target folder keeps its pages");
+        }
+    });
+}
+
 #[test]
 fn requests_arrive_byte_by_byte_and_doubtful_ones_end_the_connection() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("a"), "0123456789").unwrap();
     everywhere_with(|kind, scheduler| {
-        let service = service(SystemDisk::open(root.path()).unwrap(), StrategyKind::Nowait);
+        let service = service(SystemDisk::open(root.path()).unwrap(), NOWAIT);
         let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
         let stream = sockets.connect();
         let requests = ["GET /a HTTP/1.1\r\nHost: x\r\n\r\n", &get("/a", "")].concat();
@@ -349,7 +413,7 @@ fn requests_are_logged_with_the_address_of_the_client() {
         let path = folder.path().join("log");
         let log = AccessLog::open(&path).unwrap();
         let disk = SlowDisk::default();
-        let service = service(disk.clone(), StrategyKind::Nowait).with_log(Some(log));
+        let service = service(disk.clone(), NOWAIT).with_log(Some(log));
         let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
         reply(&sockets, &get("/hot?a", ""));
         let slow = sockets.connect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use server::{Kind, Scheduler, StrategyKind};
+use server::{Kind, Misses, Scheduler, StrategyKind};
 
 use super::tier::TierFiles;
 
@@ -237,6 +237,12 @@ pub(crate) struct Flags {
           requires = "http")]
     pub(super) file_strategy: Option<StrategyKind>,
 
+    /// What reads the bytes that would block a worker: threads (the default) or uring, an io_uring;
+    /// only with --file-strategy nowait
+    #[arg(long = "file-misses", value_name = "KIND", value_parser = file_misses,
+          requires = "http")]
+    pub(super) file_misses: Option<Misses>,
+
     /// How long a client of --http may be silent before its connection is closed; 0: it is kept
     #[arg(long = "http-idle", value_name = "TIME", value_parser = idle_s, requires = "http",
           default_value = "60s")]
@@ -285,6 +291,12 @@ fn file_strategy(text: &str) -> Result<StrategyKind, String> {
     let named = StrategyKind::ALL
         .into_iter()
         .find(|kind| kind.name() == text);
+    named.ok_or_else(|| format!("one of {names} is needed"))
+}
+
+fn file_misses(text: &str) -> Result<Misses, String> {
+    let named = Misses::ALL.into_iter().find(|it| it.name() == text);
+    let names = Misses::ALL.map(Misses::name).join(", ");
     named.ok_or_else(|| format!("one of {names} is needed"))
 }
 

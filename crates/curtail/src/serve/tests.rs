@@ -92,9 +92,16 @@ fn documents_need_an_address_and_a_folder() {
     assert_eq!(config("-o idle_timeout=5").idle_s, Some(5));
     assert_eq!(config("-o idle_timeout=5,idle_timeout=0").idle_s, None);
     assert_eq!(config("").documents, None);
+    let uring = config("--http [::1]:80 --root /srv --file-misses uring").documents;
+    assert_eq!(uring.unwrap().misses, Misses::Uring);
+    let flash = "--http [::1]:80 --root /srv --file-misses uring --file-strategy flash";
+    let error = parsed(flash).unwrap().config().unwrap_err().to_string();
+    assert!(error.contains("not flash"), "{error}");
     for line in [
         "--http 127.0.0.1:8080",
         "--root site",
+        "--file-misses uring",
+        "--http 127.0.0.1:8080 --root site --file-misses processes",
         "--file-strategy nowait",
         "--http 8080 --root site",
         "--http 127.0.0.1:8080 --root site --file-strategy fast",

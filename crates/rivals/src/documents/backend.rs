@@ -11,6 +11,7 @@ use files::{Disk, Document, NameCache, ResidencyProbe, SystemDisk, SystemFile};
 use sys::clock::monotonic_ns;
 use sys::file::{Folder, Wait};
 use sys::file_opener::{FileOpener, FileRequests};
+use sys::file_ring::FileRing;
 
 use super::limits::{BACKEND_NAME_VALID_NS, BACKEND_NAMES_MAX, BACKEND_STACK_LEN};
 
@@ -95,6 +96,21 @@ impl Disk for BackendDisk {
         wait: Wait,
     ) -> io::Result<usize> {
         self.disk.read(file, offset, buffer, wait)
+    }
+
+    fn start_read<T>(
+        &self,
+        ring: &mut FileRing<T>,
+        file: &SystemFile,
+        offset: u64,
+        len: usize,
+        owner: T,
+    ) -> Result<(), T> {
+        self.disk.start_read(ring, file, offset, len, owner)
+    }
+
+    fn queue_len(&self) -> Option<u32> {
+        self.disk.queue_len()
     }
 
     fn is_resident(

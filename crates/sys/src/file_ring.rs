@@ -1,0 +1,362 @@
+//! Reads of files by an io_uring. A thread of the kernel does each read and may wait for the disk;
+//! the thread that submits them waits for all of them at once.
+//!
+//! The reads have the flag `IOSQE_ASYNC`. Without it the kernel first tries to read in the system
+//! call that submits, and starts to read ahead there, which was seen to wait for a busy disk.
+//!
+//! Invariants:
+//! - The ring owns the memory of its reads until the kernel has ended them. A ring that is dropped
+//!   leaks the memory of those that do not end in time: a disk may never answer.
+//! - A file may be closed early without harm to memory, but the rest of its bytes may then be those
+//!   of another file. So a read has an owner, which keeps the file open and comes back with the
+//!   result.
+//! - A ring is used only by the thread that created it: the kernel's threads belong to that one.
+
+use std::io;
+use std::mem::{self, ManuallyDrop};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+
+use crate::poll::Waker;
+
+/// User data of the watch of the waker. Reads have their index.
+const WAKER: u64 = u64::MAX;
+/// Maximum number of waits of a ring that is dropped, for its reads to end.
+const DRAIN_WAITS_MAX: u32 = 20;
+/// Duration of each of these waits, in nanoseconds.
+const DRAIN_WAIT_NS: u64 = 1_000_000;
+
+/// A read in progress.
+#[derive(Debug)]
+struct Read<T> {
+    owner: T,
+    fd: RawFd,
+    offset: u64,
+    bytes: Vec<u8>,
+    /// The number of bytes that have been read. A read may take several operations.
+    filled: usize,
+}
+
+/// A read that has ended.
+#[derive(Debug)]
+pub struct ReadEnd<T> {
+    /// The owner that was passed to [`FileRing::read`].
+    pub owner: T,
+    /// The bytes: as many as were wanted, or fewer if the file ends before.
+    pub outcome: io::Result<Vec<u8>>,
+}
+
+/// An io_uring that reads files.
+pub struct FileRing<T> {
+    uring: IoUring,
+    /// The reads in progress. The kernel writes to their bytes, so `drop` frees them only after
+    /// all have ended.
+    reads: ManuallyDrop<Vec<Option<Read<T>>>>,
+    /// The indices of `reads` that are `None`.
+    free_numbers: Vec<u32>,
+    /// Maximum number of reads in progress.
+    max: usize,
+}
+
+impl<T> std::fmt::Debug for FileRing<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileRing")
+            .field("in_progress", &self.in_progress())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> FileRing<T> {
+    /// Creates a ring for the calling thread, for at most `max` reads at a time. The kernel starts
+    /// as many threads when they are needed.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, or does not allow this process to use it.
+    pub fn new(max: u16) -> io::Result<Self> {
+        // One more entry watches the waker.
+        let entries = u32::from(max) + 1;
+        let uring = IoUring::builder().build(entries.next_power_of_two())?;
+        // Linux 5.15. By default there are four for each processor.
+        let mut workers = [u32::from(max), u32::from(max)];
+        let _ = uring.submitter().register_iowq_max_workers(&mut workers);
+        Ok(Self {
+            uring,
+            reads: ManuallyDrop::new((0..max).map(|_| None).collect()),
+            free_numbers: (0..u32::from(max)).rev().collect(),
+            max: usize::from(max),
+        })
+    }
+
+    /// The number of reads in progress.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.max - self.free_numbers.len()
+    }
+
+    /// Whether another read may be started.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.free_numbers.is_empty()
+    }
+
+    /// Starts to read `len` bytes from `offset` on, submitted by the next [`wait`](Self::wait).
+    /// `owner` keeps the file open.
+    ///
+    /// # Errors
+    /// The owner, if there is no room for another read.
+    pub fn read(
+        &mut self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        owner: T,
+    ) -> Result<(), T> {
+        let Some(number) = self.free_numbers.pop() else {
+            return Err(owner);
+        };
+        let read = Read {
+            owner,
+            fd: file.as_raw_fd(),
+            offset,
+            bytes: vec![0; len],
+            filled: 0,
+        };
+        self.submit_read(number, read);
+        Ok(())
+    }
+
+    /// Makes [`wait`](Self::wait) return when `waker` is signalled. Call it again after each wait
+    /// that returned true.
+    pub fn watch(&mut self, waker: &Waker) {
+        let fd = Fd(waker.as_fd().as_raw_fd());
+        let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
+        self.push(&entry.user_data(WAKER));
+    }
+
+    /// Submits the reads, waits until one has ended or the waker is signalled, and passes those
+    /// that have ended to `ended`. Returns whether the watch of the waker has ended.
+    ///
+    /// # Errors
+    /// The kernel reports an error. This does not happen in a correct program.
+    pub fn wait(&mut self, mut ended: impl FnMut(ReadEnd<T>)) -> io::Result<bool> {
+        match self.uring.submit_and_wait(1) {
+            Err(error) if is_serious(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(self.take_ended(&mut ended))
+    }
+
+    /// Passes the reads that have ended to `ended`, and continues those that are incomplete.
+    /// Returns whether the watch of the waker has ended.
+    fn take_ended(&mut self, ended: &mut impl FnMut(ReadEnd<T>)) -> bool {
+        let mut is_woken = false;
+        loop {
+            // The borrow of the queue ends before a read is continued.
+            let Some(completion) = self.uring.completion().next() else {
+                return is_woken;
+            };
+            if completion.user_data() == WAKER {
+                is_woken = true;
+                continue;
+            }
+            let number = completion.user_data() as u32;
+            let slot = self.reads.get_mut(number as usize);
+            let Some(mut read) = slot.and_then(Option::take) else {
+                continue;
+            };
+            let outcome = match completion.result() {
+                code if code == -libc::EINTR => {
+                    self.submit_read(number, read);
+                    continue;
+                }
+                code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+                len => {
+                    read.filled += len as usize;
+                    if len > 0 && read.filled < read.bytes.len() {
+                        self.submit_read(number, read);
+                        continue;
+                    }
+                    read.bytes.truncate(read.filled);
+                    Ok(read.bytes)
+                }
+            };
+            self.free_numbers.push(number);
+            ended(ReadEnd {
+                owner: read.owner,
+                outcome,
+            });
+        }
+    }
+
+    /// Queues an operation for the bytes that have not been read, and stores the read at `number`.
+    fn submit_read(&mut self, number: u32, mut read: Read<T>) {
+        let rest = &mut read.bytes[read.filled..];
+        let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let entry = opcode::Read::new(Fd(read.fd), rest.as_mut_ptr(), len)
+            .offset(read.offset + read.filled as u64)
+            .build()
+            .flags(Flags::ASYNC)
+            .user_data(u64::from(number));
+        // Moving `read` does not move the bytes, which are on the heap. The pointer in the entry
+        // stays valid.
+        self.reads[number as usize] = Some(read);
+        self.push(&entry);
+    }
+
+    /// Puts an operation into the submission queue. There is room, because each read and the watch
+    /// have at most one operation, and the queue has an entry for each of them.
+    fn push(&mut self, entry: &Entry) {
+        // SAFETY: the memory that the entry points to is that of a read in `reads`. It is freed
+        // only after the operation has ended: by `take_ended`, or by `drop`.
+        let pushed = unsafe { self.uring.submission().push(entry) };
+        debug_assert!(pushed.is_ok(), "more operations than reads");
+    }
+}
+
+/// Whether an error of waiting is one that the next call does not repair: a signal came, the time
+/// has passed, completions have to be taken first.
+fn is_serious(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    ![libc::ETIME, libc::EINTR, libc::EBUSY]
+        .map(Some)
+        .contains(&code)
+}
+
+impl<T> Drop for FileRing<T> {
+    fn drop(&mut self) {
+        // Operations in the submission queue can be cancelled only after they were submitted.
+        let _ = self.uring.submit();
+        let everything = CancelBuilder::any();
+        let _ = self
+            .uring
+            .submitter()
+            .register_sync_cancel(None, everything);
+        for _ in 0..DRAIN_WAITS_MAX {
+            while let Some(completion) = self.uring.completion().next() {
+                // One that is incomplete is not continued.
+                let number = completion.user_data() as usize;
+                if let Some(read) = self.reads.get_mut(number).and_then(Option::take) {
+                    drop(read);
+                    self.free_numbers.push(number as u32);
+                }
+            }
+            if self.in_progress() == 0 {
+                drop(mem::take(&mut *self.reads));
+                return;
+            }
+            let time = Timespec::new().nsec(DRAIN_WAIT_NS as u32);
+            let arguments = SubmitArgs::new().timespec(&time);
+            let waited = self.uring.submitter().submit_with_args(1, &arguments);
+            if waited.is_err_and(|error| is_serious(&error)) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use rustix::pipe::pipe;
+
+    use super::*;
+
+    /// Waits for the next read that ends.
+    fn next<T>(ring: &mut FileRing<T>) -> ReadEnd<T> {
+        let mut found = Vec::new();
+        while found.is_empty() {
+            ring.wait(|end| found.push(end)).unwrap();
+        }
+        assert_eq!(found.len(), 1);
+        found.remove(0)
+    }
+
+    #[test]
+    fn reads_return_the_bytes_of_their_offsets_up_to_the_end_of_the_file() {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+        file.write_all(&content).unwrap();
+        let mut ring = FileRing::new(4).unwrap();
+        for (offset, len) in [
+            (0, 1),
+            (7, 100_000),
+            (199_999, 10),
+            (200_000, 5),
+            (300_000, 5),
+        ] {
+            ring.read(file.as_fd(), offset, len, offset).unwrap();
+            let end = next(&mut ring);
+            assert_eq!(end.owner, offset);
+            let expected = content.iter().skip(offset as usize).take(len).copied();
+            assert_eq!(end.outcome.unwrap(), expected.collect::<Vec<u8>>());
+        }
+        let folder = File::open("/").unwrap();
+        ring.read(folder.as_fd(), 0, 1, 9).unwrap();
+        let error = next(&mut ring).outcome.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+
+    /// A pipe takes the place of a file whose disk does not answer.
+    #[test]
+    fn a_read_that_waits_delays_no_other_and_the_bound_holds() {
+        let (source, target) = pipe().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"content").unwrap();
+        let mut ring = FileRing::new(2).unwrap();
+        ring.read(source.as_fd(), 0, 3, "slow").unwrap();
+        for _ in 0..100 {
+            assert!(ring.has_room());
+            ring.read(file.as_fd(), 0, 7, "fast").unwrap();
+            assert!(!ring.has_room());
+            assert_eq!(ring.read(file.as_fd(), 0, 7, "refused"), Err("refused"));
+            let end = next(&mut ring);
+            assert_eq!(
+                (end.owner, end.outcome.unwrap()),
+                ("fast", b"content".to_vec())
+            );
+        }
+        rustix::io::write(&target, b"abc").unwrap();
+        let end = next(&mut ring);
+        assert_eq!((end.owner, end.outcome.unwrap()), ("slow", b"abc".to_vec()));
+        assert_eq!(ring.in_progress(), 0);
+    }
+
+    #[test]
+    fn the_waker_ends_a_wait_while_a_read_waits() {
+        let (source, _target) = pipe().unwrap();
+        let waker = Waker::new().unwrap();
+        let mut ring = FileRing::new(2).unwrap();
+        for _ in 0..3 {
+            ring.watch(&waker);
+            if ring.has_room() {
+                ring.read(source.as_fd(), 0, 3, ()).unwrap();
+            }
+            waker.wake();
+            while !ring.wait(|_| panic!("no read can end")).unwrap() {}
+            waker.clear();
+        }
+    }
+
+    #[test]
+    fn a_ring_is_dropped_while_reads_wait() {
+        let (source, _target) = pipe().unwrap();
+        let owner = std::rc::Rc::new(());
+        let mut ring = FileRing::new(3).unwrap();
+        for _ in 0..3 {
+            let owner = std::rc::Rc::clone(&owner);
+            ring.read(source.as_fd(), 0, 3, owner).unwrap();
+        }
+        let waker = Waker::new().unwrap();
+        ring.watch(&waker);
+        waker.wake();
+        ring.wait(|_| panic!("no read can end")).unwrap();
+        drop(ring);
+        // A read of a pipe can be cancelled, so nothing was leaked.
+        assert_eq!(std::rc::Rc::strong_count(&owner), 1);
+    }
+}
