@@ -18,8 +18,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, pread};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
 };
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -144,12 +145,13 @@ impl FileOpener {
         let parts = [&[kind], &numbers[0][..], &numbers[1][..], name, &[0]];
         send(socket, &parts.map(IoSlice::new), file).map_err(|_| Lost)?;
         let mut code = [0; 4];
-        let (len, passed) = receive(socket, &mut code).map_err(|_| Lost)?;
-        if len != code.len() {
+        let received = receive(socket, &mut code).map_err(|_| Lost)?;
+        if received.len != code.len() {
             return Err(Lost);
         }
         Ok(match i32::from_ne_bytes(code) {
-            0 => Ok(passed),
+            0 if received.has_lost_file => Err(Errno::MFILE.into()),
+            0 => Ok(received.file),
             code => Err(io::Error::from_raw_os_error(code)),
         })
     }
@@ -174,8 +176,8 @@ impl FileRequests {
     /// The answer was not sent.
     pub fn answer<F: AsFd>(&self, open: impl FnOnce(&[u8]) -> io::Result<F>) -> io::Result<bool> {
         let mut request = [0; HEADER_LEN + NAME_MAX];
-        let (len, _) = receive(self.socket.as_fd(), &mut request)?;
-        let Some((header, name)) = parts(&request, len) else {
+        let received = receive(self.socket.as_fd(), &mut request)?;
+        let Some((header, name)) = parts(&request, received.len) else {
             return Ok(false);
         };
         let name = name.strip_suffix(&[0]).unwrap_or(name);
@@ -237,8 +239,19 @@ fn send(
     }
 }
 
-/// Receives a message. Its length is 0 if the other process has ended.
-fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+/// A message that was received.
+struct Received {
+    /// 0 if the other process has ended.
+    len: usize,
+    /// The descriptor that was passed with it.
+    file: Option<OwnedFd>,
+    /// A descriptor was passed, but this process has reached its limit of descriptors
+    /// (`MSG_CTRUNC`, recvmsg(2)).
+    has_lost_file: bool,
+}
+
+/// Receives a message.
+fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -248,11 +261,15 @@ fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> Result<(usize, Option<
             outcome => break outcome?,
         }
     };
-    let passed = control.drain().find_map(|message| match message {
+    let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    Ok((received.bytes, passed))
+    Ok(Received {
+        len: received.bytes,
+        has_lost_file: file.is_none() && received.flags.contains(ReturnFlags::CTRUNC),
+        file,
+    })
 }
 
 /// The main function of an opener, which has been forked from a process that may have other
@@ -307,15 +324,15 @@ fn move_to(file: libc::c_int, number: libc::c_int) -> Option<BorrowedFd<'static>
 fn serve(socket: BorrowedFd<'_>, folder: BorrowedFd<'_>) {
     let mut request = [0; HEADER_LEN + NAME_MAX];
     let mut bytes = [0; TOUCH_LEN];
-    while let Ok((len, passed)) = receive(socket, &mut request) {
-        let Some((header, name)) = parts(&request, len) else {
+    while let Ok(received) = receive(socket, &mut request) {
+        let Some((header, name)) = parts(&request, received.len) else {
             return;
         };
         let number = |at: usize| {
             let bytes = header.get(at..at + 8).and_then(|it| it.try_into().ok());
             bytes.map_or(0, u64::from_ne_bytes)
         };
-        let outcome = match (header.first(), passed) {
+        let outcome = match (header.first(), received.file) {
             (Some(&TOUCH), Some(file)) => {
                 touch(file.as_fd(), number(1), number(9), &mut bytes).map(|()| None)
             }
