@@ -27,7 +27,7 @@ pub fn decode_path(path: &str) -> Result<Vec<u8>, PathError> {
             continue;
         }
         let start = name.len();
-        decode_segment(segment.as_bytes(), &mut name)?;
+        decode_segment(segment, &mut name)?;
         if matches!(&name[start..], b"." | b"..") {
             return Err(PathError::Malformed);
         }
@@ -42,37 +42,31 @@ pub fn decode_path(path: &str) -> Result<Vec<u8>, PathError> {
 /// Decodes the percent escapes of a text. `None` if one is malformed.
 #[must_use]
 pub fn decode_percent(text: &str) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let high = bytes.next().and_then(hex_digit)?;
-                high << 4 | bytes.next().and_then(hex_digit)?
-            }
-            byte => byte,
-        });
-    }
-    Some(decoded)
+    decoded(text).collect()
 }
 
-fn decode_segment(segment: &[u8], name: &mut Vec<u8>) -> Result<(), PathError> {
-    let mut bytes = segment.iter();
-    while let Some(&byte) = bytes.next() {
-        let decoded = if byte == b'%' {
-            let high = bytes.next().copied().and_then(hex_digit);
-            let low = bytes.next().copied().and_then(hex_digit);
-            let (Some(high), Some(low)) = (high, low) else {
-                return Err(PathError::Malformed);
-            };
-            high << 4 | low
-        } else {
-            byte
+/// The bytes of a text with its percent escapes decoded. `None` for one that is malformed.
+fn decoded(text: &str) -> impl Iterator<Item = Option<u8>> {
+    let mut bytes = text.bytes();
+    std::iter::from_fn(move || {
+        let byte = match bytes.next()? {
+            b'%' => {
+                let high = bytes.next().and_then(hex_digit);
+                let low = bytes.next().and_then(hex_digit);
+                high.zip(low).map(|(high, low)| high << 4 | low)
+            }
+            byte => Some(byte),
         };
-        match decoded {
-            0 => return Err(PathError::Malformed),
-            b'/' => return Err(PathError::EncodedSlash),
-            _ => name.push(decoded),
+        Some(byte)
+    })
+}
+
+fn decode_segment(segment: &str, name: &mut Vec<u8>) -> Result<(), PathError> {
+    for byte in decoded(segment) {
+        match byte {
+            None | Some(0) => return Err(PathError::Malformed),
+            Some(b'/') => return Err(PathError::EncodedSlash),
+            Some(byte) => name.push(byte),
         }
     }
     Ok(())
