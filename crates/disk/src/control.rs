@@ -4,14 +4,13 @@
 //! |---|---|
 //! | `delay on`, `delay off` | requests take the time of the law, or none; resets the counts |
 //! | `errors on`, `errors off` | all reads and writes fail with EIO |
-//! | `counts` | prints [`Counts`] as JSON |
+//! | `counts` | prints [`Counts`](crate::counts::Counts) as JSON |
 //! | `reset` | sets all counts to 0 |
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::counts::Counts;
 use crate::limits;
 
 /// The name of the socket in the disk's folder.
@@ -76,12 +75,4 @@ pub fn tell(socket: &Path, command: &str) -> io::Result<String> {
         )),
         answer => Ok(answer.to_owned()),
     }
-}
-
-/// The counts of a disk.
-///
-/// # Errors
-/// As [`tell`].
-pub fn counts(socket: &Path) -> io::Result<Counts> {
-    Ok(serde_json::from_str(&tell(socket, "counts")?)?)
 }

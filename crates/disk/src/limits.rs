@@ -34,7 +34,5 @@ pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 pub const BLOCK_LEN: u32 = 4_096;
 /// Least bound of memory: with less, programs do not start.
 pub const MEMORY_MIN: u64 = 4 << 20;
-/// Reads of one calibration.
-pub const CALIBRATION_READS: u32 = 1_000_000;
 /// Memory control groups of disks that are gone, removed when one is made.
 pub const STALE_GROUPS: usize = 1_024;

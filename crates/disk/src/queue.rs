@@ -48,12 +48,6 @@ impl Queue {
         }
     }
 
-    /// Its law.
-    #[must_use]
-    pub fn law(&self) -> &Law {
-        &self.law
-    }
-
     /// Admits a request at `now_ns`. Times must not decrease from call to call.
     pub fn admit(&mut self, now_ns: u64, offset: u64, len: u32) -> Admitted {
         let is_contiguous = offset == self.head && offset > 0;
