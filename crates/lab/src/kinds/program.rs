@@ -51,6 +51,7 @@ mod check;
 mod combine;
 mod disk;
 mod extract;
+mod histogram;
 mod level;
 mod task;
 mod trial;
@@ -58,6 +59,7 @@ mod words;
 
 use disk::DiskTable;
 use extract::MetricTable;
+use histogram::HistogramTable;
 use level::LevelTable;
 
 /// This kind.
@@ -74,6 +76,8 @@ struct Program {
     beside: Vec<Beside>,
     #[serde(default)]
     metric: Vec<MetricTable>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    histogram: Vec<HistogramTable>,
     #[serde(default, skip_serializing_if = "HostsTable::is_default")]
     hosts: HostsTable,
     /// A slow disk of the server's host.

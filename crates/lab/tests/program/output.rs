@@ -50,6 +50,40 @@ fn values_are_found_by_path_and_expression_in_both_outputs_and_reduced() {
 }
 
 #[test]
+fn the_last_distribution_of_an_output_is_kept_and_one_that_is_none_is_noted() {
+    let fixture = Fixture::new();
+    let [first, last] = [1, 2].map(|value| {
+        let mut histogram = measure::Histogram::new();
+        histogram.record(value);
+        histogram.to_base64()
+    });
+    let table =
+        |name: &str, json: &str| format!("[[histogram]]\nname = \"{name}\"\njson = \"{json}\"\n");
+    let tables = table("response", "a.hdr") + &table("absent", "b.hdr") + &table("odd", "c");
+    let lines = format!(
+        "{{\"a\": {{\"hdr\": \"{first}\"}}}}\nwords\n{{\"a\": {{\"hdr\": \"{last}\"}}, \"c\": \"x\"}}\n"
+    );
+    let path = fixture.path("printed");
+    std::fs::write(&path, lines).unwrap();
+    let head = format!(
+        "repeats = 1\nretries = 0\n[program]\ncommand = [\"cat\", \"{}\"]\ntimeout = \"60s\"\n",
+        path.display()
+    );
+    let (outcome, records) = run(&fixture.options(), &(head + &tables));
+    let artefacts = &records[0].measured().unwrap().artefacts;
+    let (path, name) = artefacts["response"].split_once('#').unwrap();
+    let text = std::fs::read_to_string(outcome.folder.join(path)).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (name, kept["response"].as_str()),
+        ("response", Some(&*last))
+    );
+    assert_eq!(kept.as_object().unwrap().len(), 1);
+    assert!(!artefacts.contains_key("absent") && !artefacts.contains_key("odd"));
+    assert_eq!(records[0].notes.len(), 2, "{:?}", records[0].notes);
+}
+
+#[test]
 fn values_of_the_warm_up_do_not_count() {
     let fixture = Fixture::new();
     let mut printed = String::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use report::record::Factors;
 
 use super::words::CLIENT;
-use super::{Beside, OWN, Program, disk, extract, level};
+use super::{Beside, OWN, Program, disk, extract, histogram, level};
 use crate::error::Error;
 use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
@@ -67,6 +67,8 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
     }
     let beside: Vec<&str> = program.beside.iter().map(|it| it.name.as_str()).collect();
     extract::check(&program.metric, &beside)?;
+    let clients = program.hosts.largest(cells).clients;
+    histogram::check(&program.histogram, &program.metric, clients)?;
     check_hosts(program, cells)?;
     for metric in &program.metric {
         let is_own = OWN.iter().any(|it| it.0 == metric.name());
@@ -170,7 +172,8 @@ fn check_placeholders(program: &Program, cells: &[Factors]) -> Result<(), Violat
                        [[before]] have it";
         return refuse(word, problem.to_owned());
     }
-    let of_disk = program.disk.iter().flat_map(|it| [&it.law, &it.fill]);
+    let disks = program.disk.iter();
+    let of_disk = disks.flat_map(|it| [&it.law, &it.fill].into_iter().chain(&it.memory));
     common.extend(of_disk.clone());
     needed.extend(of_disk);
     words.append(&mut common);
@@ -238,6 +241,9 @@ fn place_of(program: &Program, word: &String) -> (&'static str, usize, &'static 
     if let Some(disk) = &program.disk {
         if disk.law == *word {
             return ("[disk]", 0, "law");
+        }
+        if disk.memory.as_ref() == Some(word) {
+            return ("[disk]", 0, "memory");
         }
         if disk.fill == *word {
             return ("[disk]", 0, "fill");

@@ -49,9 +49,9 @@ pub(super) struct DiskTable {
     pub(super) law: String,
     /// Its size.
     size: String,
-    /// The bound of memory. None: that of the machine.
+    /// The bound of memory; may have placeholders of factors. None: that of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    memory: Option<String>,
+    pub(super) memory: Option<String>,
     #[serde(default = "read_only")]
     options: String,
     /// A command for `/bin/sh` that writes the files.
@@ -81,20 +81,22 @@ impl DiskTable {
         if !sizes.contains(&bytes) {
             return Err(("size", format!("is {}, not 16MiB to 1TiB", self.size)));
         }
-        if let Some(memory) = &self.memory
-            && size("memory", memory)? < disk::limits::MEMORY_MIN
-        {
-            return Err(("memory", format!("is {memory}, not at least 4MiB")));
-        }
         if self.timeout.is_zero() || self.timeout > limits::PROGRAM_TIMEOUT {
             return Err(("timeout", "is not above 0 and at most 1day".to_owned()));
         }
         for cell in cells {
-            let law = placeholder::fill(&self.law, |name| Some(cell.get(name)?.to_string()));
             // A name without a value is a problem of placeholders.
-            let Some(law) = law else { continue };
-            let parsed = law.parse::<Law>();
-            parsed.map_err(|error| ("law", format!("is wrong: {error}")))?;
+            let fill =
+                |text: &str| placeholder::fill(text, |name| Some(cell.get(name)?.to_string()));
+            if let Some(law) = fill(&self.law) {
+                let parsed = law.parse::<Law>();
+                parsed.map_err(|error| ("law", format!("is wrong: {error}")))?;
+            }
+            if let Some(memory) = self.memory.as_deref().and_then(fill)
+                && size("memory", &memory)? < disk::limits::MEMORY_MIN
+            {
+                return Err(("memory", format!("is {memory}, not at least 4MiB")));
+            }
         }
         Ok(())
     }
@@ -156,7 +158,7 @@ impl RunningDisk {
         line.push(format!("--options={}", table.options));
         line.push(format!("--seed={}", fill("{seed}")));
         line.push(format!("--fill={}", fill(&table.fill)));
-        line.extend(table.memory.iter().map(|it| format!("--memory={it}")));
+        line.extend(table.memory.iter().map(|it| format!("--memory={}", fill(it))));
         let log = context.log(words.trial_id(), NAME);
         let output = File::create(&log).map_err(Error::file("create", &log))?;
         let errors = output.try_clone().map_err(Error::file("open", &log))?;

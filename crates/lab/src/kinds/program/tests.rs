@@ -230,6 +230,17 @@ fn wrong_tables_of_several_clients_and_before_a_program_are_refused() {
         ),
         (
             "regex = 'rate ([0-9]+)'",
+            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"rate\"\njson = \"a\"",
+            "`name` in [[histogram]] must be letters",
+        ),
+        (
+            "regex = 'rate ([0-9]+)'",
+            "regex = 'rate ([0-9]+)'\n[[histogram]]\nname = \"a\"\njson = \"a\"\n\
+             [hosts]\nclients = 2",
+            "`name` in [[histogram]] is of one client",
+        ),
+        (
+            "regex = 'rate ([0-9]+)'",
             "regex = 'rate ([0-9]+)'\nacross = \"average\"",
             "unknown value `average` in [[metric]]; known are mean, median, sum, min, max",
         ),
@@ -254,6 +265,8 @@ fn wrong_tables_of_a_disk_and_of_levels_are_refused() {
         (disk, "\"ssd\"", "\"tape\"", "`law` in [disk] is wrong: `tape` is no disk: known are"),
         (disk, "\"ssd\"", "\"{tape}\"", "`law` in [disk] has `{tape}`, which is no factor"),
         (disk, "\"true\"", "\"{tape}\"", "`fill` in [disk] has `{tape}`, which is no factor"),
+        (disk, "size", "memory = \"1MiB\"\nsize", "`memory` in [disk] is 1MiB, not at least 4MiB"),
+        (disk, "size", "memory = \"{of}\"\nsize", "`memory` in [disk] has `{of}`, which is no"),
         (disk, "64MiB", "1MiB", "`size` in [disk] is 1MiB, not 16MiB to 1TiB"),
         (disk, "9s", "0s", "`timeout` in [disk] is not above 0"),
         (disk, "size", "sise", "`sise`"),

@@ -12,6 +12,7 @@ use super::beside::Running;
 use super::combine;
 use super::disk::RunningDisk;
 use super::extract::{self, MetricTable};
+use super::histogram;
 use super::task::{Logs, Task};
 use super::words::Words;
 use crate::error::Error;
@@ -181,6 +182,12 @@ fn run(
     notes.extend(performed.notes);
     let mut measured = performed.measured;
     measured.metrics.extend(combine::own(&ended));
+    if let (false, [of]) = (program.histogram.is_empty(), &ended[..]) {
+        let output = read(&of.logs.stdout)?;
+        let tables = &program.histogram;
+        let kept = histogram::keep(tables, &output, words.trial_id(), context, &mut measured);
+        notes.extend(kept?);
+    }
     for of in &ended {
         for path in [&of.logs.stdout, &of.logs.stderr] {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
