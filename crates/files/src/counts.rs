@@ -1,8 +1,8 @@
-//! Counts of the operations that workers leave to others.
+//! Counts of the operations that workers leave to others, and of heads that were too slow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count. The code that does the operations counts them, not the workers.
+/// A count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum FileCount {
@@ -14,11 +14,19 @@ pub enum FileCount {
     Refused,
     /// Openers that have ended. Threads do the operations in their place.
     OpenersLost,
+    /// Requests answered with 408, because their heads took too long to arrive.
+    SlowHeads,
 }
 
 impl FileCount {
     /// All counts.
-    pub const ALL: [Self; 4] = [Self::Opened, Self::Read, Self::Refused, Self::OpenersLost];
+    pub const ALL: [Self; 5] = [
+        Self::Opened,
+        Self::Read,
+        Self::Refused,
+        Self::OpenersLost,
+        Self::SlowHeads,
+    ];
 
     /// The name in `stats`, behind the prefix of the service.
     #[must_use]
@@ -28,6 +36,7 @@ impl FileCount {
             Self::Read => "read_elsewhere",
             Self::Refused => "refused_elsewhere",
             Self::OpenersLost => "openers_lost",
+            Self::SlowHeads => "slow_heads",
         }
     }
 }

@@ -94,7 +94,7 @@ impl<D: Disk> FileSet<D> {
         })
     }
 
-    /// The counts of operations that workers did not do themselves.
+    /// The counts.
     #[must_use]
     pub fn counts(&self) -> &FileCounts {
         self.pool.counts()
@@ -109,6 +109,11 @@ impl<D: Disk> FileWorker<D> {
             files: Arc::clone(files),
             strategy: strategy::new(files.kind),
         }
+    }
+
+    /// The counts of the files.
+    pub(crate) fn counts(&self) -> &FileCounts {
+        self.files.counts()
     }
 
     /// Opens a file by its name relative to the root, or says that this would block.

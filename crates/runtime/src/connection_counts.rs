@@ -23,7 +23,6 @@ pub struct ConnectionCounts {
     paused_ns: AtomicU64,
     slow_closed: AtomicU64,
     idle_closed: AtomicU64,
-    deadlines_passed: AtomicU64,
     buffered_closed: AtomicU64,
     /// Bytes of input and output that all tasks together keep between bursts, in runtimes with a
     /// task per connection. In the other runtimes each worker has such a counter of its own.
@@ -160,9 +159,6 @@ pub struct ConnectionSnapshot {
     /// Connections closed because their peers were silent for longer than
     /// [`Setup::idle_s`](crate::Setup::idle_s).
     pub idle_closed: u64,
-    /// Connections that were given a turn because the input that had begun was not complete in
-    /// time. HTTP services close such connections.
-    pub deadlines_passed: u64,
     /// Bytes of input and output that connections keep between bursts.
     pub buffered: u64,
     /// The upper bound of `buffered`, in bytes ([`buffered_max`](crate::buffered_max)).
@@ -202,7 +198,6 @@ impl ConnectionCounts {
             paused_ns: zero(),
             slow_closed: zero(),
             idle_closed: zero(),
-            deadlines_passed: zero(),
             buffered_closed: zero(),
             buffered: zero(),
             panics: zero(),
@@ -227,7 +222,6 @@ impl ConnectionCounts {
             paused_ns: read(&self.paused_ns),
             slow_closed: read(&self.slow_closed),
             idle_closed: read(&self.idle_closed),
-            deadlines_passed: read(&self.deadlines_passed),
             buffered: self.buffered(),
             buffered_max: self.buffered_max,
             buffered_closed: read(&self.buffered_closed),
@@ -379,11 +373,6 @@ impl ConnectionCounts {
     /// Counts a connection that is closed because its peer has been silent for too long.
     pub(crate) fn count_closed_idle(&self) {
         self.idle_closed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a connection whose input was not complete in time.
-    pub(crate) fn count_deadline(&self) {
-        self.deadlines_passed.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -142,10 +142,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
         for (slot, overdue) in self.context.overdue(&self.table, now_ns) {
             match (overdue, self.table.get_mut(slot)) {
-                (Overdue::Deadline, Some(connection)) => {
-                    self.context.setup.counts.count_deadline();
-                    self.context.queue(connection, slot);
-                }
+                (Overdue::Deadline, Some(connection)) => self.context.queue(connection, slot),
                 _ => {
                     self.context.setup.counts.count_closed_idle();
                     self.close(slot);

@@ -289,7 +289,6 @@ impl ServerState {
         out.number(b"http_total_connections", snapshot.total);
         out.number(b"http_rejected_connections", snapshot.rejected);
         out.number(b"http_idle_closed", snapshot.idle_closed);
-        out.number(b"http_slow_heads", snapshot.deadlines_passed);
         out.number(b"http_conn_buffer_bytes", snapshot.buffered);
         out.number(b"http_conn_buffer_closed", snapshot.buffered_closed);
         for count in FileCount::ALL {

@@ -141,7 +141,6 @@ mod tests {
             paused_ns: 0,
             slow_closed: 0,
             idle_closed: 0,
-            deadlines_passed: 0,
             buffered: 0,
             buffered_max: 64 << 20,
             buffered_closed: 0,

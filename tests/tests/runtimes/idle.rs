@@ -1,16 +1,17 @@
 //! Silent peers and slow heads, on every runtime.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::{fs, thread};
 
 use runtime::{Kind, Scheduler, Setup};
-use sys::poll::Interest;
+use sys::poll::{Events, Interest, Poll};
 use sys::socket::Stream;
 
 use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{DocumentService, WallClock};
-use files::{Disk, FileSet, StrategyKind, SystemDisk};
+use files::{Disk, FileCount, FileSet, StrategyKind, SystemDisk};
 
 const CLOCK: WallClock = WallClock {
     monotonic_ns: u64::MAX,
@@ -21,7 +22,16 @@ const HEAD_TIME_NS: u64 = 50_000_000;
 
 fn start<D: Disk>(kind: Kind, scheduler: Scheduler, disk: D, idle_s: Option<u32>) -> Sockets {
     let files = FileSet::start(disk, StrategyKind::Nowait).unwrap();
-    let service = DocumentService::new(files, CLOCK).with_head_time(HEAD_TIME_NS);
+    start_with(&files, kind, scheduler, idle_s)
+}
+
+fn start_with<D: Disk>(
+    files: &Arc<FileSet<D>>,
+    kind: Kind,
+    scheduler: Scheduler,
+    idle_s: Option<u32>,
+) -> Sockets {
+    let service = DocumentService::new(Arc::clone(files), CLOCK).with_head_time(HEAD_TIME_NS);
     let setup = Setup {
         idle_s,
         ..setup(scheduler)
@@ -95,7 +105,8 @@ fn a_peer_that_does_not_take_its_reply_is_closed() {
 #[test]
 fn a_head_that_stays_incomplete_is_answered_without_a_further_byte() {
     everywhere_at_once(|kind, scheduler| {
-        let sockets = start(kind, scheduler, SlowDisk::default(), None);
+        let files = FileSet::start(SlowDisk::default(), StrategyKind::Nowait).unwrap();
+        let sockets = start_with(&files, kind, scheduler, None);
         let (never, slow) = (sockets.connect(), sockets.connect());
         slow.send(b"GET /hot HTTP/1.1\r\nHost: x\r\n\r\nGET /hot HT")
             .unwrap();
@@ -104,10 +115,38 @@ fn a_head_that_stays_incomplete_is_answered_without_a_further_byte() {
         let answered = answer(&slow);
         assert!(answered.starts_with(b"HTTP/1.1 408 "), "{}", kind.name());
         assert!(is_closed(&slow), "{}", kind.name());
-        sockets.until("counted", |counts| {
-            counts.deadlines_passed == 1 && counts.current == 1
-        });
+        sockets.until("closed", |counts| counts.current == 1);
+        assert_eq!(files.counts().of(FileCount::SlowHeads), 1);
         drop(never);
+    });
+}
+
+fn is_readable_within(stream: &Stream, time_ns: u64) -> bool {
+    let poll = Poll::new().unwrap();
+    poll.add(stream, 0, Interest::Read).unwrap();
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(time_ns)).unwrap();
+    !events.is_empty()
+}
+
+/// A byte that arrives after the limit has the head rejected before the connection is checked.
+#[test]
+fn a_head_that_goes_on_after_its_limit_is_counted_too() {
+    everywhere_at_once(|kind, scheduler| {
+        let files = FileSet::start(SlowDisk::default(), StrategyKind::Nowait).unwrap();
+        let sockets = start_with(&files, kind, scheduler, None);
+        let slow = sockets.connect();
+        slow.send(b"GET /h").unwrap();
+        let mut answered = Vec::new();
+        while answered.is_empty() {
+            // Once it is closed, the answer is there.
+            let _ = slow.send(b"x");
+            if is_readable_within(&slow, HEAD_TIME_NS / 5) {
+                answered = answer(&slow);
+            }
+        }
+        assert!(answered.starts_with(b"HTTP/1.1 408 "), "{}", kind.name());
+        assert_eq!(files.counts().of(FileCount::SlowHeads), 1);
     });
 }
 

@@ -14,6 +14,7 @@ use sys::file::FileKind;
 use super::DocumentWorker;
 use super::items::{self, is_item};
 use super::reply::Reply;
+use crate::counts::FileCount;
 use crate::disk::{Disk, Document};
 use crate::limits::BLOCK_LEN;
 use crate::reader_pool::Completion;
@@ -382,6 +383,9 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         out: &mut Output<NoPin>,
     ) {
         self.is_closed = true;
+        if rejection == Rejection::HeadTooSlow {
+            worker.files.counts().count(FileCount::SlowHeads);
+        }
         let start = out.len();
         let (date, now_s) = worker.dates.at(worker.now_ns);
         let reply = Reply {

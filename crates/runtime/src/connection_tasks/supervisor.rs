@@ -158,7 +158,6 @@ impl<C: TaskRuntime> Supervisor<C> {
                     peer.shut();
                 }
                 Overdue::Deadline => {
-                    setup.counts.count_deadline();
                     peer.set_input_deadline(None);
                     peer.stream.shutdown_receive();
                 }

@@ -26,10 +26,7 @@ impl<S: service::Worker> Worker<S> {
                         self.close(slot);
                     }
                 }
-                Overdue::Deadline => {
-                    self.context.setup.counts.count_deadline();
-                    self.context.queue(connection, slot);
-                }
+                Overdue::Deadline => self.context.queue(connection, slot),
                 Overdue::Idle => {
                     self.context.setup.counts.count_closed_idle();
                     self.close(slot);
