@@ -7,12 +7,10 @@
 //! | carrier | a request is sent | a request fails |
 //! |---|---|---|
 //! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
-//! | [`Renewed`] | on a connection for a few requests, one by one | as with `OneShot` |
+//! | [`Renewed`] | on a connection for a few requests, or for one | if refused or closed early, or no answer comes in time |
 //! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
-//! | [`OneShot`] | on its own connection | if refused or closed early, or no answer comes in time |
-//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as over UDP, or as `OneShot` |
+//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as over UDP, or as `Renewed` |
 
-mod one_shot;
 mod per_operation;
 mod persistent;
 mod renewed;
@@ -26,7 +24,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-pub(crate) use one_shot::OneShot;
 pub(crate) use per_operation::PerOperation;
 pub(crate) use persistent::Persistent;
 use protocol::client::Malformed;

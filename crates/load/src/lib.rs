@@ -13,7 +13,7 @@
 //! answers. A wire encodes requests and parses answers.
 //!
 //! ```text
-//! schedule ─┐            ┌─ carrier: persistent, renewed, udp, one_shot, … ────┐
+//! schedule ─┐            ┌─ carrier: persistent, renewed, udp, … ──────────────┐
 //! requests ─┼─► engine ──┤                                                     ├─► server
 //! script ───┘     │      └─ wire: text, meta, textile, http ───────────────────┘
 //!                 └─► windows ─► summary: by operation, by size of file, and together

@@ -12,7 +12,7 @@ use sys::poll::Poll;
 
 use crate::aggregate::Aggregate;
 use crate::batch::{self, Batch, Keys};
-use crate::carrier::{Carrier, OneShot, PerOperation, Persistent, Renewed, Udp};
+use crate::carrier::{Carrier, PerOperation, Persistent, Renewed, Udp};
 use crate::config::{CarrierKind, Config, ConfigError, Protocol, Rate};
 use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
@@ -397,8 +397,8 @@ impl ThreadSetup {
             (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),
             (CarrierKind::Udp, Protocol::Text) => self.run_on::<Udp<Text>>(ready, start),
             (CarrierKind::Udp, Protocol::Meta) => self.run_on::<Udp<Meta>>(ready, start),
-            (CarrierKind::OneShot, Protocol::Text) => self.run_on::<OneShot<Text>>(ready, start),
-            (CarrierKind::OneShot, Protocol::Meta) => self.run_on::<OneShot<Meta>>(ready, start),
+            (CarrierKind::OneShot, Protocol::Text) => self.run_on::<Renewed<Text>>(ready, start),
+            (CarrierKind::OneShot, Protocol::Meta) => self.run_on::<Renewed<Meta>>(ready, start),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The carrier of connections that carry a bounded number of requests, one at a time. Then the
-//! generator closes the connection and opens another one for the next request.
+//! generator closes the connection and opens another one for the next request. With a bound of one
+//! it is the carrier that opens a connection for each request ([`CarrierKind::OneShot`]).
 //!
 //! It also opens a connection again that the server has closed, as web servers do after some number
 //! of requests or an idle time. The time of connecting is part of the latency of the first request.
@@ -14,7 +15,7 @@ use super::replies::Replies;
 use super::short_lived::{ShortLived, Sources};
 use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, web_probe};
 use crate::batch::Batch;
-use crate::config::Config;
+use crate::config::{CarrierKind, Config};
 use crate::error::Error;
 use crate::limits::INTERRUPTED_CONNECT_NS;
 use crate::opening::{self, Share};
@@ -67,7 +68,10 @@ impl<W: Wire> Carrier for Renewed<W> {
             socket: ShortLived::new(config, share.first + number),
             replies: Replies::new(1).verifying(verified),
             sent: 0,
-            sent_max: config.requests_per_connection.unwrap_or(u32::MAX),
+            sent_max: match config.carrier {
+                CarrierKind::OneShot => 1,
+                _ => config.requests_per_connection.unwrap_or(u32::MAX),
+            },
         };
         Ok((0..share.count).map(connection).collect())
     }
@@ -142,6 +146,126 @@ impl<W: Wire> Carrier for Renewed<W> {
         self.socket.add_counts_to(counts);
         if let Some(http) = self.replies.http_counts() {
             counts.http.merge(&http);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use sys::clock::monotonic_ns;
+    use sys::poll::Events;
+    use workload::{Op, Request};
+
+    use super::super::time_wait::TimeWaitSockets;
+    use super::*;
+    use crate::wire::Text;
+
+    /// Starts a server that answers every get with a miss, and closes a connection at any other
+    /// request.
+    fn server() -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+                        let answer: &[u8] = match line.unwrap().as_str() {
+                            "version" => b"VERSION 0\r\n",
+                            "get a" => b"END\r\n",
+                            _ => return,
+                        };
+                        stream.write_all(answer).unwrap();
+                    }
+                });
+            }
+        });
+        Config {
+            carrier: CarrierKind::OneShot,
+            ..Config::new(address.parse().unwrap())
+        }
+    }
+
+    /// Opens one connection, as a run does.
+    fn open(config: &Config, poll: &Poll) -> Renewed<Text> {
+        let share = Share {
+            first: 0,
+            count: 1,
+            all: 1,
+            concurrent_max: 1,
+        };
+        let opened = Renewed::open(config, poll, share, &AtomicBool::new(false));
+        opened.unwrap().pop().unwrap()
+    }
+
+    /// Sends a request and waits for the end of its connection, which is an answer or an error.
+    fn request(connection: &mut Renewed<Text>, poll: &Poll, line: &[u8]) {
+        let stream = connection.socket.connect().unwrap();
+        poll.add(&stream, 0, Interest::Read).unwrap();
+        let mut events = Events::with_capacity(1);
+        let request = Request::new(Op::Get, 0);
+        let in_flight = InFlight::unmeasured::<Text>(request, 0);
+        connection.in_flight_mut().push_back(in_flight);
+        // The socket accepts the bytes as soon as the connection is established.
+        while stream.send(line).is_err() {
+            thread::yield_now();
+        }
+        connection.socket.stream = Some(stream);
+        connection.sent = 1;
+        let mut buffer = [0; 64];
+        loop {
+            poll.wait(&mut events, None).unwrap();
+            let received = connection.receive(&mut buffer);
+            let answered = received.and_then(|(len, _)| connection.next(&mut &buffer[..len]));
+            match answered {
+                Ok(None) => {}
+                Ok(Some(_)) => return,
+                Err(error) => {
+                    assert!(connection.recover(&error).is_some());
+                    return;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sockets_of_an_earlier_run_count_in_the_next_run() {
+        let config = server();
+        let poll = Poll::new().unwrap();
+        let mut first = open(&config, &poll);
+        let before = first.socket.time_wait.len(monotonic_ns());
+        request(&mut first, &poll, b"get a\r\n");
+        drop(first);
+        let second = open(&config, &poll);
+        assert_eq!(second.socket.time_wait.len(monotonic_ns()), before + 1);
+    }
+
+    #[test]
+    fn only_a_connection_that_the_generator_closes_first_counts_as_time_wait() {
+        static SOCKETS: TimeWaitSockets = TimeWaitSockets::new(1);
+        let config = server();
+        let poll = Poll::new().unwrap();
+        let mut connection = open(&config, &poll);
+        connection.socket.time_wait = &SOCKETS;
+        // The server closes the first two connections.
+        for (line, time_wait, resets) in [
+            (b"quit\r\n", 0, 0),
+            (b"quit\r\n", 0, 0),
+            (b"get a\r\n", 1, 0),
+            (b"get a\r\n", 1, 1),
+        ] as [(&[u8], u64, u64); 4]
+        {
+            request(&mut connection, &poll, line);
+            let len = SOCKETS.len(monotonic_ns());
+            assert_eq!(
+                (len, connection.socket.resets),
+                (time_wait, resets),
+                "{line:?}"
+            );
         }
     }
 }

@@ -69,10 +69,13 @@ fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
     // The answer is read to the end of the connection: closing a socket with unread bytes resets
     // it.
     while len < head.len() {
-        wait_until(&stream, Interest::Read)?;
-        match stream.recv(&mut head[len..])? {
-            0 => break,
-            part => len += part,
+        let received = wait_until(&stream, Interest::Read);
+        match received.and_then(|()| stream.recv(&mut head[len..])) {
+            Ok(0) => break,
+            Ok(part) => len += part,
+            // It is a web server, whatever becomes of this connection.
+            Err(_) if len >= VERSION.len() => break,
+            Err(error) => return Err(error),
         }
         let is_http = VERSION.iter().zip(&head[..len]).all(|(a, b)| a == b);
         if !is_http {
@@ -99,5 +102,41 @@ fn wait_until(socket: impl AsFd, interest: Interest) -> io::Result<()> {
     match events.is_empty() {
         true => Err(io::ErrorKind::TimedOut.into()),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+
+    /// A server that answers each connection with some bytes and resets it: it never reads the
+    /// request, and a socket that is closed with unread bytes is reset.
+    fn server(answer: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // The request has arrived.
+                stream.peek(&mut [0]).unwrap();
+                stream.write_all(answer).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn an_answer_that_ends_with_a_reset_is_one_once_it_has_begun_as_one() {
+        let stop = AtomicBool::new(false);
+        let target = |answer| Target::Tcp(server(answer));
+        for answer in [&b"HTTP/1."[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
+            assert!(probe(&target(answer), None, &stop).is_ok());
+        }
+        assert!(attempt(&target(b"HTTP/1"), None).is_err());
+        let other = probe(&target(b"220 mail\r\n"), None, &stop);
+        assert!(matches!(other, Err(Error::NoWebServer { .. })));
     }
 }
