@@ -107,8 +107,7 @@ impl Family<'_> {
 }
 
 impl Comparisons<'_> {
-    /// Whether a factor is compared, kept equal, or told with a comparison. Together these tell all
-    /// cells apart.
+    /// Whether a factor is compared, kept equal, or needed beside these to tell all cells apart.
     pub(crate) fn tells(&self, factor: &Factor) -> bool {
         let told = self.dependent.iter().filter(|it| !it.is_implied);
         let mut others = self.equal.iter().copied().chain(told.map(|it| it.factor));

@@ -1,7 +1,8 @@
 //! Values of metrics that others have published, beside those of a run.
 //!
 //! A published value belongs to the cells in which some factors have the stated values. It is shown
-//! beside their medians, and never takes part in a comparison: of its trials nothing is known.
+//! beside their medians, and never takes part in a comparison: of its trials nothing is known. A
+//! published ratio is shown beside the quotient of two medians.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,10 @@ pub struct Published {
     /// The cells to which it applies: those in which these factors have these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, Value>,
+    /// The other cells of a ratio: the value is the metric of the former cells divided by that of
+    /// the cells in which these factors have these values. Empty: the value is no ratio.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub to: BTreeMap<String, Value>,
     /// Where it was published, such as `Smith 2016, table 2`.
     pub source: String,
 }
@@ -35,8 +40,32 @@ impl Published {
     /// Whether it applies to a cell.
     #[must_use]
     pub fn is_of(&self, cell: &Factors) -> bool {
-        let mut only = self.only.iter();
-        only.all(|(name, value)| cell.get(name) == Some(value))
+        has_all(cell, &self.only)
+    }
+
+    /// Whether it is a quotient of two values.
+    pub(crate) fn is_ratio(&self) -> bool {
+        !self.to.is_empty()
+    }
+
+    /// The index of the other cell of a ratio: the one with the values of `to` and otherwise those
+    /// of `cell`, or else the only one with the values of `to`, in which factors may differ that
+    /// follow from these. None: there is none, or there are several.
+    fn other<'c>(
+        &self,
+        cell: &Factors,
+        cells: impl Iterator<Item = &'c Factors> + Clone,
+    ) -> Option<usize> {
+        let mut wanted = cell.clone();
+        wanted.extend(self.to.clone());
+        if let Some(at) = cells.clone().position(|it| *it == wanted) {
+            return Some(at);
+        }
+        let mut found = cells.enumerate().filter(|(_, it)| has_all(it, &self.to));
+        match (found.next(), found.next()) {
+            (Some((at, _)), None) => Some(at),
+            _ => None,
+        }
     }
 
     /// The value in the unit of its metric.
@@ -44,6 +73,11 @@ impl Published {
         let unit = self.unit.as_ref().unwrap_or(&metric.unit);
         self.value * unit.to(&metric.unit).unwrap_or(1.0)
     }
+}
+
+fn has_all(cell: &Factors, values: &BTreeMap<String, Value>) -> bool {
+    let mut values = values.iter();
+    values.all(|(name, value)| cell.get(name) == Some(value))
 }
 
 /// Checks the published values of a plan.
@@ -79,16 +113,27 @@ fn check_one(published: &Published, plan: &Plan) -> Result<(), (&'static str, St
         let problem = format!("is `{unit}`, but `{}` is in `{of}`", published.metric);
         return Err(("unit", problem));
     }
-    for (name, value) in &published.only {
-        find(plan, name, Known::Factor).map_err(|what| ("only", wrong(&what)))?;
-        check_value(plan, name, value).map_err(|what| ("only", wrong(&what)))?;
+    if published.is_ratio() && published.unit.is_some() {
+        return Err(("unit", "is of a value, and a ratio has none".to_owned()));
     }
-    let mut cells = plan.last_stage().into_iter().flat_map(|it| &it.cells);
-    if !cells.any(|cell| published.is_of(cell)) {
+    for (key, factors) in [("only", &published.only), ("to", &published.to)] {
+        for (name, value) in factors {
+            find(plan, name, Known::Factor).map_err(|what| (key, wrong(&what)))?;
+            check_value(plan, name, value).map_err(|what| (key, wrong(&what)))?;
+        }
+    }
+    let cells = plan.last_stage().into_iter().flat_map(|it| &it.cells);
+    let own: Vec<&Factors> = cells.clone().filter(|it| published.is_of(it)).collect();
+    if own.is_empty() {
         return Err((
             "only",
             "matches no cell: no cell has all these values".to_owned(),
         ));
+    }
+    let mut own = own.into_iter();
+    if published.is_ratio() && own.any(|cell| published.other(cell, cells.clone()).is_none()) {
+        let problem = "matches not one cell for each of `only`: name more factors";
+        return Err(("to", problem.to_owned()));
     }
     if published.source.trim().is_empty() {
         return Err((
@@ -108,7 +153,7 @@ fn clash(nth: usize, published: &Published, plan: &Plan) -> Option<String> {
     let cells = || plan.last_stage().into_iter().flat_map(|it| &it.cells);
     let is_same = |it: &&Published| {
         let is_of_both = |cell: &Factors| it.is_of(cell) && published.is_of(cell);
-        it.metric == published.metric && cells().any(is_of_both)
+        it.metric == published.metric && it.to == published.to && cells().any(is_of_both)
     };
     let earlier = plan.published[..nth].iter().find(is_same)?;
     Some(format!(
@@ -122,16 +167,46 @@ fn clash(nth: usize, published: &Published, plan: &Plan) -> Option<String> {
 pub(crate) struct Pair<'r, 'a> {
     pub(crate) metric: &'a Metric,
     pub(crate) cell: &'r Cell<'a>,
-    /// In the unit of the metric.
+    /// The other cell, and what it is called, if the value is a ratio.
+    pub(crate) other: Option<(&'r Cell<'a>, String)>,
+    /// In the unit of the metric, or a ratio.
     pub(crate) value: f64,
     pub(crate) source: &'a str,
 }
 
 impl Pair<'_, '_> {
-    /// The median of the measured values, if there is one.
+    /// The median of the measured values, or the quotient of two medians, if there is one.
     pub(crate) fn measured(&self) -> Option<f64> {
-        let values = self.cell.values(&self.metric.name);
-        values.spread().map(|it| it.median)
+        let median = |cell: &Cell| {
+            let values = cell.values(&self.metric.name);
+            values.spread().map(|it| it.median)
+        };
+        let own = median(self.cell)?;
+        match &self.other {
+            None => Some(own),
+            Some((other, _)) => median(other).filter(|it| *it != 0.0).map(|it| own / it),
+        }
+    }
+
+    /// What is published, after a name of the metric: `response time ÷ nowait`.
+    pub(crate) fn words(&self, metric: &str) -> String {
+        match &self.other {
+            None => metric.to_owned(),
+            Some((_, other)) => format!("{metric} ÷ {other}"),
+        }
+    }
+
+    /// The published value as text.
+    pub(crate) fn published(&self) -> String {
+        self.text(self.value)
+    }
+
+    /// A value or a ratio as text.
+    pub(crate) fn text(&self, value: f64) -> String {
+        match self.other {
+            None => self.metric.unit.words(value),
+            Some(_) => units::number(value),
+        }
     }
 
     /// The quotient of the measured median and the published value, as text.
@@ -152,9 +227,19 @@ pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<
             .filter(|it| it.is_of(cell.factors));
         own.filter_map(move |it| {
             let metric = run.plan.metric(&it.metric)?;
+            let other = match it.is_ratio() {
+                false => None,
+                true => {
+                    let factors = results.cells.iter().map(|it| it.factors);
+                    let other = results.cells.get(it.other(cell.factors, factors)?)?;
+                    let values = it.to.values().map(ToString::to_string);
+                    Some((other, values.collect::<Vec<_>>().join(", ")))
+                }
+            };
             Some(Pair {
                 metric,
                 cell,
+                other,
                 value: it.number(metric),
                 source: &it.source,
             })

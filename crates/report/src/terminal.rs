@@ -148,9 +148,12 @@ fn published(run: &Run, last: &StageResults) -> Vec<String> {
     lines.extend(pairs.iter().take(limits::TERMINAL_ROWS).map(|pair| {
         row([
             name(last, pair.cell),
-            text(&pair.metric.name),
-            text(&pair.metric.unit.words(pair.value)),
-            value(pair.metric, pair.cell),
+            text(&pair.words(&pair.metric.name)),
+            text(&pair.published()),
+            match pair.other {
+                None => value(pair.metric, pair.cell),
+                Some(_) => pair.measured().map_or("–".to_owned(), |it| pair.text(it)),
+            },
             pair.ratio(),
         ])
     }));

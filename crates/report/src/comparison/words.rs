@@ -91,23 +91,23 @@ impl Family<'_> {
 }
 
 impl Comparisons<'_> {
-    /// What differs besides the compared factor, except what that implies: `with 4 connections
-    /// instead of 5 and requests 25 instead of 100`. Empty: nothing.
+    /// What differs besides the compared factor, also if that determines it: a difference may be
+    /// due to either. `with 4 connections instead of 5 and requests 25 instead of 100`. Empty:
+    /// nothing.
     pub(crate) fn differences(&self, comparison: &Comparison, cells: &[Cell]) -> String {
         let Some((of, to)) = cells.get(comparison.of).zip(cells.get(comparison.to)) else {
             return String::new();
         };
-        let told = self.dependent.iter().filter(|it| !it.is_implied);
-        let told = told.filter_map(|it| difference_of(it.factor, of, to));
+        let dependent = self.dependent.iter();
+        let told = dependent.filter_map(|it| difference_of(it.factor, of, to));
         units::listed(&joined(told.collect()))
     }
 
-    /// What differs besides the compared factor in any comparison, except what that implies: `with
-    /// 4 connections instead of 5 in 2 of 6 and with other values of requests`. Empty: nothing.
+    /// What differs besides the compared factor in any comparison: `with 4 connections instead of 5
+    /// in 2 of 6 and with other values of requests`. Empty: nothing.
     pub(crate) fn all_differences(&self, family: &Family, cells: &[Cell]) -> String {
         let all = family.comparisons.len();
-        let told = self.dependent.iter().filter(|it| !it.is_implied);
-        let told = told.filter_map(|it| {
+        let told = self.dependent.iter().filter_map(|it| {
             let pairs = family.comparisons.iter();
             let pairs = pairs.filter_map(|it| cells.get(it.of).zip(cells.get(it.to)));
             let differences = pairs.filter_map(|(of, to)| difference_of(it.factor, of, to));

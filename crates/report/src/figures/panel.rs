@@ -226,6 +226,7 @@ impl<'a> Panel<'a> {
         let is_of = |published: &&Published| {
             let mut trials = point.trials.iter();
             published.metric == metric.name
+                && !published.is_ratio()
                 && published.is_of(point.factors)
                 && trials.all(|it| published.is_of(&it.record.factors))
         };

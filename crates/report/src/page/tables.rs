@@ -76,7 +76,7 @@ pub(super) fn family(comparisons: &Comparisons, family: &Family, cells: &[Cell])
         title: head(&words::title(family.metric)),
         better: better(family.metric.better),
         factors: factors.map(|factor| head(&factor.title)).collect(),
-        has_differences: comparisons.dependent.iter().any(|it| !it.is_implied),
+        has_differences: !comparisons.dependent.is_empty(),
         effect_head: family.effect_head(comparisons.factor, comparisons.baseline),
         base_head: head(&words::subject(comparisons.factor, comparisons.baseline)),
         rows: rows.collect(),
@@ -263,9 +263,14 @@ pub(super) fn published(run: &Run, results: &StageResults) -> Option<PublishedTa
         let factors = results.varied.iter().map(|it| value_text(it, cell));
         PublishedRow {
             factors: factors.collect(),
-            metric: head(&metric.title),
-            value: metric.unit.words(pair.value),
-            measured: spread(metric, &cell.values(&metric.name), cell.measured.len()),
+            metric: head(&pair.words(&metric.title)),
+            value: pair.published(),
+            measured: match pair.other {
+                None => spread(metric, &cell.values(&metric.name), cell.measured.len()),
+                Some(_) => pair
+                    .measured()
+                    .map_or_else(Shown::absent, |it| Shown::text(&pair.text(it))),
+            },
             ratio: pair.ratio(),
             source: pair.source.to_owned(),
         }

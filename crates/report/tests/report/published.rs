@@ -1,5 +1,7 @@
 //! Published values beside those of a run: in the terminal, on the page and in figures.
 
+use std::collections::BTreeMap;
+
 use report::figure::{Figure, FigureKind};
 use report::published::{self, Published};
 use report::record::{Unit, Value};
@@ -21,6 +23,7 @@ fn value(metric: &str, value: f64, only: &[(&str, Value)]) -> Published {
         value,
         unit: None,
         only: only.collect(),
+        to: BTreeMap::new(),
         source: SOURCE.to_owned(),
     }
 }
@@ -167,6 +170,48 @@ fn tables_have_them_below_the_measured_values() {
     assert_eq!(table.column("published", &[("curve", "b")]), ["", ""]);
     let html = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
     assert!(html.contains("<span class=\"range\">published 4.00 s</span>"));
+}
+
+#[test]
+fn a_published_ratio_stands_beside_the_quotient_of_two_medians() {
+    let mut run = run();
+    run.plan.published = vec![Published {
+        to: [version("b")]
+            .map(|(name, it)| (name.to_owned(), it))
+            .into(),
+        ..value("wall_ns", 2.0, &[version("a"), threads(1.0)])
+    }];
+    assert_eq!(published::check(&run.plan), Ok(()));
+    let [of, to] = [0, 2].map(|cell| median(&run, cell, "wall_ns"));
+    let expected = format!("<td>{:.2}</td>", of / to);
+    let html = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
+    let (_, row) = html.split_once("time ÷ b").unwrap();
+    let row = row.split_once("</tr>").unwrap().0;
+    assert!(row.contains(&expected), "{expected}: {row}");
+    assert!(text_summary(&run.run()).unwrap().contains("wall_ns ÷ b"));
+    // It marks no bar: it is no value of the metric.
+    assert!(!drawn(&run, "bars").svg.contains(SOURCE));
+}
+
+#[test]
+fn a_ratio_to_no_cell_or_to_several_is_refused() {
+    let ratio = |only: &[(&str, Value)], to: (&str, Value)| {
+        let mut run = run();
+        run.plan.published = vec![Published {
+            to: [(to.0.to_owned(), to.1)].into(),
+            ..value("wall_ns", 2.0, only)
+        }];
+        published::check(&run.plan)
+    };
+    let (_, key, problem) = ratio(&[version("a")], version("d")).unwrap_err();
+    assert!(
+        key == "to" && problem.contains("has no value `d`"),
+        "{problem}"
+    );
+    let mut run = run();
+    run.plan.published[0].to = [("threads".to_owned(), Value::from(4.0))].into();
+    let (_, key, _) = published::check(&run.plan).unwrap_err();
+    assert_eq!(key, "unit");
 }
 
 #[test]
