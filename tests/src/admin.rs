@@ -1,7 +1,6 @@
 //! A server with an admin address, and a client for its pages.
 
-use std::cell::Cell;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -25,21 +24,12 @@ impl AdminServer {
     /// # Errors
     /// The server cannot be started, or does not listen.
     pub fn start(arguments: &[&str]) -> Result<Self> {
-        let address = Cell::new(None);
-        let mut server = Server::tcp(|| {
-            // If another process takes the port before the server listens on it, the server ends,
-            // and `Server::tcp` calls this closure again.
-            address.set(free_address());
+        let (server, address) = Server::tcp_and(|address| {
             let mut command = curtail();
-            if let Some(address) = address.get() {
-                command.args(["--admin", &address.to_string()]);
-            }
+            command.args(["--admin", &address.to_string()]);
             command.args(arguments);
             command
         })?;
-        let address = address.get().context("no free port for --admin")?;
-        // The server listens on the cache's address a moment earlier than on the admin address.
-        server.wait_until_connected(&Address::Tcp(address))?;
         Ok(Self { server, address })
     }
 
@@ -133,10 +123,4 @@ pub fn get(client: &mut Client, path: &str, fields: &str) -> Result<Page> {
         content_type,
         body: String::from_utf8(client.take(len)?)?,
     })
-}
-
-/// Returns an address at which no process listens at present.
-fn free_address() -> Option<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    listener.local_addr().ok()
 }

@@ -47,18 +47,25 @@ impl Server {
     /// # Errors
     /// Those of [`Server::tcp`], or there is no such address or processor.
     pub fn tcp_on(ip: Ipv4Addr, cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
-        let mut last_error = anyhow!("not tried");
-        for _ in 0..ATTEMPTS {
-            let port = free_port(ip)?;
+        at_free_address(ip, |address| {
             let mut command = command();
-            command.args(["-l", &ip.to_string(), "-p", &port.to_string()]);
-            let address = SocketAddr::from((ip, port));
-            match Self::start(command, Address::Tcp(address), cpus) {
-                Ok(server) => return Ok(server),
-                Err(error) => last_error = error,
-            }
-        }
-        Err(last_error)
+            command.args(["-l", &ip.to_string(), "-p", &address.port().to_string()]);
+            Self::start(command, Address::Tcp(address), cpus)
+        })
+    }
+
+    /// Starts a server as [`Server::tcp`] does, whose arguments also contain the address that
+    /// `command` is given, and waits until it listens at both. Returns it with that address.
+    ///
+    /// # Errors
+    /// Those of [`Server::tcp`].
+    pub fn tcp_and(command: impl Fn(SocketAddr) -> Command) -> Result<(Self, SocketAddr)> {
+        at_free_address(Ipv4Addr::LOCALHOST, |address| {
+            let mut server = Self::tcp(|| command(address))?;
+            // It listens on its first address a moment earlier than on the other one.
+            server.wait_until_connected(&Address::Tcp(address))?;
+            Ok((server, address))
+        })
     }
 
     /// Starts `command`, whose arguments contain `address`, and waits until it listens there.
@@ -292,10 +299,33 @@ pub fn memcached_command(path: &Path) -> Command {
     command
 }
 
-/// Returns a port on which no process listens at present.
-fn free_port(ip: Ipv4Addr) -> Result<u16> {
+/// Calls `start` with an address at which no process listens, and if it fails, again with another
+/// one: another process may take a port after it was found free.
+///
+/// # Errors
+/// The last attempt failed, or there is no free port.
+pub fn at_free_address<T>(
+    ip: Ipv4Addr,
+    mut start: impl FnMut(SocketAddr) -> Result<T>,
+) -> Result<T> {
+    let mut last_error = anyhow!("not tried");
+    for _ in 0..ATTEMPTS {
+        match start(free_address(ip)?) {
+            Ok(started) => return Ok(started),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+/// Returns an address at which no process listens at present. To start a server there, use
+/// [`at_free_address`].
+///
+/// # Errors
+/// There is no free port.
+pub fn free_address(ip: Ipv4Addr) -> Result<SocketAddr> {
     let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
+    Ok(listener.local_addr()?)
 }
 
 /// The path of the program under test: `$CURTAIL`, or else a program that is built here. An

@@ -1,14 +1,14 @@
 //! Web servers for tests: Curtail, and those with which it is compared.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
 use crate::peer::Address;
-use crate::process::{Server, curtail, installed};
+use crate::process::{Server, at_free_address, curtail, installed};
 
 /// The names of the servers, in the order of the tables.
 pub const NAMES: [&str; 4] = ["curtail", "nginx", "apache", "llhttp"];
@@ -65,7 +65,12 @@ impl Peer {
     /// # Errors
     /// It does not start.
     pub fn start(&self, folder: &Path, root: &Path) -> Result<(Server, SocketAddr)> {
-        let address = free_address()?;
+        at_free_address(Ipv4Addr::LOCALHOST, |address| {
+            Ok((self.start_at(address, folder, root)?, address))
+        })
+    }
+
+    fn start_at(&self, address: SocketAddr, folder: &Path, root: &Path) -> Result<Server> {
         let folder = folder.join(self.name);
         fs::create_dir_all(&folder).context("a folder for the server")?;
         let root = root.display().to_string();
@@ -96,32 +101,23 @@ impl Peer {
         let output = fs::File::create(folder.join("output")).context("a file for its output")?;
         let errors = output.try_clone()?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let server = Server::at(command, Address::Tcp(address))?;
-        Ok((server, address))
+        Server::at(command, Address::Tcp(address))
     }
 }
 
-/// Starts Curtail with the files below `root`.
+/// Starts Curtail with the files below `root`, and with these flags.
 ///
 /// # Errors
 /// It does not start.
-pub fn start(root: &Path) -> Result<(Server, SocketAddr)> {
-    let address = free_address()?;
-    let mut server = Server::tcp(|| {
+pub fn start(root: &Path, flags: &[&str]) -> Result<(Server, SocketAddr)> {
+    Server::tcp_and(|address| {
         let mut command = curtail();
         command
             .args(["-m", "64", "--http", &address.to_string(), "--root"])
-            .arg(root);
+            .arg(root)
+            .args(flags);
         command
-    })?;
-    // The address of the cache, for which the start waited, may be the first to be open.
-    server.wait_until_connected(&Address::Tcp(address))?;
-    Ok((server, address))
-}
-
-fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?)
+    })
 }
 
 /// The version of a program, which it prints to either output.

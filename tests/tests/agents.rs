@@ -8,7 +8,7 @@ mod missing;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::agents::{Agent, Run, load};
 use curtail_tests::peer::Address;
-use curtail_tests::process::{self, Server, curtail_path};
+use curtail_tests::process::{self, Server, curtail_path, free_address};
 use load::agents::frame;
 use load::{Config, Summary};
 
@@ -325,9 +325,7 @@ fn a_second_coordinator_is_told_that_the_agent_is_busy_until_the_first_is_gone()
 #[test]
 fn an_agent_that_cannot_reach_the_server_ends_the_run_before_it_starts() {
     let agents = agents(2);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = free.local_addr().unwrap().to_string();
-    drop(free);
+    let nobody = free_address(Ipv4Addr::LOCALHOST).unwrap().to_string();
     let both: Vec<&Agent> = agents.iter().collect();
     let (code, errors) = run(load(&nobody, &both, &SMALL)).verdict();
     assert_eq!(code, Some(1));

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail_path};
@@ -29,23 +29,15 @@ impl Both {
     fn start_with(kind: Kind, arguments: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a"), "document").unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let http = free.local_addr().unwrap();
-        drop(free);
-        let server = Server::tcp(|| {
+        let (server, http) = Server::tcp_and(|http| {
             let mut command = Command::new(curtail_path());
             command.args(["serve", "--runtime", kind.name(), "--http-cache"]);
             command.args(arguments);
             command.args(["--http", &http.to_string(), "--root"]);
             command.arg(root.path());
             command
-        });
-        let server = server.unwrap();
-        // It listens for HTTP shortly after it does for the cache.
-        let deadline = Instant::now() + TIMEOUT;
-        while TcpStream::connect(http).is_err() {
-            assert!(Instant::now() < deadline, "it does not listen at {http}");
-        }
+        })
+        .unwrap();
         Self {
             cache: Client::connect(&server.address).unwrap(),
             _server: server,

@@ -2,10 +2,10 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, memcached, memcached_command, server};
+use curtail_tests::process::{Server, at_free_address, memcached, memcached_command, server};
 use load::{CarrierKind, Config, Protocol, Rate, Summary};
 
 fn config(address: SocketAddr, carrier: CarrierKind) -> Config {
@@ -67,13 +67,13 @@ fn memcached_answers_over_udp() {
         eprintln!("skipped: memcached is not installed");
         return;
     };
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
-    let mut command = memcached_command(&path);
-    let port = address.port().to_string();
-    command.args(["-l", "127.0.0.1", "-p", &port, "-U", &port]);
-    let _server = Server::at(command, Address::Tcp(address)).unwrap();
+    let started = at_free_address(Ipv4Addr::LOCALHOST, |address| {
+        let mut command = memcached_command(&path);
+        let port = address.port().to_string();
+        command.args(["-l", "127.0.0.1", "-p", &port, "-U", &port]);
+        Ok((Server::at(command, Address::Tcp(address))?, address))
+    });
+    let (_server, address) = started.unwrap();
     for protocol in [Protocol::Text, Protocol::Meta] {
         let mut config = config(address, CarrierKind::Udp);
         (config.protocol, config.depth) = (protocol, 4);

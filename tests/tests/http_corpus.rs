@@ -57,7 +57,7 @@ fn finish(chapters: &[Chapter], differences: &[String]) {
 fn curtail_answers_as_recorded() {
     let site = Site::make().unwrap();
     let mut chapters = read().unwrap();
-    let (_server, address) = start(&site.root()).unwrap();
+    let (_server, address) = start(&site.root(), &[]).unwrap();
     let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
     let differences = compare("curtail", &mut chapters, observed);
     finish(&chapters, &differences);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
 use curtail_tests::play::REFERENCE_VERSION;
-use curtail_tests::process::{Server, curtail_path, memcached, memcached_command};
+use curtail_tests::process::{Server, curtail_path, free_address, memcached, memcached_command};
 use sys::privileges::{find_user, is_root};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -89,8 +89,7 @@ impl Drop for Daemon {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    free_address(Ipv4Addr::LOCALHOST).unwrap().port()
 }
 
 fn client(port: u16) -> Client {

@@ -94,7 +94,7 @@ fn files_of_each_web_server_are_read_and_verified() {
     let root = folder.path().join("root");
     let files = make(&root);
     {
-        let (_server, address) = start(&root).unwrap();
+        let (_server, address) = start(&root, &[]).unwrap();
         assert_files_are_read("curtail", address, files);
     }
     let (peers, missing) = Peer::all();
