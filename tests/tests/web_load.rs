@@ -6,27 +6,22 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use curtail_tests::process::curtail_path;
 use curtail_tests::web_servers::{Peer, start};
 use load::{Config, Protocol, Rate, Summary};
-use workload::limits::KEY_LEN_MAX;
 use workload::{Popularity, WebFiles};
 
 const SEED: u64 = 9;
 
-/// Makes a directory of files below `root`.
+/// Makes a directory of files below `root` by the program.
 fn make(root: &Path) -> WebFiles {
-    let files = WebFiles::new(1, SEED).unwrap();
-    let mut buffer = [0; KEY_LEN_MAX];
-    for file in 0..files.files() {
-        let path = std::str::from_utf8(WebFiles::path(file, &mut buffer)).unwrap();
-        let path = root.join(path.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut bytes = vec![0; WebFiles::size(file) as usize];
-        files.fill(file, 0, &mut bytes);
-        fs::write(path, bytes).unwrap();
-    }
-    files
+    let mut command = Command::new(curtail_path());
+    command.args(["files", "make"]).arg(root);
+    command.args(["--files", "directories=1", "--seed", &SEED.to_string()]);
+    assert!(command.stdout(Stdio::null()).status().unwrap().success());
+    WebFiles::new(1, SEED).unwrap()
 }
 
 fn measure(address: SocketAddr, files: WebFiles, rate: Rate, per_connection: u32) -> Summary {
