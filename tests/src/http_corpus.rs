@@ -93,6 +93,9 @@ pub const CHAPTERS: [&str; 8] = [
     "ranges",
 ];
 
+/// The chapter of the requests for items of the cache, which no other server has.
+pub const ITEMS: &str = "items";
+
 /// The folder of the corpus.
 #[must_use]
 pub fn folder() -> PathBuf {
@@ -105,6 +108,14 @@ pub fn folder() -> PathBuf {
 /// A file is missing, or a line of it is not of the format.
 pub fn read() -> Result<Vec<Chapter>> {
     CHAPTERS.into_iter().map(read_chapter).collect()
+}
+
+/// Reads the requests for items of the cache.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_items() -> Result<Chapter> {
+    read_chapter(ITEMS)
 }
 
 fn read_chapter(name: &str) -> Result<Chapter> {
@@ -266,6 +277,23 @@ pub fn table(chapters: &[Chapter]) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// The table of all requests for items of the cache, for the documentation.
+#[must_use]
+pub fn item_table(items: &Chapter) -> String {
+    let mut text = format!(
+        "\n### {}\n\nAll {} requests, in `tests/http/{}.txt`.\n\n| request | curtail |\n|---|---|\n",
+        items.title,
+        items.cases.len(),
+        items.name
+    );
+    for case in &items.cases {
+        let outcome = case.outcomes.get("curtail").map_or("", String::as_str);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {} | {outcome} |", case.name);
+    }
+    text
 }
 
 #[cfg(test)]

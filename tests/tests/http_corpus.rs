@@ -9,7 +9,9 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use curtail_tests::http_corpus::{self, Chapter, Site, observe, read, read_named_lines};
+use curtail_tests::http_corpus::{
+    self, Chapter, Site, observe, read, read_items, read_named_lines,
+};
 use curtail_tests::web_servers::{Peer, start};
 
 fn records() -> bool {
@@ -61,6 +63,35 @@ fn curtail_answers_as_recorded() {
     let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
     let differences = compare("curtail", &mut chapters, observed);
     finish(&chapters, &differences);
+}
+
+/// With the items of the cache, documents are answered as without, but for the cases of
+/// `with-cache.txt`.
+#[test]
+fn curtail_with_items_of_the_cache_answers_as_recorded() {
+    let site = Site::make().unwrap();
+    let (_server, address) = start(&site.root(), &["--http-cache"]).unwrap();
+    let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
+    let mut chapters = read().unwrap();
+    let others: BTreeMap<_, _> = read_named_lines("with-cache.txt")
+        .unwrap()
+        .into_iter()
+        .collect();
+    for case in chapters.iter_mut().flat_map(|it| &mut it.cases) {
+        if let Some(other) = others.get(&case.name) {
+            case.outcomes.insert("curtail".to_owned(), other.clone());
+        }
+    }
+    let differences = compare("curtail", &mut chapters, observed);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    let mut items = [read_items().unwrap()];
+    let differences = compare("curtail", &mut items, observed);
+    finish(&items, &differences);
+    // What a head announces as a body is never a request.
+    for case in &items[0].cases {
+        let outcome = &case.outcomes["curtail"];
+        assert!(!outcome.contains("smuggled"), "{}: {outcome}", case.name);
+    }
 }
 
 #[test]
@@ -157,8 +188,9 @@ fn disagreements_have_reasons_and_the_page_lists_them() {
         .map(|(name, why)| format!("| {name} | {why} |\n"))
         .collect();
     let generated = format!(
-        "{before}{MARK}\n\n| reason | |\n|---|---|\n{listed}{}",
-        http_corpus::table(&chapters).unwrap()
+        "{before}{MARK}\n\n| reason | |\n|---|---|\n{listed}{}{}",
+        http_corpus::table(&chapters).unwrap(),
+        http_corpus::item_table(&read_items().unwrap())
     );
     if env::var_os("CURTAIL_HTTP_RECORD").is_some() {
         fs::write(&path, generated).unwrap();

@@ -129,3 +129,25 @@ impl Heads {
         Ok(Pending::Input)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_drips_in_has_the_time_of_its_head() {
+        let mut heads = Heads::new(10).with_body_max(100);
+        let mut input = b"PUT /cache/a HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n".to_vec();
+        for now_ns in 1..=11 {
+            input.push(b'x');
+            assert_eq!(heads.prepare(&input, 1, &mut Vec::new()), 0);
+            assert_eq!(
+                heads.pending(&input, now_ns),
+                Ok(Pending::Input),
+                "{now_ns}"
+            );
+        }
+        heads.prepare(&input, 1, &mut Vec::new());
+        assert_eq!(heads.pending(&input, 12), Err(Rejection::HeadTooSlow));
+    }
+}
