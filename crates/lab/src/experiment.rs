@@ -57,11 +57,14 @@ macro_rules! shipped {
 pub fn shipped() -> &'static [Shipped] {
     shipped![
         "blocking-bursts",
+        "blocking-cdf",
         "blocking-datasize",
         "blocking-deciles",
+        "blocking-hits",
         "blocking-inversion",
         "blocking-load-levels",
         "blocking-model",
+        "blocking-nginx",
         "blocking-steps",
         "connections",
         "fairness",

@@ -280,11 +280,11 @@ fn a_similar_name_is_suggested() {
     assert_eq!(
         Experiment::load("rate-lader").unwrap_err().to_string(),
         "no experiment `rate-lader`: it is neither a file nor shipped (blocking-bursts, \
-         blocking-datasize, blocking-deciles, blocking-inversion, blocking-load-levels, \
-         blocking-model, blocking-steps, connections, fairness, published-runtimes, rate-ladder, \
-         runtimes, smoke, textile-clients, textile-failures, textile-iterations, textile-load, \
-         textile-locks, textile-profile, textile-sizes, textile-start, textile-sustained, \
-         textile-table, updates); did you mean `rate-ladder`?"
+         blocking-cdf, blocking-datasize, blocking-deciles, blocking-hits, blocking-inversion, \
+         blocking-load-levels, blocking-model, blocking-nginx, blocking-steps, connections, \
+         fairness, published-runtimes, rate-ladder, runtimes, smoke, textile-clients, \
+         textile-failures, textile-iterations, textile-load, textile-locks, textile-profile, \
+         textile-sizes, textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");
