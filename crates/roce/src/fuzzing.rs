@@ -3,7 +3,7 @@
 
 use crate::connect::Message;
 use crate::pcap::Reader;
-use crate::wire::{Datagram, Packet, Psn, Repr};
+use crate::wire::{Datagram, Opcode, Packet, Psn, Repr};
 
 /// Maximum number of frames of one capture that are checked.
 const FRAMES_MAX: usize = 64;
@@ -58,6 +58,14 @@ fn check_setters(packet: &Packet<&[u8]>, sealed: &[u8]) {
         let atomic = view.atomic_eth().map(|atomic| atomic.address);
         if let Some(address) = view.reth().map(|reth| reth.address).or(atomic) {
             assert!(view.set_address(!address));
+        }
+        if view.opcode() == Opcode::CompareSwap {
+            let compare = view.atomic_eth().map_or(0, |atomic| !atomic.compare);
+            assert!(view.set_compare(compare));
+            assert_eq!(
+                view.atomic_eth().map(|atomic| atomic.compare),
+                Some(compare)
+            );
         }
         if let Some(aeth) = view.aeth() {
             assert!(view.set_msn(!aeth.msn));

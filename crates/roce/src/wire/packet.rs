@@ -249,6 +249,16 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         has
     }
 
+    /// Sets the value that memory must have for a swap; false if the packet is no compare-and-swap.
+    pub fn set_compare(&mut self, compare: u64) -> bool {
+        let has = self.opcode == Opcode::CompareSwap;
+        if has {
+            let offset = self.extension_offset() + atomic_eth::COMPARE.start;
+            self.replace(offset, &compare.to_be_bytes());
+        }
+        has
+    }
+
     /// Sets the message sequence number of a response, modulo 2²⁴; false if the packet has none.
     pub fn set_msn(&mut self, msn: u32) -> bool {
         let has = self.opcode.has_aeth();
