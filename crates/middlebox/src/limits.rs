@@ -1,0 +1,32 @@
+//! All bounds of a middlebox. What happens at each is counted: see [`crate::Counters`].
+
+/// Most connections of clients. One more replaces the one that was idle for the longest time and
+/// has nothing unanswered; if there is none, the reply to the client is dropped.
+pub const FLOWS_MAX: usize = 1024;
+/// Most memory nodes whose queue pairs are mapped. Replies of others are dropped.
+pub const NODES_MAX: usize = 16;
+/// Most shared queue pairs at one memory node.
+pub const SHARED_MAX: usize = 256;
+/// Most requests that a connection, or a shared queue pair, may have unanswered. Later ones are
+/// dropped, or wait.
+pub const WINDOW: u32 = 64;
+/// Sequence numbers of requests of a connection that are remembered, answered ones included. A
+/// power of two, and at least twice the window, so that each retransmission finds what was done
+/// with the first.
+pub const RECORDS: usize = 128;
+/// Copies of packets that are kept: those waiting, those unanswered on shared queue pairs, and
+/// responses that arrived before others. Without a free one, requests are dropped.
+pub const FRAMES_MAX: usize = 8192;
+/// Chains that are known, at most, if the configuration says nothing else.
+pub const CHAINS: usize = 16_384;
+/// Addresses of nodes that are known, at most, if the configuration says nothing else.
+pub const ADDRESSES: usize = 65_536;
+/// Entries that are looked at to find a chain that can be replaced. If there is none, the new chain
+/// is not tracked.
+pub const EVICTION_STEPS: usize = 64;
+/// Operations after which the hottest chains are determined again, and the counts halved.
+pub const HOT_PERIOD: u32 = 4096;
+
+// The number of a shared queue pair has four bits for the memory node and eight for the index.
+const _: () = assert!(NODES_MAX <= 16 && SHARED_MAX <= 256);
+const _: () = assert!(RECORDS.is_power_of_two() && RECORDS >= 2 * WINDOW as usize);

@@ -1,0 +1,282 @@
+//! Requests and responses without mapping: each connection keeps its own queue pair at the memory
+//! node, and its sequence numbers.
+
+use roce::wire::{Opcode, Packet, Psn, Syndrome};
+
+use crate::flows::{Kind, State, Swap, Wait};
+use crate::limits::WINDOW;
+use crate::middlebox::{Emit, Middlebox, Side, View};
+use crate::steering::Steered;
+
+impl Middlebox {
+    pub(crate) fn request_plain(&mut self, now_ns: u64, index: u32, packet: View, emit: Emit) {
+        let psn = packet.psn();
+        let flow = self.flows.get(index);
+        let is_waiting = !flow.queue.is_empty();
+        let is_next = psn == flow.next;
+        if flow.has_failed {
+            // An old connection of a client that connects again.
+            self.counters.stale += 1;
+            return;
+        }
+        if is_waiting && !is_next {
+            self.counters.out_of_sequence += 1;
+            return;
+        }
+        if is_waiting {
+            self.enqueue(now_ns, index, None, &packet);
+        } else if let Err((wait, packet)) = self.dispatch_plain(now_ns, index, packet, emit) {
+            self.enqueue(now_ns, index, Some(wait), &packet);
+        }
+    }
+
+    /// Puts a request at the end of its connection's queue, if it is the expected one.
+    fn enqueue(&mut self, now_ns: u64, index: u32, wait: Option<Wait>, packet: &View) {
+        let flow = self.flows.get(index);
+        if packet.psn() != flow.next || flow.queue.len() >= WINDOW as usize {
+            self.counters.out_of_sequence += 1;
+            return;
+        }
+        let Some(copy) = self.frames.copy(packet.frame()) else {
+            self.counters.no_frame += 1;
+            return;
+        };
+        flow.queue.push_back((packet.psn(), copy));
+        flow.next = flow.next.plus(packets(packet, flow.mtu));
+        if let Some(wait) = wait {
+            self.wait_for(now_ns, index, wait);
+        }
+    }
+
+    /// Sends a request that has waited; gives it back if it has to wait again.
+    pub(crate) fn dispatch_held(
+        &mut self,
+        now_ns: u64,
+        index: u32,
+        mut frame: Vec<u8>,
+        emit: Emit,
+    ) -> Option<(Wait, Vec<u8>)> {
+        let held = match Packet::new_checked(frame.as_mut_slice()) {
+            Ok(packet) => self.dispatch_plain(now_ns, index, packet, emit).err(),
+            Err(_) => None,
+        };
+        match held.map(|(wait, _)| wait) {
+            Some(wait) => Some((wait, frame)),
+            None => {
+                self.frames.put(frame);
+                None
+            }
+        }
+    }
+
+    /// Sends a request, or says what it has to wait for.
+    fn dispatch_plain<'a>(
+        &mut self,
+        now_ns: u64,
+        index: u32,
+        mut packet: View<'a>,
+        emit: Emit,
+    ) -> Result<(), (Wait, View<'a>)> {
+        let node = self.flows.get(index).node;
+        match packet.opcode() {
+            Opcode::CompareSwap => return self.dispatch_swap(now_ns, index, packet, emit),
+            Opcode::WriteOnly | Opcode::WriteFirst => {
+                if let Some(reth) = packet.reth() {
+                    self.learn_node(node, &reth, packet.payload());
+                }
+            }
+            Opcode::ReadRequest => {
+                if let Some(reth) = packet.reth() {
+                    let (_, address) = self.steer_read(node, &reth);
+                    if address != reth.address {
+                        packet.set_address(address);
+                    }
+                    let is_node = reth.key == self.config.keys.steerable;
+                    self.remember(index, packet.psn(), Kind::Read { is_node });
+                }
+            }
+            Opcode::FetchAdd => self.remember(index, packet.psn(), Kind::Add),
+            _ => {}
+        }
+        self.forward(index, &packet, emit);
+        Ok(())
+    }
+
+    fn dispatch_swap<'a>(
+        &mut self,
+        now_ns: u64,
+        index: u32,
+        mut packet: View<'a>,
+        emit: Emit,
+    ) -> Result<(), (Wait, View<'a>)> {
+        let psn = packet.psn();
+        let flow = self.flows.get(index);
+        let (node, is_again) = (flow.node, self.config.faults.steers_again);
+        let seen = match flow.record(psn).map(|record| record.kind) {
+            Some(Kind::Swap(swap)) if !is_again => Some(swap),
+            _ => None,
+        };
+        // The memory node answers a duplicate with the result of the first, so it has to be
+        // rewritten as the first was.
+        let swap = if let Some(swap) = seen {
+            self.counters.retransmitted += 1;
+            swap
+        } else if psn.distance_from(flow.next) < -WINDOW.cast_signed() {
+            self.counters.stale += 1;
+            return Ok(());
+        } else {
+            let Some(atomic) = packet.atomic_eth() else {
+                return Ok(());
+            };
+            let swap = match self.steer_swap(now_ns, node, &atomic) {
+                Steered::Held(chain) => return Err((Wait::Chain(chain), packet)),
+                Steered::Sent(swap) => swap,
+            };
+            self.counters.swaps += 1;
+            self.remember(index, psn, Kind::Swap(swap));
+            swap
+        };
+        if swap.is_converted {
+            self.forward_converted(index, psn, &swap, &packet, emit);
+            return Ok(());
+        }
+        if swap.target != packet.atomic_eth().map_or(0, |atomic| atomic.address) {
+            packet.set_address(swap.target);
+        }
+        if swap.expected != swap.compare {
+            packet.set_compare(swap.expected);
+        }
+        self.forward(index, &packet, emit);
+        Ok(())
+    }
+
+    fn remember(&mut self, index: u32, psn: Psn, kind: Kind) {
+        let flow = self.flows.get(index);
+        flow.remember(psn, State::Open, kind, &mut self.frames);
+    }
+
+    fn forward(&mut self, index: u32, packet: &View, emit: Emit) {
+        let flow = self.flows.get(index);
+        let next = packet.psn().plus(packets(packet, flow.mtu));
+        if next.distance_from(flow.next) > 0 {
+            flow.next = next;
+        }
+        self.counters.sent += 1;
+        emit(Side::Memory, packet.frame());
+    }
+
+    /// Only with the fault that allows conversion without mapping.
+    fn forward_converted(&mut self, index: u32, psn: Psn, swap: &Swap, packet: &View, emit: Emit) {
+        let flow = self.flows.get(index);
+        if psn.plus(1).distance_from(flow.next) > 0 {
+            flow.next = psn.plus(1);
+        }
+        let (addresses, qpn) = (packet.addresses(), packet.qpn());
+        let mut frame = std::mem::take(&mut self.scratch);
+        self.write_converted(addresses, qpn, psn, swap, &mut frame);
+        self.counters.sent += 1;
+        emit(Side::Memory, &frame);
+        self.scratch = frame;
+    }
+
+    pub(crate) fn response_plain(&mut self, now_ns: u64, index: u32, mut packet: View, emit: Emit) {
+        let psn = packet.psn();
+        let flow = self.flows.get(index);
+        let node = flow.node;
+        let kind = flow.record(psn).map(|record| record.kind);
+        match (packet.opcode(), kind) {
+            (Opcode::AtomicAcknowledge, Some(Kind::Swap(swap))) => {
+                let (visible, chain) = self.original_of(index, psn, &swap, packet.original());
+                packet.set_original(visible);
+                self.counters.sent += 1;
+                emit(Side::Client, packet.frame());
+                if let Some(chain) = chain {
+                    self.wake_chain(now_ns, chain, emit);
+                }
+                return;
+            }
+            (Opcode::AtomicAcknowledge, Some(Kind::Add)) => {}
+            (Opcode::AtomicAcknowledge, _) => {
+                // What was done with it is not known any more, so neither is what it means.
+                self.counters.responses_ignored += 1;
+                return;
+            }
+            (
+                Opcode::ReadResponseOnly | Opcode::ReadResponseFirst,
+                Some(Kind::Read { is_node: true }),
+            ) => self.learn_read(node, packet.payload()),
+            (Opcode::Acknowledge, _) if self.config.switches.conversion => {
+                let aeth = packet.aeth().map(|aeth| aeth.syndrome);
+                if matches!(aeth, Some(Syndrome::Ack { .. }))
+                    && self.inject(now_ns, index, psn, emit)
+                {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.counters.sent += 1;
+        emit(Side::Client, packet.frame());
+    }
+
+    /// The original value that the client sees, and the chain whose waiting connections may
+    /// continue, if this is the first answer.
+    fn original_of(
+        &mut self,
+        index: u32,
+        psn: Psn,
+        swap: &Swap,
+        original: Option<u64>,
+    ) -> (u64, Option<u32>) {
+        let flow = self.flows.get(index);
+        let node = flow.node;
+        match flow.record(psn) {
+            Some(record) if record.state == State::Open => {
+                record.state = State::Answered;
+                let (visible, chain) = self.finish_swap(node, swap, original.unwrap_or(0));
+                if let Some(record) = self.flows.get(index).record(psn) {
+                    record.original = visible;
+                }
+                (visible, chain)
+            }
+            Some(record) => (record.original, None),
+            None => (0, None),
+        }
+    }
+
+    /// Answers converted operations up to this number. Whether the last one was one of them.
+    fn inject(&mut self, now_ns: u64, index: u32, last: Psn, emit: Emit) -> bool {
+        let flow = self.flows.get(index);
+        let count = last.plus(1).distance_from(flow.answered);
+        if count <= 0 || count > WINDOW.cast_signed() {
+            return false;
+        }
+        let mut was_converted = false;
+        for _ in 0..count {
+            let flow = self.flows.get(index);
+            let psn = flow.answered;
+            flow.answered = psn.plus(1);
+            let kind = flow.record(psn).map(|record| record.kind);
+            was_converted = false;
+            if let Some(Kind::Swap(swap)) = kind
+                && swap.is_converted
+            {
+                was_converted = true;
+                let (_, chain) = self.original_of(index, psn, &swap, Some(swap.expected));
+                self.answer(index, psn, emit);
+                if let Some(chain) = chain {
+                    self.wake_chain(now_ns, chain, emit);
+                }
+            }
+        }
+        was_converted
+    }
+}
+
+/// How many sequence numbers a request takes.
+fn packets(packet: &View, mtu: u32) -> u32 {
+    match packet.reth() {
+        Some(reth) if packet.opcode() == Opcode::ReadRequest => reth.len.div_ceil(mtu).max(1),
+        _ => 1,
+    }
+}

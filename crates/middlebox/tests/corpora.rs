@@ -1,0 +1,80 @@
+//! Runs the checks of the fuzz target on its committed corpus.
+//!
+//! `MIDDLEBOX_WRITE_CORPUS=1` writes its sequences anew: a short conversation at each step.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "answers/direct.rs"]
+mod direct;
+#[path = "world/world.rs"]
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use direct::{CHAIN, Direct, FIRST, acknowledge, nak, node, original, read};
+use middlebox::{Config, Step, fuzzing};
+use roce::wire::{NakCode, Opcode};
+use world::head;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/middlebox_frames")
+}
+
+#[test]
+fn sequences_of_the_corpus_pass_the_checks() {
+    if env::var_os("MIDDLEBOX_WRITE_CORPUS").is_some() {
+        write();
+    }
+    let mut count = 0;
+    for file in fs::read_dir(folder()).unwrap() {
+        let input = fs::read(file.unwrap().path()).unwrap();
+        fuzzing::check_sequence(&input);
+        // And with every other set of switches.
+        for switches in 0..32 {
+            let other = [&[switches], input.get(1..).unwrap_or_default()].concat();
+            fuzzing::check_sequence(&other);
+        }
+        count += 1;
+    }
+    assert!(count > 0, "the corpus is empty");
+}
+
+fn write() {
+    fs::create_dir_all(folder()).unwrap();
+    for (step, switches) in Step::ALL.into_iter().zip([0_u8, 1, 3, 7, 15]) {
+        let recorded = conversation(step).recorded;
+        let file = folder().join(format!("{step:?}").to_lowercase());
+        fs::write(file, [&[switches], recorded.as_slice()].concat()).unwrap();
+    }
+}
+
+/// Appends of three clients, losses, a failure, and a client that connects again.
+fn conversation(step: Step) -> Direct {
+    let mut direct = Direct::with_shared(Config::new(step, 1), 2);
+    direct.write(0, FIRST + 1, node(1));
+    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
+    direct.response(&sent[0], original(head(CHAIN).empty().word()));
+    for client in [1, 2] {
+        direct.write(client, FIRST, node(1 + u64::from(client)));
+    }
+    let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
+    direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.response(&first[0], nak(NakCode::PsnSequence));
+    direct.request(0, FIRST + 3, read(head(CHAIN)));
+    let is_converted = parsed_opcode(&first[0]) == Opcode::WriteOnly;
+    let body = if is_converted {
+        acknowledge()
+    } else {
+        original(node(1).empty().word())
+    };
+    direct.response(&first[0], body);
+    direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.request(1, FIRST + 9, read(head(CHAIN)));
+    direct.connect(2, 2);
+    direct.response(&first[0], nak(NakCode::RemoteAccess));
+    direct
+}
+
+fn parsed_opcode(sent: &direct::Sent) -> Opcode {
+    direct::parsed(sent).transport.body.opcode()
+}
