@@ -19,6 +19,7 @@ pub mod limits;
 pub mod machine;
 pub mod mount;
 pub mod namespace;
+pub mod netlink;
 pub mod packet;
 pub mod page_cache;
 pub mod poll;

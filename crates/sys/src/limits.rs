@@ -122,6 +122,13 @@ pub fn memory_areas() -> u64 {
         .unwrap_or(DEFAULT)
 }
 
+/// Bytes of one datagram of netlink: the kernel makes none above 32 KiB.
+pub(crate) const NETLINK_BUFFER: usize = 32_768;
+/// Datagrams of one answer.
+pub(crate) const NETLINK_ANSWERS: usize = 4_096;
+/// The kernel answers at once; a driver may take a while to change a device.
+pub(crate) const NETLINK_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
 #[cfg(test)]
 mod tests {
     use super::*;
