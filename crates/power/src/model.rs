@@ -18,10 +18,12 @@
 //! | `sweep.rs` | lines of the grid, and what a knob saves on them |
 //! | `published.rs` | the published savings, and whether they close |
 //! | `fit.rs` | the search for the parameters |
+//! | `audit.rs` | what a sweep says of the study's findings |
 //!
 //! A core's clock and work follow from the seed alone. Power does not act back on time, so one
 //! simulation serves every law of power.
 
+pub mod audit;
 mod core;
 pub mod fit;
 pub mod law;

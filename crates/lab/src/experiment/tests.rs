@@ -282,9 +282,10 @@ fn a_similar_name_is_suggested() {
         "no experiment `rate-lader`: it is neither a file nor shipped (blocking-bursts, \
          blocking-cdf, blocking-datasize, blocking-deciles, blocking-hits, blocking-inversion, \
          blocking-load-levels, blocking-model, blocking-nginx, blocking-steps, connections, \
-         fairness, published-runtimes, rate-ladder, runtimes, smoke, textile-clients, \
-         textile-failures, textile-iterations, textile-load, textile-locks, textile-profile, \
-         textile-sizes, textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
+         energy-delay, energy-pareto, energy-speed, energy-sweep, energy-why, fairness, \
+         published-runtimes, rate-ladder, runtimes, smoke, textile-clients, textile-failures, \
+         textile-iterations, textile-load, textile-locks, textile-profile, textile-sizes, \
+         textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");

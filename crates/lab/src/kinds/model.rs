@@ -4,22 +4,25 @@
 //! |---|---|
 //! | `queue` | requests that arrive at random and wait for one of several servers (M/M/c, M/D/c) |
 //! | `blocking` | a web server whose files do not fit into memory, and a slow disk |
+//! | `energy` | a server with interrupt delay and processor speed as knobs |
 //!
 //! The factors set the model's own settings, such as `rate`.
 
 use std::time::Duration;
 
-use report::record::{Better, Factors, Measured, Metric, Unit};
+use report::record::{Better, Factor, Factors, Measured, Metric, Unit, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 
 mod blocking;
+mod energy;
 mod queue;
 mod settings;
 
 use blocking::Blocking;
+use energy::Energy;
 use queue::{Queue, Service};
 use settings::{Default, Settings};
 
@@ -41,6 +44,7 @@ struct Model {
 enum Name {
     Queue,
     Blocking,
+    Energy,
 }
 
 /// The settings of the model `queue`, with the values of those that are not given.
@@ -87,6 +91,7 @@ impl Model {
             defaults: match self.model {
                 Name::Queue => &QUEUE,
                 Name::Blocking => &blocking::SETTINGS,
+                Name::Energy => &energy::SETTINGS,
             },
         }
     }
@@ -110,11 +115,16 @@ impl Model {
         Blocking::read(&self.settings(factors))
     }
 
+    fn energy(&self, factors: &Factors) -> Result<Energy, String> {
+        Energy::read(&self.settings(factors))
+    }
+
     /// Requests that a trial simulates.
     fn requests(&self, factors: &Factors) -> Result<usize, String> {
         Ok(match self.model {
             Name::Queue => self.queue(factors)?.requests,
             Name::Blocking => self.blocking(factors)?.requests(),
+            Name::Energy => self.energy(factors)?.requests(),
         })
     }
 
@@ -125,6 +135,14 @@ impl Model {
                 metrics: found.metrics,
                 response: found.response,
                 deciles: found.deciles,
+            });
+        }
+        if self.model == Name::Energy {
+            let (metrics, response) = self.energy(trial.factors)?.simulate(trial.seed);
+            return Ok(Computed {
+                metrics,
+                response,
+                deciles: Vec::new(),
             });
         }
         let queue = self.queue(trial.factors)?;
@@ -146,11 +164,13 @@ impl Model {
 
 impl Kind for Model {
     fn metrics(&self) -> Vec<Metric> {
-        if self.model == Name::Blocking {
-            let metric = |(name, title, unit, better): (&str, &str, &str, Better)| {
-                Metric::new(name, title, Unit::from(unit.to_owned()), better)
-            };
-            return BLOCKING.into_iter().map(metric).collect();
+        let metric = |(name, title, unit, better): &(&str, &str, &str, Better)| {
+            Metric::new(name, title, Unit::from((*unit).to_owned()), *better)
+        };
+        match self.model {
+            Name::Queue => {}
+            Name::Blocking => return BLOCKING.iter().map(metric).collect(),
+            Name::Energy => return energy::METRICS.iter().map(metric).collect(),
         }
         let time = |name, title| Metric::new(name, title, Unit::nanoseconds(), Better::Lower);
         vec![
@@ -165,6 +185,14 @@ impl Kind for Model {
 
     fn settings(&self) -> Result<toml::Table, Error> {
         settings_of(self)
+    }
+
+    fn factor(&self, name: &str, values: Vec<Value>) -> Result<Factor, String> {
+        let factor = Factor::new(name, values);
+        Ok(match self.model {
+            Name::Energy => energy::factor(factor),
+            Name::Queue | Name::Blocking => factor,
+        })
     }
 
     fn check(&self, cells: &[Factors]) -> Result<(), Violation> {
@@ -184,7 +212,7 @@ impl Kind for Model {
         const REQUEST: Duration = Duration::from_nanos(200);
         let requests = self.requests(factors).unwrap_or(0);
         let request = match self.model {
-            Name::Queue => REQUEST,
+            Name::Queue | Name::Energy => REQUEST,
             Name::Blocking => REQUEST * 5,
         };
         request.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
@@ -202,6 +230,9 @@ impl Kind for Model {
         }
         if !result.deciles.is_empty() {
             measured.series.insert("size_deciles".to_owned(), result.deciles);
+        }
+        if result.response.is_empty() {
+            return Ok(Performed { measured, notes: Vec::new() });
         }
         let histograms = serde_json::json!({ "response": result.response.to_base64() });
         let path = format!("histograms/{}.hist", trial.id);

@@ -37,6 +37,9 @@ pub(super) struct Core<'a> {
     arrival_ns: f64,
     interrupted_ns: f64,
     now_ns: f64,
+    warm_ns: f64,
+    began_ns: f64,
+    is_warm: bool,
     record: Record,
 }
 
@@ -58,41 +61,48 @@ impl<'a> Core<'a> {
             arrival_ns: 0.0,
             interrupted_ns: f64::NEG_INFINITY,
             now_ns: 0.0,
+            warm_ns: 0.0,
+            began_ns: 0.0,
+            is_warm: false,
             record: Record::default(),
         };
         core.next_arrival();
         core
     }
 
-    /// Simulates the packets that arrive before `end_ns`. The first tenth warms up.
+    /// Simulates the packets that arrive before `end_ns`. The first tenth of the time warms up.
     pub(super) fn run(
         mut self,
         end_ns: f64,
         latency: &mut Histogram,
         idle: &mut Histogram,
     ) -> Record {
-        let warm_ns = end_ns / 10.0;
-        let mut is_warm = false;
-        let mut began_ns = 0.0;
+        self.warm_ns = end_ns / 10.0;
         while self.arrival_ns < end_ns {
-            if !is_warm && self.now_ns >= warm_ns {
-                (is_warm, began_ns) = (true, self.now_ns);
-                self.record = Record::default();
-            }
+            self.warm_up();
             if self.setting.is_polling {
                 self.record.poll_ns += (self.arrival_ns - self.now_ns).max(0.0);
                 self.now_ns = self.now_ns.max(self.arrival_ns);
             } else {
-                self.wake(idle, is_warm);
+                self.wake(idle);
             }
-            self.drain(end_ns, latency, is_warm);
+            self.drain(end_ns, latency);
         }
-        self.record.elapsed_ns = self.now_ns - began_ns;
+        self.record.elapsed_ns = self.now_ns - self.began_ns;
         self.record
     }
 
+    /// Forgets what was recorded during the warm-up, once it is over. An overloaded core is never
+    /// idle, so this is looked at before each request too.
+    fn warm_up(&mut self) {
+        if !self.is_warm && self.now_ns >= self.warm_ns {
+            (self.is_warm, self.began_ns) = (true, self.now_ns);
+            self.record = Record::default();
+        }
+    }
+
     /// From the moment the queue is empty until the first packet can be worked on.
-    fn wake(&mut self, idle: &mut Histogram, is_warm: bool) {
+    fn wake(&mut self, idle: &mut Histogram) {
         let due_ns = self.interrupted_ns + self.setting.delay_us * 1e3;
         let interrupt_ns = self.arrival_ns.max(due_ns).max(self.now_ns);
         let idle_ns = interrupt_ns - self.now_ns;
@@ -102,7 +112,7 @@ impl<'a> Core<'a> {
             IdleState::Halt => self.record.halt_ns += idle_ns,
             IdleState::Deep => self.record.deep_ns += idle_ns,
         }
-        if is_warm {
+        if self.is_warm {
             idle.record(idle_ns.round() as u64);
         }
         let work_ns = self.system.wake_cycles / self.setting.speed_ghz;
@@ -130,9 +140,10 @@ impl<'a> Core<'a> {
     }
 
     /// Works until the queue is empty: packets that arrive meanwhile need no interrupt.
-    fn drain(&mut self, end_ns: f64, latency: &mut Histogram, is_warm: bool) {
+    fn drain(&mut self, end_ns: f64, latency: &mut Histogram) {
         let started_ns = self.now_ns;
         while self.arrival_ns <= self.now_ns && self.arrival_ns < end_ns {
+            self.warm_up();
             if self.arrival_ns <= started_ns {
                 self.record.batch_sum += 1;
             }
@@ -142,7 +153,7 @@ impl<'a> Core<'a> {
             self.now_ns += work_ns;
             self.record.work_ns += work_ns;
             self.record.requests += 1;
-            if is_warm {
+            if self.is_warm {
                 let taken_ns = self.now_ns - self.arrival_ns + self.machine.network_ns;
                 latency.record(taken_ns.round() as u64);
             }

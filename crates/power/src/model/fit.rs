@@ -63,6 +63,27 @@ impl Search {
         (best.2, best.1)
     }
 
+    /// The sum of squared relative errors of parameters over the fitted savings.
+    #[must_use]
+    pub fn error(&self, parameters: &Parameters) -> f64 {
+        let fitted = TABLE.iter().filter(|it| it.rate_rps < PREDICTED_RPS);
+        let errors = fitted.flat_map(|published| {
+            let found = savings(
+                &self.machine,
+                parameters,
+                published,
+                self.requests,
+                self.seed,
+            );
+            let values = published.read(self.reading).values();
+            found
+                .into_iter()
+                .zip(values)
+                .map(|(it, value)| (it / value - 1.0) * (it / value - 1.0))
+        });
+        errors.sum()
+    }
+
     /// The powers that suit the other parameters best, and the error with them.
     fn solve(&self, tried: &Parameters) -> (Parameters, f64) {
         let fitted = TABLE.iter().filter(|it| it.rate_rps < PREDICTED_RPS);
@@ -205,12 +226,14 @@ fn least_squares(rows: &[[f64; 3]], used: &[usize]) -> Option<[f64; 3]> {
         if matrix[pivot][pivot].abs() < 1e-12 {
             return None;
         }
-        for other in 0..size {
+        let row = matrix[pivot].clone();
+        for (other, target) in matrix.iter_mut().enumerate() {
             if other != pivot {
-                let factor = matrix[other][pivot] / matrix[pivot][pivot];
-                for column in pivot..=size {
-                    matrix[other][column] -= factor * matrix[pivot][column];
-                }
+                let factor = target[pivot] / row[pivot];
+                target
+                    .iter_mut()
+                    .zip(&row)
+                    .for_each(|(it, value)| *it -= factor * value);
             }
         }
     }
@@ -241,6 +264,14 @@ mod tests {
         );
         // x = −1 is the solution without the bound.
         assert_eq!(non_negative(&[[-1.0, 0.0, 0.0]]), ([0.0; 3], 1.0));
+    }
+
+    #[test]
+    fn the_parameters_of_the_presets_are_those_that_the_search_found() {
+        for (reading, found) in [(Reading::Exchanged, 1.4636), (Reading::Printed, 2.4935)] {
+            let error = Search::new(reading).error(&Parameters::of(reading));
+            assert!((error - found).abs() < 0.002, "{reading:?}: {error}");
+        }
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub const NAMES: [&str; 4] = [
 ];
 
 impl Savings {
+    /// No saving.
+    pub const NONE: Self = Self::new([0.0; 4]);
+
     const fn new(values: [f64; 4]) -> Self {
         let [slow_delay, fast_delay, slow_speed, fast_speed] = values;
         Self {

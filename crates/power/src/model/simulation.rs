@@ -86,6 +86,12 @@ pub fn simulate(
 }
 
 impl Simulated {
+    /// Whether p99 is below an objective. Without a response, nothing is kept.
+    #[must_use]
+    pub fn keeps(&self, objective_us: f64) -> bool {
+        !self.latency.is_empty() && self.p99_us() < objective_us
+    }
+
     /// Response time at the 99th percentile, microseconds.
     #[must_use]
     pub fn p99_us(&self) -> f64 {
@@ -248,6 +254,24 @@ mod tests {
             at(2).latency.mean().to_bits(),
             found.latency.mean().to_bits()
         );
+    }
+
+    #[test]
+    fn an_overloaded_core_serves_its_capacity_with_a_tail_that_grows() {
+        let (machine, system) = one(0.0, 0.0);
+        for setting in [Setting::new(0.0, 1.0), Setting::polling(1.0)] {
+            let at = |requests| simulate(&machine, &system, setting, 20_000.0, requests, 3);
+            let [short, long] = [10_000, 100_000].map(at);
+            assert!(
+                is_near(short.achieved_rps, 10_000.0),
+                "{}",
+                short.achieved_rps
+            );
+            assert!(is_near(short.work_share, 1.0), "{}", short.work_share);
+            // The last of 10 000 requests arrives after half a second, and is served after one.
+            assert!(short.p99_us() > 400_000.0, "{}", short.p99_us());
+            assert!(long.p99_us() > 5.0 * short.p99_us());
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl<'a> Grid<'a> {
 
     /// Whether p99 is below the objective.
     pub fn counts(&mut self, at: (usize, usize)) -> bool {
-        self.point(at).p99_us() < OBJECTIVE_US
+        self.point(at).keeps(OBJECTIVE_US)
     }
 
     /// The outermost lines that count.

@@ -1,0 +1,56 @@
+//! What a tuner is compared with.
+
+use super::Window;
+
+/// Settings that need no search, or a complete one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rival {
+    /// The device's adaptive delay at low load (10 µs), at the highest speed.
+    Default,
+    /// Shortest delay, highest speed: finish and halt.
+    RaceToIdle,
+    /// Shortest delay, the lowest speed that keeps the objective, as if it were known.
+    PaceToIdle,
+    /// The least power of all points that keep the objective, as if all were known.
+    Exhaustive,
+}
+
+/// A table of the true values, by delay and speed.
+pub type Truth = Vec<Vec<Window>>;
+
+impl Rival {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("default", Self::Default),
+        ("race to idle", Self::RaceToIdle),
+        ("pace to idle", Self::PaceToIdle),
+        ("exhaustive", Self::Exhaustive),
+    ];
+
+    /// Its point. None: no point keeps the objective.
+    #[must_use]
+    pub fn point(
+        self,
+        truth: &Truth,
+        delays_us: &[f64],
+        objective_us: f64,
+    ) -> Option<(usize, usize)> {
+        let fastest = truth.first()?.len().checked_sub(1)?;
+        let keeps = |&(delay, speed): &(usize, usize)| truth[delay][speed].p99_us < objective_us;
+        let power = |&(delay, speed): &(usize, usize)| truth[delay][speed].power_w;
+        match self {
+            Self::Default => {
+                let delay = delays_us.iter().position(|it| *it >= 10.0)?;
+                Some((delay, fastest))
+            }
+            Self::RaceToIdle => Some((0, fastest)),
+            Self::PaceToIdle => (0..=fastest).map(|speed| (0, speed)).find(keeps),
+            Self::Exhaustive => {
+                let all =
+                    (0..truth.len()).flat_map(|delay| (0..=fastest).map(move |it| (delay, it)));
+                all.filter(keeps)
+                    .min_by(|a, b| power(a).total_cmp(&power(b)))
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Knobs are restored however a run ends. The tree of the kernel's files is a fake one.
+
+#![expect(clippy::unwrap_used, reason = "what the tests share is a test too")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_tests::process::curtail_path;
+use tempfile::TempDir;
+
+/// How long an event may take on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMER: &str = "sys/class/net/eth0/gro_flush_timeout";
+const DEFER: &str = "sys/class/net/eth0/napi_defer_hard_irqs";
+const JOURNAL: &str = "run/curtail-power.saved";
+
+/// A tree with two knobs, both at 7.
+fn tree() -> TempDir {
+    let tree = TempDir::new().unwrap();
+    for path in [TIMER, DEFER] {
+        let path = tree.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "7\n").unwrap();
+    }
+    fs::create_dir_all(tree.path().join("run")).unwrap();
+    tree
+}
+
+fn power(tree: &Path, verb: &str) -> Command {
+    let mut command = Command::new(curtail_path());
+    command
+        .args(["power", verb, "--root"])
+        .arg(tree)
+        .stdin(Stdio::null());
+    command
+}
+
+fn value(tree: &Path, path: &str) -> String {
+    fs::read_to_string(tree.join(path))
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+/// Looks again until it is so; there is no event to wait for in a file of another process.
+fn becomes(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < TIMEOUT, "{what} in {TIMEOUT:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A run with both knobs set, whose command does not end by itself.
+fn running(tree: &Path) -> Child {
+    let mut command = power(tree, "run");
+    command.args(["--device", "eth0", "--set", "gro-flush-timeout-ns=20000"]);
+    command.args(["--set", "defer-hard-irqs=2", "--", "sleep", "1000"]);
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    becomes("the last knob is set", || value(tree, DEFER) == "2");
+    assert_eq!(value(tree, TIMER), "20000");
+    child
+}
+
+fn is_restored(tree: &Path) -> bool {
+    value(tree, TIMER) == "7" && value(tree, DEFER) == "7" && !tree.join(JOURNAL).exists()
+}
+
+/// The guard of a run: the process with this tree in its words that is `power guard`.
+fn guard_of(tree: &Path) -> i32 {
+    let tree = tree.display().to_string();
+    let is_guard = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        words.contains("power guard") && words.contains(&tree)
+    };
+    let names = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|it| it.unwrap().file_name().into_string().ok());
+    names
+        .filter_map(|it| it.parse::<i32>().ok())
+        .find(is_guard)
+        .unwrap()
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn knobs_are_restored_after_a_run_that_ends_by_itself() {
+    let tree = tree();
+    let mut command = power(tree.path(), "run");
+    command.args([
+        "--device",
+        "eth0",
+        "--set",
+        "gro-flush-timeout-ns=20000",
+        "--",
+    ]);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .arg("cat")
+        .arg(tree.path().join(TIMER))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{stderr}");
+    assert_eq!(String::from_utf8_lossy(&stdout), "20000");
+    assert!(stderr.contains("proxies, not joules"), "{stderr}");
+    assert!(is_restored(tree.path()));
+}
+
+#[test]
+fn knobs_are_restored_after_sigkill_of_the_run() {
+    let tree = tree();
+    let mut run = running(tree.path());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    becomes("the guard restores", || is_restored(tree.path()));
+}
+
+#[test]
+fn a_run_whose_guard_is_killed_restores_itself() {
+    let tree = tree();
+    let mut command = power(tree.path(), "run");
+    command.args(["--device", "eth0", "--set", "gro-flush-timeout-ns=20000"]);
+    // The command ends when its input does.
+    let command = command
+        .args(["--set", "defer-hard-irqs=2", "--", "cat"])
+        .stdin(Stdio::piped());
+    let mut run = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    becomes("the last knob is set", || value(tree.path(), DEFER) == "2");
+    kill(guard_of(tree.path()));
+    drop(run.stdin.take());
+    assert!(run.wait().unwrap().success());
+    assert!(is_restored(tree.path()));
+}
+
+#[test]
+fn after_sigkill_of_run_and_guard_restore_does_it() {
+    let tree = tree();
+    let mut run = running(tree.path());
+    // The guard first: it must not see the run end.
+    kill(guard_of(tree.path()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(value(tree.path(), TIMER), "20000");
+    let refused = power(tree.path(), "run")
+        .args([
+            "--device",
+            "eth0",
+            "--set",
+            "defer-hard-irqs=3",
+            "--",
+            "true",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("curtail power restore"),
+        "{said}"
+    );
+    let restored = power(tree.path(), "restore").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&restored.stdout), "restored: 2\n");
+    assert!(is_restored(tree.path()));
+    let again = power(tree.path(), "restore").output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&again.stdout),
+        "nothing to restore\n"
+    );
+}
+
+#[test]
+fn a_value_out_of_bounds_changes_nothing_and_names_the_bounds() {
+    let tree = tree();
+    let output = power(tree.path(), "run")
+        .args(["--device", "eth0", "--set", "defer-hard-irqs=2"])
+        .args(["--set", "gro-flush-timeout-ns=never", "--", "true"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && said.contains("0 to 100000000"),
+        "{said}"
+    );
+    becomes("the guard restores", || is_restored(tree.path()));
+}
