@@ -65,20 +65,21 @@ fn environment(root: &Root) -> Environment {
     let is_container = root.path(".dockerenv").exists()
         || root.path("run/.containerenv").exists()
         || runtimes.iter().any(|it| groups.contains(it));
-    let flags = root.read("proc/cpuinfo").unwrap_or_default();
-    let flags = flags
-        .lines()
-        .find(|it| it.starts_with("flags"))
-        .unwrap_or_default()
-        .to_owned();
-    match (
-        is_container,
-        flags.split_whitespace().any(|it| it == "hypervisor"),
-    ) {
+    match (is_container, is_virtual(root)) {
         (true, _) => Environment::Container,
         (false, true) => Environment::VirtualMachine,
         (false, false) => Environment::BareMetal,
     }
+}
+
+/// Whether a hypervisor runs the processor. A container may be in a virtual machine.
+fn is_virtual(root: &Root) -> bool {
+    let text = root.read("proc/cpuinfo").unwrap_or_default();
+    let flags = text
+        .lines()
+        .find(|it| it.starts_with("flags"))
+        .unwrap_or_default();
+    flags.split_whitespace().any(|it| it == "hypervisor")
 }
 
 fn remarks(
@@ -102,17 +103,14 @@ fn remarks(
     let is = |name: Name, wanted: fn(&Probe) -> bool| {
         knobs.iter().any(|(it, probe)| *it == name && wanted(probe))
     };
-    match environment {
-        Environment::Container => {
-            say("a container: settings are those of the host and of all its containers");
-        }
-        Environment::VirtualMachine => {
-            say(
-                "a virtual machine: speed and energy are the host's, and what an idle state saves \
-                 is decided there",
-            );
-        }
-        Environment::BareMetal => {}
+    if environment == Environment::Container {
+        say("a container: settings are those of the host and of all its containers");
+    }
+    if is_virtual(root) {
+        say(
+            "a virtual machine: speed and energy are the host's, and what an idle state saves is \
+             decided there",
+        );
     }
     if is(Name::Frequency, |it| matches!(it, Probe::Absent(_))) {
         say("the speed cannot be set: `curtail power tune` has the delay of interrupts only");
