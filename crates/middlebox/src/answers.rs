@@ -2,7 +2,7 @@
 //! operations.
 
 use roce::wire::{
-    Addresses, Aeth, Body, Bth, Ip, NakCode, Packet, Psn, Repr, Reth, Syndrome, Transport,
+    Addresses, Aeth, Body, Bth, NakCode, Packet, Psn, Repr, Reth, Syndrome, Transport,
 };
 
 use crate::flows::{Kind, State, Swap};
@@ -61,9 +61,7 @@ impl Middlebox {
     /// Sends the response of a READ to its client: from a shared queue pair.
     pub(crate) fn send_response(&mut self, index: u32, psn: Psn, packet: &mut View, emit: Emit) {
         let flow = self.flows.get(index);
-        set_addresses(packet, &flow.to_client);
-        packet.set_qpn(flow.client.1);
-        packet.set_psn(psn);
+        packet.set_route(&flow.to_client, flow.client.1, psn);
         packet.set_msn(flow.msn(psn));
         self.counters.sent += 1;
         emit(Side::Client, packet.frame());
@@ -134,15 +132,4 @@ impl Middlebox {
         // Eight bytes are not too many.
         let _ = repr.emit(frame);
     }
-}
-
-/// Sets everything below the transport.
-pub(crate) fn set_addresses(packet: &mut View, addresses: &Addresses) {
-    let ethernet = addresses.ethernet;
-    packet.set_ethernet(ethernet.source, ethernet.target);
-    match &addresses.ip {
-        Ip::V4(ip) => packet.set_ipv4(ip.source, ip.target),
-        Ip::V6(ip) => packet.set_ipv6(ip.source, ip.target),
-    };
-    packet.set_udp_source(addresses.udp_source);
 }

@@ -4,7 +4,6 @@
 use roce::limits::READS_MAX;
 use roce::wire::{NakCode, Opcode, Packet, Psn};
 
-use crate::answers::set_addresses;
 use crate::flows::{Kind, State, Wait};
 use crate::limits::{FRAMES_MAX, WINDOW};
 use crate::middlebox::{Emit, Middlebox, Side, View};
@@ -133,6 +132,7 @@ impl Middlebox {
         let psn = packet.psn();
         let flow = self.flows.get(index);
         let node = flow.node;
+        let mtu = flow.mtu.min(self.nodes[usize::from(node)].mtu);
         let Some(record) = flow.record(psn) else {
             self.counters.stale += 1;
             return;
@@ -149,7 +149,7 @@ impl Middlebox {
             }
             (State::Answered, Kind::Read { .. }) => {
                 // Executed again, as by any memory node.
-                if self.objection(packet, u32::MAX).is_none()
+                if self.objection(packet, mtu).is_none()
                     && packet.opcode() == Opcode::ReadRequest
                     && let Some(copy) = self.frames.copy(packet.frame())
                     && let Err((_, copy)) = self.dispatch_mapped(now_ns, index, psn, copy, emit)
@@ -227,9 +227,7 @@ impl Middlebox {
                 self.write_converted(to_server, qpn, shared_psn, &swap, &mut frame);
             }
             _ => {
-                set_addresses(&mut packet, &to_server);
-                packet.set_qpn(qpn);
-                packet.set_psn(shared_psn);
+                packet.set_route(&to_server, qpn, shared_psn);
             }
         }
         let flow = self.flows.get(index);

@@ -15,6 +15,7 @@ use direct::{CHAIN, Direct, FIRST, acknowledge, nak, node, original, read};
 use middlebox::{Config, Step, fuzzing};
 use roce::wire::{NakCode, Opcode};
 use world::head;
+use world::network::Random;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/middlebox_frames")
@@ -37,6 +38,63 @@ fn sequences_of_the_corpus_pass_the_checks() {
         count += 1;
     }
     assert!(count > 0, "the corpus is empty");
+}
+
+/// `MIDDLEBOX_MUTATIONS=N` tries N instead of a few.
+#[test]
+fn mutated_sequences_pass_the_checks() {
+    let count = env::var("MIDDLEBOX_MUTATIONS").ok();
+    let count: u64 = count.and_then(|count| count.parse().ok()).unwrap_or(1500);
+    let corpus: Vec<Vec<u8>> = fs::read_dir(folder())
+        .unwrap()
+        .map(|file| fs::read(file.unwrap().path()).unwrap())
+        .collect();
+    for seed in 0..count {
+        let mut random = Random(seed);
+        let input = &corpus[random.below(corpus.len() as u64) as usize];
+        let other = &corpus[random.below(corpus.len() as u64) as usize];
+        let mutated = mutate(input, other, &mut random);
+        let checked = std::panic::catch_unwind(|| fuzzing::check_sequence(&mutated));
+        assert!(checked.is_ok(), "seed {seed}");
+    }
+}
+
+/// Frames of two sequences: lost, repeated, exchanged, from the other side, and with other bytes.
+fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut pieces: Vec<Vec<u8>> = pieces(&input[1..]);
+    pieces.extend(self::pieces(&other[1..]));
+    for _ in 0..1 + random.below(12) {
+        let index = random.below(pieces.len() as u64) as usize;
+        match random.below(6) {
+            0 if pieces.len() > 1 => {
+                pieces.remove(index);
+            }
+            1 => pieces.push(pieces[index].clone()),
+            2 => {
+                let with = random.below(pieces.len() as u64) as usize;
+                pieces.swap(index, with);
+            }
+            3 => pieces[index][0] = random.next() as u8,
+            _ => {
+                // Beyond the headers below the transport, mostly.
+                let piece = &mut pieces[index];
+                let offset = 3 + random.below(piece.len() as u64 - 3) as usize;
+                piece[offset] ^= 1 << random.below(8);
+            }
+        }
+    }
+    [vec![random.next() as u8], pieces.concat()].concat()
+}
+
+/// Each frame with its head.
+fn pieces(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    while let Some((head, rest)) = bytes.split_at_checked(3) {
+        let len = usize::from(u16::from_be_bytes([head[1], head[2]])).min(rest.len());
+        pieces.push(bytes[..3 + len].to_vec());
+        bytes = &rest[len..];
+    }
+    pieces
 }
 
 fn write() {

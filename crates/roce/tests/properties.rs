@@ -194,6 +194,46 @@ proptest! {
     }
 
     #[test]
+    fn a_route_set_in_place_is_as_if_the_packet_were_written_with_it(
+        parts in parts(), qpn: u32, psn: u32, port: u16, ends: [u8; 32], checksum: u16,
+    ) {
+        let repr = repr(&parts);
+        let mut frame = Vec::new();
+        prop_assert_eq!(repr.emit(&mut frame), Ok(()));
+        let mut expected = repr;
+        expected.transport.bth.qpn = qpn & 0xff_ffff;
+        expected.transport.bth.psn = Psn::new(psn);
+        expected.addresses.udp_source = port;
+        expected.addresses.ethernet = Ethernet { source: [1; 6], target: [2; 6] };
+        let (source, target) = ends.split_at(16);
+        let udp_offset = match &mut expected.addresses.ip {
+            Ip::V4(ip) => {
+                ip.source.copy_from_slice(&source[..4]);
+                ip.target.copy_from_slice(&target[..4]);
+                34
+            }
+            Ip::V6(ip) => {
+                ip.source.copy_from_slice(source);
+                ip.target.copy_from_slice(target);
+                54
+            }
+        };
+        // The ICRC does not cover the checksum of UDP.
+        frame[udp_offset + 6..udp_offset + 8].copy_from_slice(&checksum.to_be_bytes());
+        let mut packet = Packet::new_checked(frame.as_mut_slice()).unwrap();
+        prop_assert!(packet.set_route(&expected.addresses, qpn, Psn::new(psn)));
+        let mut written = Vec::new();
+        prop_assert_eq!(expected.emit(&mut written), Ok(()));
+        prop_assert_eq!(&frame, &written);
+        // A wrong ICRC stays wrong, by the same difference.
+        let last = frame.len() - 1;
+        frame[last] ^= 0x40;
+        let mut packet = Packet::new_checked(frame.as_mut_slice()).unwrap();
+        prop_assert!(packet.set_route(&repr.addresses, repr.transport.bth.qpn, Psn::new(psn)));
+        prop_assert_eq!(packet.icrc() ^ packet.computed_icrc(), 0x4000_0000);
+    }
+
+    #[test]
     fn a_field_set_in_place_is_as_if_the_packet_were_written_with_it(
         parts in parts(), qpn: u32, psn: u32, port: u16, word: u64, ends: [u8; 32],
     ) {

@@ -1,6 +1,6 @@
 //! A view on a frame whose lengths and opcode were checked, with setters that repair the ICRC.
 
-use super::addresses::{Addresses, ones_sum};
+use super::addresses::{Addresses, Ethernet, Ip, ones_sum};
 use super::error::PacketError;
 use super::headers::{Aeth, AtomicEth, Bth, Reth};
 use super::icrc;
@@ -12,6 +12,9 @@ use super::layout::{
 use super::opcode::Opcode;
 use super::psn::Psn;
 use crate::limits::{FRAME_LEN_MAX, MTU_MAX};
+
+/// From the addresses of IPv6 to the end of the BTH.
+const ROUTE_LEN_MAX: usize = IPV6_LEN - ipv6::SOURCE.start + UDP_LEN + BTH_LEN;
 
 /// A frame with a RoCEv2 packet of a reliable connection.
 ///
@@ -191,19 +194,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
         let mut new = [0; 8];
         new[..4].copy_from_slice(&source);
         new[4..].copy_from_slice(&target);
-        let header = &mut self.frame.as_mut()[ETHERNET_LEN..][..IPV4_LEN];
-        // RFC 1624, equation 3: the complement of the sum of old checksum's complement, the
-        // complement of the old words, and the new ones.
-        let mut words = [0; 18];
-        for (word, old) in words
-            .iter_mut()
-            .zip(&header[ipv4::CHECKSUM.start..])
-            .take(10)
-        {
-            *word = !old;
-        }
-        words[10..].copy_from_slice(&new);
-        put(&mut header[ipv4::CHECKSUM], (!ones_sum(&words)).into());
+        self.repair_ipv4_checksum(&new);
         self.replace(ETHERNET_LEN + ipv4::SOURCE.start, &new);
         true
     }
@@ -276,6 +267,71 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
             self.replace(field.start, &value.to_be_bytes());
         }
         field.is_some()
+    }
+
+    /// Sets where the packet comes from and goes to, with one repair: addresses of Ethernet and IP,
+    /// UDP source port, queue pair (modulo 2²⁴) and sequence number. False, and nothing is changed,
+    /// if the packet is of the other version of IP.
+    pub fn set_route(&mut self, addresses: &Addresses, qpn: u32, psn: Psn) -> bool {
+        let ip_offset = match (&addresses.ip, self.is_ipv4) {
+            (Ip::V4(_), true) => ipv4::SOURCE.start,
+            (Ip::V6(_), false) => ipv6::SOURCE.start,
+            _ => return false,
+        };
+        let Ethernet { source, target } = addresses.ethernet;
+        self.set_ethernet(source, target);
+        let (start, end) = (ETHERNET_LEN + ip_offset, self.bth_offset() + BTH_LEN);
+        let (udp_start, bth_start) = (self.udp_offset() - start, self.bth_offset() - start);
+        let mut old = [0; ROUTE_LEN_MAX];
+        let old = &mut old[..end - start];
+        old.copy_from_slice(&self.bytes()[start..end]);
+        // It is masked in the ICRC, and will be 0.
+        old[udp_start..][udp::CHECKSUM].fill(0);
+        let mut new = [0; ROUTE_LEN_MAX];
+        let new = &mut new[..end - start];
+        new.copy_from_slice(old);
+        match &addresses.ip {
+            Ip::V4(ip) => {
+                new[..4].copy_from_slice(&ip.source);
+                new[4..8].copy_from_slice(&ip.target);
+                let mut ends = [0; 8];
+                ends.copy_from_slice(&new[..8]);
+                self.repair_ipv4_checksum(&ends);
+            }
+            Ip::V6(ip) => {
+                new[..16].copy_from_slice(&ip.source);
+                new[16..32].copy_from_slice(&ip.target);
+            }
+        }
+        put(
+            &mut new[udp_start..][udp::SOURCE],
+            addresses.udp_source.into(),
+        );
+        put(&mut new[bth_start..][bth::QPN], qpn.into());
+        put(&mut new[bth_start..][bth::PSN], psn.number().into());
+        let icrc_offset = self.icrc_offset;
+        let repaired = icrc::repair(self.icrc(), old, new, icrc_offset - end);
+        let frame = self.frame.as_mut();
+        frame[start..end].copy_from_slice(new);
+        frame[icrc_offset..][..ICRC_LEN].copy_from_slice(&repaired.to_le_bytes());
+        true
+    }
+
+    /// Repairs the checksum of IPv4 for other addresses, which are not written yet.
+    fn repair_ipv4_checksum(&mut self, new: &[u8; 8]) {
+        let header = &mut self.frame.as_mut()[ETHERNET_LEN..][..IPV4_LEN];
+        // RFC 1624, equation 3: the complement of the sum of old checksum's complement, the
+        // complement of the old words, and the new ones.
+        let mut words = [0; 18];
+        for (word, old) in words
+            .iter_mut()
+            .zip(&header[ipv4::CHECKSUM.start..])
+            .take(10)
+        {
+            *word = !old;
+        }
+        words[10..].copy_from_slice(new);
+        put(&mut header[ipv4::CHECKSUM], (!ones_sum(&words)).into());
     }
 
     /// Writes a field that the ICRC covers unmasked, and repairs the ICRC.
