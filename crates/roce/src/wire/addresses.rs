@@ -2,7 +2,7 @@
 
 use super::layout::{
     ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN,
-    UDP_PORT, ethernet, ipv4, ipv6, number, put, udp,
+    UDP_PORT, ethernet, ip_len, ipv4, ipv6, number, put, udp,
 };
 
 /// Where a packet comes from and goes to.
@@ -106,7 +106,7 @@ impl Addresses {
     /// Reads the headers of a frame whose lengths were checked.
     pub(crate) fn parse(frame: &[u8], is_ipv4: bool) -> Self {
         let (link, packet) = frame.split_at(ETHERNET_LEN);
-        let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
+        let ip_len = ip_len(is_ipv4);
         Self {
             ethernet: Ethernet {
                 source: array(&link[ethernet::SOURCE]),

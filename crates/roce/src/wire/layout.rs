@@ -11,6 +11,12 @@ pub(crate) const IPV6_LEN: usize = 40;
 pub(crate) const UDP_LEN: usize = 8;
 pub(crate) const BTH_LEN: usize = 12;
 pub(crate) const ICRC_LEN: usize = 4;
+pub(crate) const RETH_LEN: usize = 16;
+pub(crate) const ATOMIC_ETH_LEN: usize = 28;
+pub(crate) const AETH_LEN: usize = 4;
+/// The original value of an atomic operation, behind the AETH.
+pub(crate) const ATOMIC_ACK_ETH_LEN: usize = 8;
+pub(crate) const IMMEDIATE_LEN: usize = 4;
 
 pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(crate) const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -91,6 +97,11 @@ pub(crate) mod aeth {
     use super::Field;
     pub(crate) const SYNDROME: usize = 0;
     pub(crate) const MSN: Field = 1..4;
+}
+
+/// Length of the IP header.
+pub(crate) const fn ip_len(is_ipv4: bool) -> usize {
+    if is_ipv4 { IPV4_LEN } else { IPV6_LEN }
 }
 
 /// The number in these bytes, most significant first.

@@ -1,5 +1,7 @@
 //! Opcodes of reliable connections, and the headers that each brings.
 
+use super::layout::{AETH_LEN, ATOMIC_ACK_ETH_LEN, ATOMIC_ETH_LEN, IMMEDIATE_LEN, RETH_LEN};
+
 /// An opcode of the base transport header (specification, 9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -127,19 +129,19 @@ impl Opcode {
     pub const fn extension_len(self) -> usize {
         let mut len = 0;
         if self.has_reth() {
-            len += 16;
+            len += RETH_LEN;
         }
         if self.has_atomic_eth() {
-            len += 28;
+            len += ATOMIC_ETH_LEN;
         }
         if self.has_aeth() {
-            len += 4;
+            len += AETH_LEN;
         }
         if self.has_atomic_ack_eth() {
-            len += 8;
+            len += ATOMIC_ACK_ETH_LEN;
         }
         if self.has_immediate() {
-            len += 4;
+            len += IMMEDIATE_LEN;
         }
         len
     }

@@ -6,8 +6,8 @@ use super::headers::{Aeth, AtomicEth, Bth, Reth};
 use super::icrc;
 use super::layout::{
     BTH_LEN, ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Field, ICRC_LEN, IPV4_LEN, IPV6_LEN,
-    PROTOCOL_UDP, UDP_LEN, UDP_PORT, aeth, atomic_eth, bth, ethernet, ipv4, ipv6, number, put,
-    reth, udp,
+    PROTOCOL_UDP, UDP_LEN, UDP_PORT, aeth, atomic_eth, bth, ethernet, ip_len, ipv4, ipv6, number,
+    put, reth, udp,
 };
 use super::opcode::Opcode;
 use super::psn::Psn;
@@ -156,7 +156,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 
     fn udp_offset(&self) -> usize {
-        ETHERNET_LEN + if self.is_ipv4 { IPV4_LEN } else { IPV6_LEN }
+        ETHERNET_LEN + ip_len(self.is_ipv4)
     }
 
     fn bth_offset(&self) -> usize {
@@ -356,8 +356,7 @@ pub(super) fn datagram_of(frame: &[u8]) -> Result<(bool, Field), PacketError> {
         ETHERTYPE_IPV6 => (false, ipv6_payload_len(packet)?),
         other => return Err(PacketError::EtherType(other)),
     };
-    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
-    let start = ETHERNET_LEN + ip_len;
+    let start = ETHERNET_LEN + ip_len(is_ipv4);
     let end = start + payload_len;
     if end > FRAME_LEN_MAX {
         return Err(PacketError::TooLong);

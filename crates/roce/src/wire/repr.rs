@@ -4,7 +4,10 @@ use super::addresses::Addresses;
 use super::error::PacketError;
 use super::headers::{Aeth, AtomicEth, Bth, Reth};
 use super::icrc;
-use super::layout::{BTH_LEN, ETHERNET_LEN, ICRC_LEN, IPV4_LEN, put};
+use super::layout::{
+    AETH_LEN, ATOMIC_ACK_ETH_LEN, ATOMIC_ETH_LEN, BTH_LEN, ETHERNET_LEN, ICRC_LEN, IPV4_LEN,
+    RETH_LEN, put,
+};
 use super::opcode::Opcode;
 use super::packet::Packet;
 use crate::limits::MTU_MAX;
@@ -168,10 +171,10 @@ impl<'a> Body<'a> {
             len: 0,
         };
         let reth = packet.reth().unwrap_or(nothing);
-        let aeth = packet.aeth().unwrap_or_else(|| Aeth::parse(&[0; 4]));
+        let aeth = packet.aeth().unwrap_or_else(|| Aeth::parse(&[0; AETH_LEN]));
         let atomic = packet
             .atomic_eth()
-            .unwrap_or_else(|| AtomicEth::parse(&[0; 28]));
+            .unwrap_or_else(|| AtomicEth::parse(&[0; ATOMIC_ETH_LEN]));
         let immediate = packet.immediate();
         match packet.opcode() {
             Opcode::SendFirst => Self::SendFirst { payload },
@@ -269,7 +272,7 @@ impl<'a> Body<'a> {
                 reth, immediate, ..
             } => {
                 reth.emit(bytes);
-                emit_immediate(*immediate, &mut bytes[16..]);
+                emit_immediate(*immediate, &mut bytes[RETH_LEN..]);
             }
             Self::SendLast { immediate, .. }
             | Self::SendOnly { immediate, .. }
@@ -280,7 +283,10 @@ impl<'a> Body<'a> {
             | Self::Acknowledge { aeth } => aeth.emit(bytes),
             Self::AtomicAcknowledge { aeth, original } => {
                 aeth.emit(bytes);
-                put(&mut bytes[4..12], *original);
+                put(
+                    &mut bytes[AETH_LEN..AETH_LEN + ATOMIC_ACK_ETH_LEN],
+                    *original,
+                );
             }
             Self::CompareSwap(atomic) | Self::FetchAdd(atomic) => atomic.emit(bytes),
             Self::SendFirst { .. }
