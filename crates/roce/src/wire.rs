@@ -12,7 +12,7 @@ mod addresses;
 mod datagram;
 mod error;
 mod headers;
-pub mod icrc;
+mod icrc;
 mod layout;
 mod opcode;
 mod packet;

@@ -12,7 +12,7 @@
 
 use crate::limits::FRAME_LEN_MAX;
 
-use super::layout::{BTH_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, bth, ipv4, ipv6, udp};
+use super::layout::{BTH_LEN, IPV6_LEN, UDP_LEN, bth, ip_len, ipv4, ipv6, udp};
 
 /// The polynomial, with the coefficient of x⁰ in the highest bit.
 const POLYNOMIAL: u32 = 0xedb8_8320;
@@ -32,8 +32,7 @@ static POWERS: [u32; FRAME_LEN_MAX] = powers();
 
 /// The ICRC of a packet, from its IP header to the end of its pad. Its headers must be complete.
 pub(crate) fn compute(packet: &[u8], is_ipv4: bool) -> u32 {
-    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
-    let masked_len = ip_len + UDP_LEN + BTH_LEN;
+    let masked_len = ip_len(is_ipv4) + UDP_LEN + BTH_LEN;
     let mut head = [0xff; HEAD_LEN_MAX];
     let (headers, rest) = packet.split_at(masked_len.min(packet.len()));
     let copy = &mut head[LINK_LEN..LINK_LEN + headers.len()];
@@ -47,7 +46,6 @@ pub(crate) fn compute(packet: &[u8], is_ipv4: bool) -> u32 {
 
 /// Sets the fields to ones that may change on the way.
 fn mask(headers: &mut [u8], is_ipv4: bool) {
-    let ip_len = if is_ipv4 { IPV4_LEN } else { IPV6_LEN };
     if is_ipv4 {
         headers[ipv4::TOS] = 0xff;
         headers[ipv4::TTL] = 0xff;
@@ -58,7 +56,7 @@ fn mask(headers: &mut [u8], is_ipv4: bool) {
         headers[1..4].fill(0xff);
         headers[ipv6::HOP_LIMIT] = 0xff;
     }
-    let headers = &mut headers[ip_len..];
+    let headers = &mut headers[ip_len(is_ipv4)..];
     headers[udp::CHECKSUM].fill(0xff);
     headers[UDP_LEN + bth::CONGESTION] = 0xff;
 }
@@ -71,7 +69,7 @@ fn mask(headers: &mut [u8], is_ipv4: bool) {
 ///
 /// # Panics
 /// The lengths differ, or the distance is not within a frame.
-pub fn repair(icrc: u32, old: &[u8], new: &[u8], distance: usize) -> u32 {
+pub(crate) fn repair(icrc: u32, old: &[u8], new: &[u8], distance: usize) -> u32 {
     assert_eq!(old.len(), new.len(), "a change of length needs a new ICRC");
     let mut register = 0;
     // Zeros in front do not change a register of zero, so the first chunk may be short.
