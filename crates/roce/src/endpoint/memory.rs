@@ -1,5 +1,7 @@
 //! The memory that a responder serves.
 
+use std::ops::Range;
+
 /// Memory with addresses. The responder checks keys, bounds and alignment before each call.
 ///
 /// Numbers of atomic operations are values: how memory stores them is its own affair, and only on
@@ -28,10 +30,13 @@ pub struct ByteMemory {
 }
 
 impl ByteMemory {
-    /// The bytes from `address` to the end.
-    fn from(&self, address: u64) -> Option<usize> {
-        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        (offset < self.bytes.len()).then_some(offset)
+    /// Where the bytes from `address` on lie in the vector: `len` of them, or fewer at its end.
+    fn range(&self, address: u64, len: usize) -> Range<usize> {
+        let offset = address
+            .checked_sub(self.start)
+            .and_then(|offset| usize::try_from(offset).ok());
+        let start = offset.map_or(self.bytes.len(), |offset| offset.min(self.bytes.len()));
+        start..start + len.min(self.bytes.len() - start)
     }
 
     fn number(&self, address: u64) -> u64 {
@@ -44,17 +49,14 @@ impl ByteMemory {
 impl Memory for ByteMemory {
     fn read(&self, address: u64, bytes: &mut [u8]) {
         bytes.fill(0);
-        if let Some(offset) = self.from(address) {
-            let len = bytes.len().min(self.bytes.len() - offset);
-            bytes[..len].copy_from_slice(&self.bytes[offset..offset + len]);
-        }
+        let range = self.range(address, bytes.len());
+        bytes[..range.len()].copy_from_slice(&self.bytes[range]);
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        if let Some(offset) = self.from(address) {
-            let len = bytes.len().min(self.bytes.len() - offset);
-            self.bytes[offset..offset + len].copy_from_slice(&bytes[..len]);
-        }
+        let range = self.range(address, bytes.len());
+        let len = range.len();
+        self.bytes[range].copy_from_slice(&bytes[..len]);
     }
 
     fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64 {
