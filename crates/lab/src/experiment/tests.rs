@@ -283,7 +283,8 @@ fn a_similar_name_is_suggested() {
          blocking-cdf, blocking-datasize, blocking-deciles, blocking-hits, blocking-inversion, \
          blocking-load-levels, blocking-model, blocking-nginx, blocking-steps, connections, \
          energy-delay, energy-pareto, energy-speed, energy-sweep, energy-why, fairness, \
-         published-runtimes, rate-ladder, runtimes, smoke, textile-clients, textile-failures, \
+         published-runtimes, rate-ladder, runtimes, smoke, steering-cas, steering-cores, \
+         steering-hero, steering-skew, steering-top, textile-clients, textile-failures, \
          textile-iterations, textile-load, textile-locks, textile-profile, textile-sizes, \
          textile-start, textile-sustained, textile-table, updates); did you mean `rate-ladder`?"
     );

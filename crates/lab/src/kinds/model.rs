@@ -5,6 +5,7 @@
 //! | `queue` | requests that arrive at random and wait for one of several servers (M/M/c, M/D/c) |
 //! | `blocking` | a web server whose files do not fit into memory, and a slow disk |
 //! | `energy` | a server with interrupt delay and processor speed as knobs |
+//! | `steering` | remote memory, and a middlebox that steers verbs to the last version of a key |
 //!
 //! The factors set the model's own settings, such as `rate`.
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit, Value};
 use serde::{Deserialize, Serialize};
+use sim::steering::Config;
 
 use crate::error::Error;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
@@ -20,6 +22,7 @@ mod blocking;
 mod energy;
 mod queue;
 mod settings;
+mod steering;
 
 use blocking::Blocking;
 use energy::Energy;
@@ -45,6 +48,7 @@ enum Name {
     Queue,
     Blocking,
     Energy,
+    Steering,
 }
 
 /// The settings of the model `queue`, with the values of those that are not given.
@@ -92,6 +96,7 @@ impl Model {
                 Name::Queue => &QUEUE,
                 Name::Blocking => &blocking::SETTINGS,
                 Name::Energy => &energy::SETTINGS,
+                Name::Steering => &steering::SETTINGS,
             },
         }
     }
@@ -119,12 +124,17 @@ impl Model {
         Energy::read(&self.settings(factors))
     }
 
+    fn steering(&self, factors: &Factors) -> Result<Config, String> {
+        steering::read(&self.settings(factors))
+    }
+
     /// Requests that a trial simulates.
     fn requests(&self, factors: &Factors) -> Result<usize, String> {
         Ok(match self.model {
             Name::Queue => self.queue(factors)?.requests,
             Name::Blocking => self.blocking(factors)?.requests(),
             Name::Energy => self.energy(factors)?.requests(),
+            Name::Steering => self.steering(factors)?.operations as usize,
         })
     }
 
@@ -142,6 +152,18 @@ impl Model {
             return Ok(Computed {
                 metrics,
                 response,
+                deciles: Vec::new(),
+            });
+        }
+        if self.model == Name::Steering {
+            let config = Config {
+                seed: trial.seed,
+                ..self.steering(trial.factors)?
+            };
+            let found = steering::run(&config)?;
+            return Ok(Computed {
+                metrics: found.metrics,
+                response: found.response,
                 deciles: Vec::new(),
             });
         }
@@ -171,6 +193,7 @@ impl Kind for Model {
             Name::Queue => {}
             Name::Blocking => return BLOCKING.iter().map(metric).collect(),
             Name::Energy => return energy::METRICS.iter().map(metric).collect(),
+            Name::Steering => return steering::METRICS.iter().map(metric).collect(),
         }
         let time = |name, title| Metric::new(name, title, Unit::nanoseconds(), Better::Lower);
         vec![
@@ -191,7 +214,7 @@ impl Kind for Model {
         let factor = Factor::new(name, values);
         Ok(match self.model {
             Name::Energy => energy::factor(factor),
-            Name::Queue | Name::Blocking => factor,
+            Name::Queue | Name::Blocking | Name::Steering => factor,
         })
     }
 
@@ -214,6 +237,7 @@ impl Kind for Model {
         let request = match self.model {
             Name::Queue | Name::Energy => REQUEST,
             Name::Blocking => REQUEST * 5,
+            Name::Steering => REQUEST * 15,
         };
         request.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
     }

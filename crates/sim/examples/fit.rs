@@ -1,0 +1,143 @@
+//! Fits the costs of the prototype, and prints what the model predicts beside what was published.
+//!
+//! `cargo run --release -p sim --example fit` searches; with `residuals`, it only prints those of
+//! the costs in the code.
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for developers"
+)]
+
+use sim::steering::published::{SERIES, THREADS, rate};
+use sim::steering::{Config, Costs, Step, simulate};
+use workload::Ycsb;
+
+fn main() {
+    let costs = if std::env::args().nth(1).as_deref() == Some("residuals") {
+        Costs::prototype()
+    } else {
+        let costs = fit_endpoints();
+        fit_steps(costs)
+    };
+    println!("{costs:#?}");
+    print_residuals(&costs);
+}
+
+fn predicted(costs: &Costs, workload: Ycsb, step: Step, threads: u32, operations: u64) -> f64 {
+    let config = Config {
+        threads,
+        outstanding: 2,
+        workload,
+        theta: 0.75,
+        keys: 1024,
+        value_len: 1024,
+        step,
+        hottest: None,
+        is_steering: true,
+        cores: 1,
+        costs: *costs,
+        operations,
+        seed: 1,
+    };
+    simulate(&config).unwrap().threads_rps
+}
+
+/// The sum of the squared logarithms of predicted ÷ published, over the series without steering.
+fn error(costs: &Costs) -> f64 {
+    [Ycsb::A, Ycsb::B, Ycsb::WriteOnly]
+        .into_iter()
+        .flat_map(|workload| THREADS.map(|threads| (workload, threads)))
+        .map(|(workload, threads)| {
+            let published = rate(workload, Step::None, threads).unwrap();
+            let found = predicted(costs, workload, Step::None, threads, 15_000);
+            (found / published).ln().powi(2)
+        })
+        .sum()
+}
+
+/// The best of a grid, then a descent by coordinates: factors for times, one more or less for the
+/// lag.
+fn fit_endpoints() -> Costs {
+    let mut best = Costs::prototype();
+    let mut least = f64::INFINITY;
+    for lag in 0..4 {
+        for packet_ns in [550.0, 650.0, 750.0, 900.0, 1050.0] {
+            for client_verb_ns in [22_000.0, 25_000.0, 28_000.0] {
+                let mut costs = Costs {
+                    client_verb_ns,
+                    lag,
+                    ..best
+                };
+                costs.packet_ns[0] = packet_ns;
+                let found = error(&costs);
+                if found < least {
+                    (least, best) = (found, costs);
+                }
+            }
+        }
+        println!("lags to {lag}: error {least:.4}: {best:?}");
+    }
+    for factor in [1.03, 1.01] {
+        loop {
+            let mut candidates = Vec::new();
+            for by in [factor, 1.0 / factor] {
+                let (mut client, mut packet) = (best, best);
+                client.client_verb_ns *= by;
+                packet.packet_ns[0] *= by;
+                candidates.extend([client, packet]);
+            }
+            for by in [1, -1] {
+                let mut lag = best;
+                lag.lag = lag.lag.saturating_add_signed(by);
+                candidates.push(lag);
+            }
+            let errors = candidates.into_iter().map(|costs| (error(&costs), costs));
+            let Some((found, costs)) = errors.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+                break;
+            };
+            if found >= least {
+                break;
+            }
+            (least, best) = (found, costs);
+            println!("error {least:.4}: {best:?}");
+        }
+    }
+    best
+}
+
+/// One cost for each step, by bisection at one point.
+fn fit_steps(mut costs: Costs) -> Costs {
+    for step in [Step::Writes, Step::Reads, Step::Mapping, Step::Conversion] {
+        let published = rate(Ycsb::A, step, 32).unwrap();
+        let (mut low, mut high) = (100.0, 20_000.0);
+        for _ in 0..14 {
+            costs.packet_ns[step.index()] = (low + high) / 2.0;
+            let found = predicted(&costs, Ycsb::A, step, 32, 100_000);
+            if found > published {
+                low = costs.packet_ns[step.index()];
+            } else {
+                high = costs.packet_ns[step.index()];
+            }
+        }
+        costs.packet_ns[step.index()] = f64::midpoint(low, high).round();
+    }
+    costs.client_verb_ns = costs.client_verb_ns.round();
+    costs.packet_ns[0] = costs.packet_ns[0].round();
+    costs
+}
+
+fn print_residuals(costs: &Costs) {
+    println!("predicted (predicted ÷ published), thousand operations a second");
+    for (workload, step, series) in SERIES {
+        let name = Step::ALL[step.index()].0;
+        print!("{workload:12} {name:15}");
+        for (threads, published) in THREADS.into_iter().zip(series) {
+            let found = predicted(costs, workload, step, threads, 100_000) / 1e3;
+            match published {
+                Some(published) => print!(" {found:6.1} ({:.2})", found / published),
+                None => print!(" {found:6.1} ( -- )"),
+            }
+        }
+        println!();
+    }
+}

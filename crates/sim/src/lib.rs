@@ -1,0 +1,12 @@
+//! Remote memory in virtual time.
+//!
+//! [`steering`] computes how fast clients of a chained key-value store are, and what a middlebox
+//! that steers their verbs changes: each verb costs time at the client, at a core of the middlebox,
+//! on the link and at the memory. It models costs, not packets.
+//!
+//! Nothing here reads a clock: the same settings and seed give the same result on every machine.
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod steering;
