@@ -221,7 +221,7 @@ impl Run {
             _ => {}
         }
         for (proxy, value) in meters.proxies(root) {
-            eprintln!("{}: {value}", proxy.name());
+            eprintln!("{}: {value:.2}", proxy.name());
         }
     }
 }

@@ -244,3 +244,96 @@ fn metrics(found: &Simulated, power_w: f64, run_s: f64) -> Vec<(&'static str, f6
     }
     metrics
 }
+
+#[cfg(test)]
+mod tests {
+    use report::record::{Factors, Value};
+
+    use super::*;
+
+    fn read(given: &[(&str, Value)]) -> Result<Energy, String> {
+        let factors: Factors = given.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let own = Factors::new();
+        Energy::read(&Settings { factors: &factors, own: &own, defaults: &SETTINGS })
+    }
+
+    fn number(value: f64) -> Value {
+        Value::Number(value)
+    }
+
+    fn text(value: &str) -> Value {
+        Value::Text(value.to_owned())
+    }
+
+    fn value(metrics: &[(&'static str, f64)], name: &str) -> Option<f64> {
+        metrics.iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+
+    #[test]
+    fn an_overloaded_point_has_energy_but_none_that_keeps_the_objective() {
+        let at = |speed: f64| {
+            let given = [("rate", number(400e3)), ("speed-ghz", number(speed))];
+            read(&given).unwrap().simulate(1).0
+        };
+        let [slow, fast] = [1.2, 2.9].map(at);
+        // 800 K at 2.9 GHz is 331 K at 1.2 GHz.
+        assert!(value(&slow, "achieved_rps").unwrap() < 340e3);
+        assert!(value(&slow, "energy_j").is_some() && value(&slow, "energy_kept_j").is_none());
+        assert_eq!(value(&fast, "energy_kept_j"), value(&fast, "energy_j"));
+        let shares = ["work_share", "exit_share", "halt_share", "deep_share", "poll_share"];
+        let sum: f64 = shares.iter().map(|it| value(&fast, it).unwrap()).sum();
+        assert!((sum - 1.0).abs() < 0.01, "{sum}");
+    }
+
+    #[test]
+    fn polling_has_no_interrupts_and_the_default_no_knobs() {
+        let at = |series: &str, delay: f64| {
+            let given =
+                [("rate", number(200e3)), ("series", text(series)), ("delay-us", number(delay))];
+            read(&given).unwrap().simulate(1).0
+        };
+        let poll = at("libos-poll", 2.0);
+        assert_eq!(value(&poll, "interrupts_per_second"), Some(0.0));
+        assert_eq!(value(&poll, "idle_mean_ns"), None);
+        assert_eq!(at("linux-default", 2.0), at("linux-default", 400.0));
+        assert_ne!(at("linux-tuned", 2.0), at("linux-tuned", 400.0));
+    }
+
+    #[test]
+    fn a_level_is_a_share_of_the_systems_own_peak() {
+        let rate = |series: &str| {
+            read(&[("level", number(0.5)), ("series", text(series))]).unwrap().rate_rps
+        };
+        assert_eq!((rate("linux-tuned"), rate("libos-tuned")), (400e3, 1_000e3));
+    }
+
+    #[test]
+    fn a_saving_has_no_other_metric() {
+        let given = [
+            ("part", text("savings")),
+            ("rate", number(200e3)),
+            ("system", text("libos")),
+            ("line", text("delay, lowest speed")),
+            ("requests", number(2_000.0)),
+        ];
+        let (metrics, latency) = read(&given).unwrap().simulate(1);
+        assert!(latency.is_empty());
+        let [("saved_j", saved)] = metrics[..] else { panic!("{metrics:?}") };
+        assert!(saved > 5.0 && saved < 60.0, "{saved}");
+    }
+
+    #[test]
+    fn settings_out_of_bounds_are_named() {
+        let rate = ("rate", number(200e3));
+        for (given, name) in [
+            (vec![], "rate"),
+            (vec![rate.clone(), ("speed-ghz", number(3.0))], "speed-ghz"),
+            (vec![rate.clone(), ("delay-us", number(20_000.0))], "delay-us"),
+            (vec![rate.clone(), ("requests", number(10.0))], "requests"),
+            (vec![rate, ("series", text("windows"))], "series"),
+        ] {
+            let problem = read(&given).unwrap_err();
+            assert!(problem.contains(name), "{problem}");
+        }
+    }
+}
