@@ -5,6 +5,7 @@
 //! invariant that makes it sound. Of the other crates, all but `fibre` and `store` forbid
 //! `unsafe`.
 
+pub mod bound_datagram;
 pub mod child;
 pub mod clock;
 pub mod cost;
@@ -25,6 +26,7 @@ pub mod page_cache;
 pub mod poll;
 pub mod privileges;
 pub mod ring;
+pub mod shared_memory;
 pub mod signals;
 pub mod socket;
 mod socket_option;
