@@ -20,7 +20,7 @@ mod psn;
 mod repr;
 
 pub use addresses::{Addresses, Ethernet, Ip, Ipv4, Ipv6};
-pub use datagram::Datagram;
+pub use datagram::{Datagram, encapsulate};
 pub use error::PacketError;
 pub use headers::{Aeth, AtomicEth, Bth, NakCode, Reth, Syndrome};
 pub use layout::UDP_PORT;

@@ -37,6 +37,16 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
+/// Replaces `frame` by the frame of a UDP datagram to port 4791, of which a kernel has taken the
+/// headers away: `transport` is from the BTH to the ICRC. It is not looked at.
+pub fn encapsulate(addresses: &Addresses, transport: &[u8], frame: &mut Vec<u8>) {
+    let headers_len = addresses.headers_len();
+    frame.clear();
+    frame.resize(headers_len, 0);
+    addresses.emit(frame, transport.len());
+    frame.extend_from_slice(transport);
+}
+
 impl<'a> Datagram<'a> {
     /// Parses a frame, with its checksums.
     ///
