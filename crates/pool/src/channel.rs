@@ -1,0 +1,223 @@
+//! A client's connection to the memory node, which is made again when it is lost.
+
+use roce::connect::{self, Attempt, Message, QueuePair, Reason};
+use roce::endpoint::{Completion, Connection, Mtu, Request, Requester, Retries};
+use roce::limits::{READS_MAX, WINDOW_MAX};
+use roce::wire::{Psn, Transport};
+
+use crate::random::Random;
+use crate::station::Station;
+
+/// Queue pairs at this end are numbered from here: 2¹⁶ attempts before one comes again.
+const FIRST_QPN: u32 = 0x1_0000;
+
+/// What a connection needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelConfig {
+    /// The path MTU.
+    pub mtu: Mtu,
+    /// Most packets sent ahead of their acknowledgements.
+    pub window: u32,
+    /// Most READs and atomic operations sent ahead of their responses.
+    pub reads_max: usize,
+    /// When packets are sent again, and how often until the connection counts as lost.
+    pub retries: Retries,
+}
+
+impl Default for ChannelConfig {
+    /// Packets of 4096 bytes, sent again after 20 ms, up to seven times.
+    fn default() -> Self {
+        Self {
+            mtu: Mtu::Bytes4096,
+            window: WINDOW_MAX,
+            reads_max: READS_MAX,
+            retries: Retries {
+                timeout_ns: 20_000_000,
+                losses_max: 7,
+                not_ready_max: 7,
+            },
+        }
+    }
+}
+
+/// Both ends, while there is a connection, and what is sent until there is one.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    me: Station,
+    node: Station,
+    config: ChannelConfig,
+    attempt: Attempt,
+    pair: QueuePair,
+    random: Random,
+    state: State,
+    has_been_connected: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// `Connect` is sent at this time, and again later.
+    Connecting {
+        next_ns: u64,
+    },
+    Connected(Box<Requester>),
+    /// The node refuses this client for ever.
+    Refused,
+    /// Another host uses the same number of the client.
+    Superseded,
+}
+
+/// Why there is no connection and never will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Refused,
+    Superseded,
+}
+
+impl Channel {
+    pub(crate) fn new(
+        me: Station,
+        node: Station,
+        config: ChannelConfig,
+        client: u64,
+        seed: u64,
+    ) -> Self {
+        let attempt = Attempt {
+            client,
+            index: 0,
+            attempt: 0,
+        };
+        let mut channel = Self {
+            me,
+            node,
+            config,
+            attempt,
+            pair: QueuePair {
+                qpn: 0,
+                first_psn: Psn::new(0),
+                mtu: config.mtu,
+            },
+            random: Random(seed ^ client),
+            state: State::Refused,
+            has_been_connected: false,
+        };
+        channel.begin(1, 0);
+        channel
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected(_))
+    }
+
+    pub(crate) fn end(&self) -> Option<End> {
+        match self.state {
+            State::Refused => Some(End::Refused),
+            State::Superseded => Some(End::Superseded),
+            _ => None,
+        }
+    }
+
+    /// Begins an attempt, with a new queue pair at this end.
+    fn begin(&mut self, attempt: u32, now_ns: u64) {
+        self.attempt.attempt = attempt;
+        self.pair = QueuePair {
+            qpn: FIRST_QPN + (attempt & 0xffff),
+            first_psn: Psn::new(self.random.next() as u32),
+            mtu: self.config.mtu,
+        };
+        self.state = State::Connecting { next_ns: now_ns };
+    }
+
+    /// Posts an operation; false if there is no connection, or its queue is full.
+    pub(crate) fn post(&mut self, id: u64, request: Request) -> bool {
+        match &mut self.state {
+            State::Connected(requester) => requester.post(id, request, false).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Takes a datagram of the memory node.
+    pub(crate) fn handle_message(&mut self, now_ns: u64, message: &Message) {
+        match *message {
+            Message::Accept(attempt, pair) if self.is_mine(attempt) => {
+                let is_newer = attempt.attempt > self.attempt.attempt;
+                if is_newer && self.has_been_connected {
+                    self.state = State::Superseded;
+                } else if is_newer {
+                    // From a life before this one, which has not ended for the node.
+                    self.begin(attempt.attempt + 1, now_ns);
+                } else if attempt == self.attempt && matches!(self.state, State::Connecting { .. })
+                {
+                    self.connected(pair.qpn);
+                }
+            }
+            Message::Refuse(attempt, Reason::Disconnected) if attempt == self.attempt => {
+                self.state = State::Refused;
+            }
+            _ => {}
+        }
+    }
+
+    fn is_mine(&self, attempt: Attempt) -> bool {
+        attempt.client == self.attempt.client && attempt.index == self.attempt.index
+    }
+
+    fn connected(&mut self, peer_qpn: u32) {
+        let connection = Connection {
+            addresses: self.me.to(&self.node),
+            local_qpn: self.pair.qpn,
+            peer_qpn,
+            mtu: self.pair.mtu,
+            first_psn: self.pair.first_psn,
+        };
+        let ChannelConfig {
+            window,
+            reads_max,
+            retries,
+            ..
+        } = self.config;
+        let requester = Requester::new(&connection, window, reads_max, retries);
+        self.state = State::Connected(Box::new(requester));
+        self.has_been_connected = true;
+    }
+
+    /// Takes a packet of the connection.
+    pub(crate) fn handle_packet(&mut self, now_ns: u64, packet: &Transport) {
+        if let State::Connected(requester) = &mut self.state {
+            requester.handle(now_ns, packet);
+        }
+    }
+
+    /// Takes the oldest completion. After the last one of a connection that has failed, the next
+    /// attempt begins.
+    pub(crate) fn take_completion(&mut self, now_ns: u64) -> Option<Completion> {
+        let State::Connected(requester) = &mut self.state else {
+            return None;
+        };
+        let completion = requester.take_completion();
+        if completion.is_none() && requester.has_failed() {
+            self.begin(self.attempt.attempt + 1, now_ns);
+        }
+        completion
+    }
+
+    pub(crate) fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
+        match &mut self.state {
+            State::Connected(requester) => requester.transmit(now_ns, send),
+            State::Connecting { next_ns } if *next_ns <= now_ns => {
+                *next_ns = now_ns.saturating_add(self.config.retries.timeout_ns);
+                let bytes = Message::Connect(self.attempt, self.pair).emit();
+                let key = connect::QUEUE_KEY;
+                self.me.send(&self.node, connect::QPN, key, &bytes, send);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn deadline_ns(&self) -> Option<u64> {
+        match &self.state {
+            State::Connected(requester) => requester.deadline_ns(),
+            State::Connecting { next_ns } => Some(*next_ns),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! A client of the pool: operations in, frames out and in, completions out.
+//!
+//! ```text
+//! submit ─▶ waiting ─▶ active, at most `outstanding_max`, each a small state machine (progress.rs)
+//!                        │ one operation on memory at a time      ─▶ channel ─▶ memory node
+//!                        └ the chain of a key, slabs (session.rs) ─▶ metadata service
+//! ```
+//!
+//! A client is one thread: it has one connection, its own cache of tails and its own slabs. It
+//! holds a lease. Without one it sends nothing to the memory node, because its slabs may belong to
+//! others by then.
+//!
+//! Invariants:
+//! - Each operation completes once.
+//! - A write that completes without an error is linked into the chain of its key.
+//! - A node is linked at most once, and its slot is not written again before the metadata service
+//!   has freed it, or unless it is certain that the node was never linked.
+
+mod cache;
+mod ending;
+mod progress;
+mod reading;
+mod session;
+
+use std::collections::VecDeque;
+
+use chain::limits::KEY_LEN_MAX;
+use chain::node_len;
+use roce::connect;
+use roce::wire::{Datagram, Repr};
+
+use crate::channel::{Channel, ChannelConfig, End};
+use crate::limits::{OUTSTANDING_MAX, SLAB_LEN_MAX, SUBMITTED_MAX};
+use crate::message::{self, Answer, Question, Reply};
+use crate::operation::{
+    Action, Change, Completion, Operation, OperationError, Outcome, SubmitError,
+};
+use crate::slots::Slots;
+use crate::station::Station;
+use cache::{Cache, Entry};
+use progress::{Active, Step};
+use session::{Answered, Session};
+
+/// What a client needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientConfig {
+    /// This host.
+    pub me: Station,
+    /// The metadata service.
+    pub metadata: Station,
+    /// Where the memory node is reached, if not where the metadata service says.
+    pub node: Option<Station>,
+    /// The connection to the memory node.
+    pub channel: ChannelConfig,
+    /// Most operations in progress at once, 1 to [`OUTSTANDING_MAX`]. Clover has 2.
+    pub outstanding_max: usize,
+    /// Most keys whose chains are remembered.
+    pub cached_max: usize,
+    /// A middlebox may redirect operations with the steerable key. Then it is not known after which
+    /// node one's own was linked.
+    pub is_steered: bool,
+    /// How often the lease is renewed at least, in nanoseconds.
+    pub heartbeat_ns: u64,
+    /// How long an operation may take, in nanoseconds.
+    pub timeout_ns: u64,
+    /// Unix time at time 0 of the client's clock, in seconds.
+    pub unix_start_s: u64,
+    /// Where all random numbers come from.
+    pub seed: u64,
+}
+
+impl ClientConfig {
+    /// A client as in Clover: two operations at once. Leases are renewed every 20 ms, and
+    /// operations fail after 10 s.
+    pub fn new(me: Station, metadata: Station, seed: u64) -> Self {
+        Self {
+            me,
+            metadata,
+            node: None,
+            channel: ChannelConfig::default(),
+            outstanding_max: 2,
+            cached_max: 1 << 16,
+            is_steered: false,
+            heartbeat_ns: 20_000_000,
+            timeout_ns: 10_000_000_000,
+            unix_start_s: 0,
+            seed,
+        }
+    }
+}
+
+/// Counts of what a client did, each modulo 2⁶⁴.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientCounters {
+    /// Operations that completed with a result.
+    pub completed: u64,
+    /// Operations that completed with an error.
+    pub failed: u64,
+    /// READs of memory.
+    pub reads: u64,
+    /// WRITEs of nodes.
+    pub writes: u64,
+    /// Compare-and-swaps.
+    pub swaps: u64,
+    /// Those that linked a node.
+    pub swaps_won: u64,
+    /// Nodes that were read and had a successor.
+    pub stale: u64,
+    /// Times that an operation began again at the anchor.
+    pub restarts: u64,
+    /// Questions to the metadata service for the chain of a key.
+    pub lookups: u64,
+    /// Connections that were lost.
+    pub reconnects: u64,
+    /// Leases that ended.
+    pub expired: u64,
+    /// Bytes of frames sent, with all headers.
+    pub sent_bytes: u64,
+    /// Bytes of frames received, with all headers.
+    pub received_bytes: u64,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    session: Session,
+    channel: Option<Channel>,
+    slab_len: u32,
+    slots: Slots,
+    cache: Cache,
+    waiting: VecDeque<(u64, u64, Operation)>,
+    active: Vec<Active>,
+    /// The number of the next operation on memory.
+    next_token: u64,
+    completions: VecDeque<Completion>,
+    /// No slab is requested before, because there was none.
+    no_slab_until_ns: u64,
+    /// Unix time of the last call, in seconds.
+    unix_s: u64,
+    is_leaving: bool,
+    has_left: bool,
+    counters: ClientCounters,
+}
+
+impl Client {
+    /// A client that knows nothing of the pool but its metadata service.
+    pub fn new(config: ClientConfig) -> Self {
+        let timeout_ns = config.channel.retries.timeout_ns;
+        Self {
+            config,
+            session: Session::new(
+                config.me,
+                config.metadata,
+                timeout_ns,
+                config.heartbeat_ns,
+                config.seed,
+            ),
+            channel: None,
+            slab_len: 0,
+            slots: Slots::default(),
+            cache: Cache::new(config.cached_max),
+            waiting: VecDeque::new(),
+            active: Vec::new(),
+            next_token: 1,
+            completions: VecDeque::new(),
+            no_slab_until_ns: 0,
+            unix_s: config.unix_start_s,
+            is_leaving: false,
+            has_left: false,
+            counters: ClientCounters::default(),
+        }
+    }
+
+    /// The counts so far.
+    pub fn counters(&self) -> ClientCounters {
+        self.counters
+    }
+
+    /// Number of operations that are not complete.
+    pub fn pending(&self) -> usize {
+        self.waiting.len() + self.active.len()
+    }
+
+    /// Whether the client has a lease and a connection.
+    pub fn is_ready(&self, now_ns: u64) -> bool {
+        self.session.has_lease(now_ns) && self.channel.as_ref().is_some_and(Channel::is_connected)
+    }
+
+    /// Begins an operation, or queues it. Its completion has this number.
+    ///
+    /// # Errors
+    /// There are too many, or the key or the value has a length that no pool takes.
+    pub fn submit(
+        &mut self,
+        now_ns: u64,
+        id: u64,
+        operation: Operation,
+    ) -> Result<(), SubmitError> {
+        if self.pending() + self.completions.len() >= SUBMITTED_MAX || self.is_leaving {
+            return Err(SubmitError::Busy);
+        }
+        let key_len = operation.key.len();
+        if key_len == 0 || key_len > KEY_LEN_MAX {
+            return Err(SubmitError::Key);
+        }
+        let value_len = match &operation.action {
+            Action::Set(item)
+            | Action::Change(
+                Change::Add(item) | Change::Replace(item) | Change::CompareSwap { item, .. },
+            ) => item.value.len(),
+            Action::Change(Change::Append(bytes) | Change::Prepend(bytes)) => bytes.len(),
+            _ => 0,
+        };
+        if node_len(key_len, value_len) > SLAB_LEN_MAX as usize {
+            return Err(SubmitError::TooLong);
+        }
+        let deadline_ns = now_ns.saturating_add(self.config.timeout_ns);
+        self.waiting.push_back((id, deadline_ns, operation));
+        Ok(())
+    }
+
+    /// Takes the completion of an operation.
+    pub fn take_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// Gives the lease back once all operations are complete. No more are accepted.
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Whether the lease was given back.
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// Takes a frame. Frames for others are ignored.
+    pub fn handle(&mut self, now_ns: u64, frame: &[u8]) {
+        if let Ok(packet) = Repr::parse(frame) {
+            if self.config.me.is_target(&packet.addresses) {
+                self.counters.received_bytes += frame.len() as u64;
+                if let Some(channel) = &mut self.channel {
+                    channel.handle_packet(now_ns, &packet.transport);
+                }
+            }
+        } else if let Ok(datagram) = Datagram::parse(frame)
+            && self.config.me.is_target(&datagram.addresses)
+        {
+            self.counters.received_bytes += frame.len() as u64;
+            self.handle_datagram(now_ns, &datagram);
+        }
+        self.settle(now_ns);
+    }
+
+    fn handle_datagram(&mut self, now_ns: u64, datagram: &Datagram) {
+        match (datagram.qpn, datagram.queue_key) {
+            (connect::QPN, connect::QUEUE_KEY) => {
+                let message = connect::Message::parse(datagram.payload);
+                if let (Some(channel), Some(message)) = (&mut self.channel, message) {
+                    channel.handle_message(now_ns, &message);
+                }
+            }
+            (message::QPN, message::QUEUE_KEY) => {
+                let reply = Reply::parse(datagram.payload);
+                if let Some(answered) = reply.and_then(|reply| self.session.handle(reply)) {
+                    self.handle_answer(now_ns, answered);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_answer(&mut self, now_ns: u64, answered: Answered) {
+        let freed = answered.freed;
+        match (answered.question, answered.answer) {
+            (Question::Leave, _) => self.has_left = true,
+            (_, Answer::Expired) => self.expire(),
+            (
+                _,
+                Answer::Registered {
+                    client,
+                    node,
+                    slab_len,
+                },
+            ) => {
+                self.slab_len = slab_len;
+                let node = self.config.node.unwrap_or(node);
+                let Self { config, .. } = self;
+                let channel = Channel::new(config.me, node, config.channel, client, config.seed);
+                self.channel = Some(channel);
+            }
+            (
+                Question::Lookup { key, .. },
+                Answer::Chain {
+                    chain,
+                    anchor,
+                    tail,
+                },
+            ) => {
+                let entry = Entry {
+                    chain,
+                    anchor,
+                    tail,
+                    len: 0,
+                };
+                self.cache.insert(&key, entry);
+                self.looked_up(&key, Some(entry));
+            }
+            (Question::Lookup { key, .. }, Answer::Absent) => self.looked_up(&key, None),
+            (Question::Lookup { key, .. }, Answer::Full) => self.chains_are_full(&key),
+            (
+                Question::Slab { .. },
+                Answer::Slab {
+                    address,
+                    slot_len,
+                    is_fresh,
+                },
+            ) => self.slots.add(address, self.slab_len, slot_len, is_fresh),
+            (Question::Slab { .. }, Answer::Full) => {
+                // Slots are freed with each renewal, so those come soon.
+                self.no_slab_until_ns = now_ns.saturating_add(self.config.heartbeat_ns);
+                self.session.hurry(now_ns + self.config.heartbeat_ns / 8);
+                self.no_slab();
+            }
+            _ => {}
+        }
+        // Some may be slots of a slab that came with this answer.
+        for link in freed {
+            self.slots.free(link);
+        }
+    }
+
+    /// Sends what is due.
+    pub fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
+        self.settle(now_ns);
+        if self.has_left {
+            return;
+        }
+        let mut sent_bytes = 0;
+        let mut send = |frame: &[u8]| {
+            sent_bytes += frame.len() as u64;
+            send(frame);
+        };
+        let has_lease = self.session.has_lease(now_ns);
+        if let Some(channel) = self.channel.as_mut().filter(|_| has_lease) {
+            channel.transmit(now_ns, &mut send);
+        }
+        self.session.transmit(now_ns, &mut send);
+        self.counters.sent_bytes += sent_bytes;
+        // A connection that was given up has completions.
+        self.settle(now_ns);
+    }
+
+    /// When [`Client::transmit`] is to be called at the latest.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        if self.has_left {
+            return None;
+        }
+        let session_ns = Some(self.session.deadline_ns());
+        let lease_ns = self.session.lease_until_ns();
+        let channel_ns = self.channel.as_ref().and_then(Channel::deadline_ns);
+        let waiting = self.waiting.iter().map(|(_, deadline_ns, _)| *deadline_ns);
+        let active = self.active.iter().map(|active| active.deadline_ns);
+        let operation_ns = waiting.chain(active).min();
+        let times = [session_ns, lease_ns, channel_ns, operation_ns];
+        times.into_iter().flatten().min()
+    }
+
+    /// Does everything that can be done without another frame.
+    fn settle(&mut self, now_ns: u64) {
+        if self.has_left {
+            return;
+        }
+        self.unix_s = self.config.unix_start_s + now_ns / 1_000_000_000;
+        if self.session.client != 0 && !self.session.has_lease(now_ns) {
+            self.expire();
+        }
+        self.check_channel(now_ns);
+        self.time_out(now_ns);
+        if self.session.has_lease(now_ns) {
+            let most = self.config.outstanding_max.clamp(1, OUTSTANDING_MAX);
+            while self.active.len() < most {
+                let Some((id, deadline_ns, operation)) = self.waiting.pop_front() else {
+                    break;
+                };
+                self.begin(id, deadline_ns, operation);
+            }
+            self.advance();
+        }
+        self.ask(now_ns);
+    }
+
+    /// Takes completions of the connection, and notices its end.
+    fn check_channel(&mut self, now_ns: u64) {
+        let Some(channel) = &mut self.channel else {
+            return;
+        };
+        if matches!(channel.end(), Some(End::Refused | End::Superseded)) {
+            self.expire();
+            return;
+        }
+        let was_connected = channel.is_connected();
+        while let Some(channel) = &mut self.channel
+            && let Some(completion) = channel.take_completion(now_ns)
+        {
+            self.completed(completion);
+        }
+        let is_connected = self.channel.as_ref().is_some_and(Channel::is_connected);
+        self.counters.reconnects += u64::from(was_connected && !is_connected);
+    }
+
+    /// Asks the metadata service what is needed, one thing after the other.
+    fn ask(&mut self, now_ns: u64) {
+        if !self.session.is_free() {
+            return;
+        }
+        let quiescent = self.quiescent();
+        if self.session.client == 0 {
+            self.session.ask(now_ns, Question::Register, 0);
+            return;
+        }
+        let needed = self.active.iter().find_map(|active| match active.step {
+            Step::Lookup { create } => Some(Question::Lookup {
+                key: active.operation.key.clone(),
+                create,
+            }),
+            Step::Slot { slot_len } if now_ns >= self.no_slab_until_ns => {
+                Some(Question::Slab { slot_len })
+            }
+            _ => None,
+        });
+        let is_done = self.is_leaving && self.pending() == 0 && !self.session.has_edges();
+        if let Some(question) = needed {
+            self.counters.lookups += u64::from(matches!(question, Question::Lookup { .. }));
+            self.session.ask(now_ns, question, quiescent);
+        } else if is_done {
+            self.session.ask(now_ns, Question::Leave, quiescent);
+        } else if self.session.is_due(now_ns) || self.is_leaving {
+            self.session.ask(now_ns, Question::Nothing, quiescent);
+        }
+    }
+
+    /// The epoch for which everything that began before is complete.
+    fn quiescent(&self) -> u64 {
+        let oldest = self.active.iter().map(|active| active.epoch).min();
+        oldest.unwrap_or(self.session.epoch)
+    }
+
+    fn finish(&mut self, index: usize, result: Result<Outcome, OperationError>) {
+        let active = self.active.swap_remove(index);
+        self.complete(active.id, result);
+    }
+
+    fn complete(&mut self, id: u64, result: Result<Outcome, OperationError>) {
+        match result {
+            Ok(_) => self.counters.completed += 1,
+            Err(_) => self.counters.failed += 1,
+        }
+        self.completions.push_back(Completion { id, result });
+    }
+}

@@ -1,0 +1,72 @@
+//! How operations end that have no result: the lease ends, time runs out, there is no memory.
+
+use super::Client;
+use super::progress::{Active, Step};
+use crate::operation::OperationError;
+use crate::slots::Slots;
+
+/// How often there is no slab before an operation fails.
+const REFUSALS_MAX: u32 = 50;
+
+impl Client {
+    /// The lease has ended. What was not begun to be linked is done again with the next one.
+    pub(super) fn expire(&mut self) {
+        self.counters.expired += u64::from(self.session.client != 0);
+        self.session.expire();
+        self.channel = None;
+        self.slots = Slots::default();
+        for active in std::mem::take(&mut self.active).into_iter().rev() {
+            if active.may_be_linked() {
+                self.complete(active.id, Err(OperationError::Unknown));
+            } else {
+                let Active {
+                    id,
+                    deadline_ns,
+                    operation,
+                    ..
+                } = active;
+                self.waiting.push_front((id, deadline_ns, operation));
+            }
+        }
+    }
+
+    /// Ends operations that take too long.
+    pub(super) fn time_out(&mut self, now_ns: u64) {
+        while let Some((id, deadline_ns, _)) = self.waiting.front()
+            && *deadline_ns <= now_ns
+        {
+            let id = *id;
+            self.waiting.pop_front();
+            self.complete(id, Err(OperationError::Unavailable));
+        }
+        for index in (0..self.active.len()).rev() {
+            let active = &self.active[index];
+            if active.deadline_ns > now_ns {
+                continue;
+            }
+            let error = match active.step {
+                _ if active.may_be_linked() => OperationError::Unknown,
+                Step::Slot { .. } => OperationError::Full,
+                _ => OperationError::Unavailable,
+            };
+            // A WRITE on its way would be to a slot with another node.
+            if error != OperationError::Unknown && active.token.is_none() {
+                self.release_own(index);
+            }
+            self.finish(index, Err(error));
+        }
+    }
+
+    /// There was no slab: operations that have waited for one too often fail.
+    pub(super) fn no_slab(&mut self) {
+        for index in (0..self.active.len()).rev() {
+            let active = &mut self.active[index];
+            if matches!(active.step, Step::Slot { .. }) {
+                active.refusals += 1;
+                if active.refusals > REFUSALS_MAX {
+                    self.finish(index, Err(OperationError::Full));
+                }
+            }
+        }
+    }
+}

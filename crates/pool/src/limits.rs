@@ -1,0 +1,54 @@
+//! All bounds of the pool.
+
+use roce::limits::{OPERATIONS_MAX, READS_MAX};
+
+/// Most queue pairs of a memory node. More are refused.
+pub const QUEUE_PAIRS_MAX: usize = 4096;
+/// Most clients that a memory node remembers as disconnected. The oldest are forgotten.
+pub const DISCONNECTED_MAX: usize = 4096;
+
+/// Smallest slab, in bytes.
+pub const SLAB_LEN_MIN: u32 = 4096;
+/// Largest slab, in bytes: that of the longest node.
+pub const SLAB_LEN_MAX: u32 = 1 << 20;
+/// Smallest slot of a slab, in bytes.
+pub const SLOT_LEN_MIN: u32 = 64;
+
+/// Most operations of a client that have begun and are not complete. More wait in its queue.
+pub const OUTSTANDING_MAX: usize = 64;
+/// Most operations of a client that were submitted and not taken as completed. More are refused.
+pub const SUBMITTED_MAX: usize = 256;
+/// Most nodes that a client follows from a stale one. Then it begins again at the anchor.
+pub const WALK_MAX: u32 = 16;
+/// Most times that an operation begins again at the anchor, and most compare-and-swaps that it
+/// loses, before it fails.
+pub const ATTEMPTS_MAX: u32 = 1000;
+/// Most links between nodes that a client keeps until the metadata service has them. Beyond, the
+/// oldest are forgotten; the metadata service then finds them by walking.
+pub const EDGES_KEPT_MAX: usize = 4096;
+
+/// Most clients of a metadata service. More are refused.
+pub const CLIENTS_MAX: usize = 4096;
+/// Most chains. No more keys are accepted beyond.
+pub const CHAINS_MAX: usize = 1 << 24;
+/// Most links of a chain that wait for others between. Beyond, all are forgotten and the chain is
+/// walked.
+pub const CHAIN_EDGES_MAX: usize = 256;
+/// Most requests to the metadata service that wait for the same new chain. More are dropped, and
+/// come again.
+pub const WAITERS_MAX: usize = 256;
+/// Most operations of the metadata service on memory at once.
+pub const METADATA_OPERATIONS_MAX: usize = 64;
+
+/// Longest message between client and metadata service, in bytes.
+pub const MESSAGE_LEN_MAX: usize = 1200;
+/// Most links between nodes in one message.
+pub const MESSAGE_EDGES_MAX: usize = 32;
+/// Most free slots in one message.
+pub const MESSAGE_FREED_MAX: usize = 120;
+
+const _: () =
+    assert!(METADATA_OPERATIONS_MAX <= OPERATIONS_MAX && OUTSTANDING_MAX <= OPERATIONS_MAX);
+const _: () = assert!(MESSAGE_FREED_MAX * 8 + 80 <= MESSAGE_LEN_MAX);
+const _: () = assert!(MESSAGE_EDGES_MAX * 24 + 300 <= MESSAGE_LEN_MAX);
+const _: () = assert!(READS_MAX >= 2);

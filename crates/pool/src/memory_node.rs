@@ -1,0 +1,229 @@
+//! The host whose memory the pool is. It serves reliable connections, and knows nothing of chains.
+
+use std::collections::{HashMap, VecDeque};
+
+use roce::connect::{self, Attempt, Message, QueuePair, Reason};
+use roce::endpoint::{Connection, Memory, Responder};
+use roce::wire::{Datagram, Repr};
+
+use crate::layout::regions;
+use crate::limits::{DISCONNECTED_MAX, QUEUE_PAIRS_MAX};
+use crate::station::Station;
+
+/// The first number of a queue pair. Lower ones have a meaning of their own.
+const FIRST_QPN: u32 = 16;
+
+/// A memory node: frames in, frames out. The memory is an argument.
+#[derive(Debug)]
+pub struct MemoryNode {
+    me: Station,
+    memory_len: u64,
+    pairs: HashMap<u32, Pair>,
+    by_connection: HashMap<(u64, u16), u32>,
+    /// Clients whose connections are refused, oldest first.
+    disconnected: VecDeque<u64>,
+    next_qpn: u32,
+    /// Queue pairs that may have to acknowledge something.
+    touched: Vec<u32>,
+    counters: MemoryNodeCounters,
+}
+
+#[derive(Debug)]
+struct Pair {
+    attempt: Attempt,
+    accepted: QueuePair,
+    responder: Responder,
+    is_touched: bool,
+}
+
+/// Counts of frames and of changes, each modulo 2⁶⁴.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryNodeCounters {
+    /// Frames that are no packets, damaged, or for another host.
+    pub refused: u64,
+    /// Packets for queue pairs that do not exist.
+    pub unknown: u64,
+    /// Packets of reliable connections that were handled.
+    pub packets: u64,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections that ended: replaced, or by `Disconnect`.
+    pub ended: u64,
+}
+
+impl MemoryNode {
+    /// A node with `memory_len` bytes from [`crate::layout::START`] on. Numbers of its queue pairs
+    /// begin at a place that `seed` decides, so that packets of an earlier life find none.
+    pub fn new(me: Station, memory_len: u64, seed: u64) -> Self {
+        Self {
+            me,
+            memory_len,
+            pairs: HashMap::new(),
+            by_connection: HashMap::new(),
+            disconnected: VecDeque::new(),
+            next_qpn: (seed as u32) & 0xff_ffff,
+            touched: Vec::new(),
+            counters: MemoryNodeCounters::default(),
+        }
+    }
+
+    /// The counts so far.
+    pub fn counters(&self) -> MemoryNodeCounters {
+        self.counters
+    }
+
+    /// Number of queue pairs.
+    pub fn queue_pairs(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Takes a frame. WRITEs are acknowledged by [`MemoryNode::acknowledge`].
+    pub fn handle(
+        &mut self,
+        _now_ns: u64,
+        frame: &[u8],
+        memory: &mut impl Memory,
+        send: &mut impl FnMut(&[u8]),
+    ) {
+        if let Ok(packet) = Repr::parse(frame) {
+            if !self.me.is_target(&packet.addresses) {
+                self.counters.refused += 1;
+                return;
+            }
+            let qpn = packet.transport.bth.qpn;
+            let Some(pair) = self.pairs.get_mut(&qpn) else {
+                self.counters.unknown += 1;
+                return;
+            };
+            self.counters.packets += 1;
+            pair.responder.handle(&packet.transport, memory, send);
+            if !std::mem::replace(&mut pair.is_touched, true) {
+                self.touched.push(qpn);
+            }
+            return;
+        }
+        match Datagram::parse(frame) {
+            Ok(datagram) if self.me.is_target(&datagram.addresses) => {
+                self.handle_datagram(&datagram, send);
+            }
+            _ => self.counters.refused += 1,
+        }
+    }
+
+    /// Acknowledges what needs it. To be called when there are no more frames for now.
+    pub fn acknowledge(&mut self, send: &mut impl FnMut(&[u8])) {
+        for qpn in self.touched.drain(..) {
+            if let Some(pair) = self.pairs.get_mut(&qpn) {
+                pair.is_touched = false;
+                pair.responder.acknowledge(send);
+            }
+        }
+    }
+
+    fn handle_datagram(&mut self, datagram: &Datagram, send: &mut impl FnMut(&[u8])) {
+        let is_management =
+            datagram.qpn == connect::QPN && datagram.queue_key == connect::QUEUE_KEY;
+        let sender = Station::sender(&datagram.addresses);
+        let message = Message::parse(datagram.payload);
+        let (true, Some(sender), Some(message)) = (is_management, sender, message) else {
+            self.counters.refused += 1;
+            return;
+        };
+        let answer = match message {
+            Message::Connect(attempt, pair) => self.connect(&sender, attempt, pair),
+            Message::Disconnect { client } => {
+                self.disconnect(client);
+                Message::Disconnected { client }
+            }
+            _ => return,
+        };
+        let bytes = answer.emit();
+        let key = connect::QUEUE_KEY;
+        self.me.send(&sender, connect::QPN, key, &bytes, send);
+    }
+
+    /// Creates a queue pair, unless this attempt or a later one has one.
+    fn connect(&mut self, peer: &Station, attempt: Attempt, pair: QueuePair) -> Message {
+        if self.disconnected.contains(&attempt.client) {
+            return Message::Refuse(attempt, Reason::Disconnected);
+        }
+        let connection = (attempt.client, attempt.index);
+        if let Some(&qpn) = self.by_connection.get(&connection) {
+            if let Some(known) = self.pairs.get(&qpn)
+                && known.attempt.attempt >= attempt.attempt
+            {
+                return Message::Accept(known.attempt, known.accepted);
+            }
+            self.remove(qpn);
+        }
+        if self.pairs.len() >= QUEUE_PAIRS_MAX {
+            return Message::Refuse(attempt, Reason::Full);
+        }
+        let qpn = self.free_qpn();
+        let mut responder = Responder::new(
+            &Connection {
+                addresses: self.me.to(peer),
+                local_qpn: qpn,
+                peer_qpn: pair.qpn,
+                mtu: pair.mtu,
+                first_psn: pair.first_psn,
+            },
+            0,
+        );
+        for region in regions(self.memory_len) {
+            // Two regions with two keys.
+            let _ = responder.regions.add(region);
+        }
+        let accepted = QueuePair { qpn, ..pair };
+        self.counters.accepted += 1;
+        self.by_connection.insert(connection, qpn);
+        self.pairs.insert(
+            qpn,
+            Pair {
+                attempt,
+                accepted,
+                responder,
+                is_touched: false,
+            },
+        );
+        Message::Accept(attempt, accepted)
+    }
+
+    fn disconnect(&mut self, client: u64) {
+        let is_of_client = |pair: &&Pair| pair.attempt.client == client;
+        let qpns: Vec<u32> = self
+            .pairs
+            .values()
+            .filter(is_of_client)
+            .map(|pair| pair.accepted.qpn)
+            .collect();
+        for qpn in qpns {
+            self.remove(qpn);
+        }
+        if !self.disconnected.contains(&client) {
+            if self.disconnected.len() == DISCONNECTED_MAX {
+                self.disconnected.pop_front();
+            }
+            self.disconnected.push_back(client);
+        }
+    }
+
+    fn remove(&mut self, qpn: u32) {
+        if let Some(pair) = self.pairs.remove(&qpn) {
+            let Attempt { client, index, .. } = pair.attempt;
+            self.by_connection.remove(&(client, index));
+            self.counters.ended += 1;
+        }
+    }
+
+    /// A number that no queue pair has, and that none had for long.
+    fn free_qpn(&mut self) -> u32 {
+        loop {
+            let qpn = self.next_qpn;
+            self.next_qpn = (self.next_qpn + 1) & 0xff_ffff;
+            if qpn >= FIRST_QPN && !self.pairs.contains_key(&qpn) {
+                return qpn;
+            }
+        }
+    }
+}

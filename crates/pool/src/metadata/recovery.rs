@@ -1,0 +1,219 @@
+//! Reading the memory after a start: superblock, slab table, anchors.
+
+use std::collections::BTreeSet;
+
+use chain::{Kind, Link, Next, Node};
+use roce::endpoint::Outcome;
+
+use super::chains::Chain;
+use super::leases::ClientRecord;
+use super::{Job, Metadata, MetadataError, Reserved};
+use crate::layout::{METADATA, NEXT_NUMBERS, START, SlabEntry, Superblock, number};
+
+/// Most bytes of one READ.
+const CHUNK_LEN: u32 = 32 * 1024;
+/// How many numbers of chains and of clients are promised at once.
+const RESERVED: (u64, u64) = (4096, 16);
+
+/// What is read next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Superblock,
+    Table {
+        /// The first slab that is not known.
+        next: u32,
+    },
+    Anchors {
+        slab: u32,
+        slot: u32,
+    },
+    /// The first numbers are promised.
+    Reserve,
+    Over,
+}
+
+impl Phase {
+    pub(super) fn is_over(self) -> bool {
+        self == Self::Over
+    }
+}
+
+impl Metadata {
+    /// Requests the next part, unless it is requested already.
+    pub(super) fn continue_recovery(&mut self) {
+        if !self.queue.is_empty() || !self.posted.is_empty() {
+            return;
+        }
+        let layout = self.superblock.layout;
+        match self.phase {
+            Phase::Superblock => self.read(START, Superblock::LEN, Job::Recover),
+            Phase::Table { next } if next < layout.slabs => {
+                let left = (layout.slabs - next) * SlabEntry::LEN as u32;
+                self.read(layout.entry(next), left.min(CHUNK_LEN), Job::Recover);
+            }
+            Phase::Table { .. } => {
+                self.phase = Phase::Anchors { slab: 0, slot: 0 };
+                self.continue_recovery();
+            }
+            Phase::Anchors { slab, slot } => {
+                let Some(entry) = self.slabs.get(slab as usize) else {
+                    self.phase = Phase::Reserve;
+                    self.continue_recovery();
+                    return;
+                };
+                let slots = layout.slab_len / entry.slot_len.max(1);
+                if entry.owner != METADATA || slot >= slots {
+                    self.phase = Phase::Anchors {
+                        slab: slab + 1,
+                        slot: 0,
+                    };
+                    self.continue_recovery();
+                    return;
+                }
+                let count = (CHUNK_LEN / entry.slot_len).clamp(1, slots - slot);
+                let address = layout.slab(slab) + u64::from(slot) * u64::from(entry.slot_len);
+                self.read(address, count * entry.slot_len, Job::Recover);
+            }
+            Phase::Reserve => self.reserve(),
+            Phase::Over => {}
+        }
+    }
+
+    /// Promises further numbers of chains and clients.
+    pub(super) fn reserve(&mut self) {
+        let reserved = Reserved {
+            chain: self.superblock.next_chain + RESERVED.0,
+            client: self.superblock.next_client + RESERVED.1,
+        };
+        let mut bytes = reserved.chain.to_le_bytes().to_vec();
+        bytes.extend(reserved.client.to_le_bytes());
+        self.write(NEXT_NUMBERS, bytes, Job::Reserve(reserved));
+    }
+
+    /// The superblock promises numbers.
+    pub(super) fn was_reserved(&mut self, reserved: Reserved) {
+        self.reserved = reserved;
+        if self.phase == Phase::Reserve {
+            self.start();
+        }
+    }
+
+    /// Whether numbers are left; requests more in time.
+    pub(super) fn has_numbers(&mut self) -> bool {
+        let Superblock {
+            next_chain,
+            next_client,
+            ..
+        } = self.superblock;
+        let left = (
+            self.reserved.chain.saturating_sub(next_chain),
+            self.reserved.client.saturating_sub(next_client),
+        );
+        let is_low = left.0 <= RESERVED.0 / 2 || left.1 <= RESERVED.1 / 2;
+        let is_reserving = |job: &Job| matches!(job, Job::Reserve(_));
+        let mut jobs = self.queue.iter().chain(self.posted.values());
+        if is_low && !jobs.any(|(_, job)| is_reserving(job)) {
+            self.reserve();
+        }
+        left.0 > 0 && left.1 > 0
+    }
+
+    /// Everything is known. Owners of slabs count as clients that were just heard.
+    fn start(&mut self) {
+        self.phase = Phase::Over;
+        // Numbers of clients grow with each start, so epochs do too.
+        self.epoch = self.superblock.next_client << 32;
+        let owners: BTreeSet<u64> = self.slabs.iter().map(|entry| entry.owner).collect();
+        for client in owners {
+            if client > METADATA {
+                self.clients.insert(client, ClientRecord::default());
+            }
+        }
+        for (slab, entry) in self.slabs.iter().enumerate() {
+            if entry.owner == 0 && entry.slot_len > 0 {
+                // An owner had ended; what is free was known only to the service before.
+                self.to_audit.push_back(slab as u32);
+            }
+        }
+    }
+
+    /// A part was read.
+    pub(super) fn recovered(&mut self, outcome: Outcome) {
+        let Outcome::Read(bytes) = outcome else {
+            return;
+        };
+        match self.phase {
+            Phase::Superblock => match Superblock::parse(&bytes) {
+                Some(superblock) => {
+                    self.superblock = superblock;
+                    self.phase = Phase::Table { next: 0 };
+                }
+                None => self.error = Some(MetadataError::Format),
+            },
+            Phase::Table { next } => {
+                let entries = bytes.chunks_exact(SlabEntry::LEN);
+                self.slabs.extend(entries.map(SlabEntry::parse));
+                let read = (bytes.len() / SlabEntry::LEN) as u32;
+                self.phase = Phase::Table { next: next + read };
+            }
+            Phase::Anchors { slab, slot } => self.read_anchors(slab, slot, &bytes),
+            Phase::Reserve | Phase::Over => {}
+        }
+    }
+
+    fn read_anchors(&mut self, slab: u32, first: u32, bytes: &[u8]) {
+        let layout = self.superblock.layout;
+        let slot_len = self.slabs[slab as usize].slot_len;
+        let start = layout.slab(slab);
+        self.slots.add(start, layout.slab_len, slot_len, false);
+        let mut slot = first;
+        for bytes in bytes.chunks_exact(slot_len as usize) {
+            let address = start + u64::from(slot) * u64::from(slot_len);
+            self.read_anchor(address, bytes);
+            slot += 1;
+        }
+        self.phase = Phase::Anchors { slab, slot };
+    }
+
+    /// Keeps the chain of an anchor, or frees its slot.
+    fn read_anchor(&mut self, address: u64, bytes: &[u8]) {
+        let anchor = Node::parse(bytes).ok().filter(|node| {
+            let is_new = !self.by_key.contains_key(node.key);
+            node.kind == Kind::Anchor && node.own.address() == address && is_new
+        });
+        let Some(node) = anchor else {
+            if let Some(link) = generation_of(address, bytes) {
+                self.slots.free(link);
+            }
+            return;
+        };
+        let first = match node.next {
+            Next::Node(link) => Some(link),
+            _ => None,
+        };
+        self.superblock.next_chain = self.superblock.next_chain.max(node.chain + 1);
+        self.by_key.insert(node.key.to_vec(), node.chain);
+        self.chains
+            .insert(node.chain, Chain::found(node.key, node.own, first));
+        self.counters.chains += 1;
+    }
+}
+
+/// The link of whatever node a slot had last, by its first words: its next node has another
+/// generation. Of a slot that was never used, the first one is skipped. Nothing if the slot is
+/// damaged.
+pub(super) fn generation_of(address: u64, bytes: &[u8]) -> Option<Link> {
+    let bytes = bytes.get(..16)?;
+    let (next, own) = (number(bytes, 0, 8), number(bytes, 8, 8));
+    let of_next = match Next::from_word(next) {
+        Some(Next::Empty { generation }) => generation,
+        _ => 0,
+    };
+    let of_own = match Link::from_word(own) {
+        Some(link) if link.address() == address => link.generation(),
+        Some(_) => return None,
+        None if own == 0 => 0,
+        None => return None,
+    };
+    Link::new(address, of_own.max(of_next).max(1))
+}

@@ -1,0 +1,206 @@
+//! Memory node, metadata service and clients as loops over a port.
+
+use std::io;
+
+use roce::endpoint::Memory;
+use sys::clock::monotonic_ns;
+use sys::poll::{Events, Interest, Poll, Waker};
+use sys::shared_memory::SharedMemory;
+
+use crate::layout::START;
+use crate::port::Port;
+use crate::{Client, MemoryNode, Metadata};
+
+/// Most frames that are taken before something is sent on.
+const BURST: usize = 64;
+
+/// The memory of a node.
+#[derive(Debug)]
+pub struct NodeMemory(pub SharedMemory);
+
+impl NodeMemory {
+    fn offset(address: u64) -> usize {
+        address
+            .checked_sub(START)
+            .and_then(|offset| usize::try_from(offset).ok())
+            .unwrap_or(usize::MAX)
+    }
+
+    fn number(&self, address: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+}
+
+impl Memory for NodeMemory {
+    fn read(&self, address: u64, bytes: &mut [u8]) {
+        if !self.0.read(Self::offset(address), bytes) {
+            bytes.fill(0);
+        }
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        self.0.write(Self::offset(address), bytes);
+    }
+
+    fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64 {
+        let original = self.number(address);
+        if original == compare {
+            self.write(address, &swap.to_le_bytes());
+        }
+        original
+    }
+
+    fn fetch_add(&mut self, address: u64, add: u64) -> u64 {
+        let original = self.number(address);
+        self.write(address, &original.wrapping_add(add).to_le_bytes());
+        original
+    }
+}
+
+/// A part that takes frames and sends frames.
+trait Part {
+    fn handle(&mut self, now_ns: u64, frame: &[u8], send: &mut impl FnMut(&[u8]));
+    fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8]));
+    fn deadline_ns(&self) -> Option<u64>;
+    /// Whether the loop ends by itself.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+struct Node<'a>(&'a mut MemoryNode, &'a mut NodeMemory);
+
+impl Part for Node<'_> {
+    fn handle(&mut self, now_ns: u64, frame: &[u8], send: &mut impl FnMut(&[u8])) {
+        self.0.handle(now_ns, frame, self.1, send);
+    }
+    fn transmit(&mut self, _now_ns: u64, send: &mut impl FnMut(&[u8])) {
+        self.0.acknowledge(send);
+    }
+    fn deadline_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Part for &mut Metadata {
+    fn handle(&mut self, now_ns: u64, frame: &[u8], _send: &mut impl FnMut(&[u8])) {
+        Metadata::handle(self, now_ns, frame);
+    }
+    fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
+        Metadata::transmit(self, now_ns, send);
+    }
+    fn deadline_ns(&self) -> Option<u64> {
+        Metadata::deadline_ns(self)
+    }
+    fn is_over(&self) -> bool {
+        self.error().is_some()
+    }
+}
+
+/// Serves the memory until `stop` is signalled.
+///
+/// # Errors
+/// The port fails.
+pub fn run_node(
+    node: &mut MemoryNode,
+    memory: &mut NodeMemory,
+    port: &mut Port,
+    stop: &Waker,
+) -> io::Result<()> {
+    run(&mut Node(node, memory), port, stop)
+}
+
+/// Serves metadata until `stop` is signalled, or until the service has an error.
+///
+/// # Errors
+/// The port fails.
+pub fn run_metadata(metadata: &mut Metadata, port: &mut Port, stop: &Waker) -> io::Result<()> {
+    run(&mut &mut *metadata, port, stop)
+}
+
+fn run(part: &mut impl Part, port: &mut Port, stop: &Waker) -> io::Result<()> {
+    let poll = Poll::new()?;
+    poll.add(&*port, 0, Interest::Read)?;
+    poll.add(stop, 1, Interest::Read)?;
+    let mut events = Events::with_capacity(2);
+    let mut frame = Vec::new();
+    while !part.is_over() {
+        let mut count = 0;
+        while count < BURST && port.receive(&mut frame)? {
+            count += 1;
+            part.handle(monotonic_ns(), &frame, &mut |frame| port.send(frame));
+        }
+        let now_ns = monotonic_ns();
+        part.transmit(now_ns, &mut |frame| port.send(frame));
+        if count == BURST {
+            continue;
+        }
+        let deadline_ns = part.deadline_ns();
+        let timeout_ns = deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns));
+        poll.wait(&mut events, timeout_ns)?;
+        if events.iter().any(|ready| ready.token == 1) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// A client and its port, which are driven by the thread that uses them.
+pub struct ClientPort {
+    /// The client.
+    pub client: Client,
+    port: Port,
+    poll: Poll,
+    events: Events,
+    frame: Vec<u8>,
+}
+
+impl ClientPort {
+    /// A client at a port, whose station it must have.
+    ///
+    /// # Errors
+    /// No descriptor is available.
+    pub fn new(client: Client, port: Port) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&port, 0, Interest::Read)?;
+        Ok(Self {
+            client,
+            port,
+            poll,
+            events: Events::with_capacity(2),
+            frame: Vec::new(),
+        })
+    }
+
+    /// Also ends waits when this event is signalled.
+    ///
+    /// # Errors
+    /// No descriptor is available.
+    pub fn wake_by(&mut self, waker: &Waker) -> io::Result<()> {
+        self.poll.add(waker, 1, Interest::Read)
+    }
+
+    /// Takes what has arrived and sends what is due. Waits for something to do if nothing has
+    /// arrived, but not longer than until `until_ns`.
+    ///
+    /// # Errors
+    /// The port fails.
+    pub fn turn(&mut self, until_ns: u64) -> io::Result<()> {
+        let mut count = 0;
+        while count < BURST && self.port.receive(&mut self.frame)? {
+            count += 1;
+            self.client.handle(monotonic_ns(), &self.frame);
+        }
+        let now_ns = monotonic_ns();
+        let Self { client, port, .. } = self;
+        client.transmit(now_ns, &mut |frame| port.send(frame));
+        if count > 0 || until_ns <= now_ns {
+            return Ok(());
+        }
+        let deadline_ns = self.client.deadline_ns().unwrap_or(u64::MAX).min(until_ns);
+        let timeout_ns = deadline_ns.saturating_sub(now_ns);
+        self.poll.wait(&mut self.events, Some(timeout_ns))
+    }
+}

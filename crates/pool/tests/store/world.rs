@@ -1,0 +1,262 @@
+//! A pool in virtual time, on a network whose faults come from a seed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use pool::layout::{self, START};
+use pool::{
+    Client, ClientConfig, Completion, MemoryNode, Metadata, MetadataConfig, Operation, Station,
+};
+use roce::endpoint::ByteMemory;
+
+/// Delay of a frame that is not held back, in nanoseconds.
+const DELAY_NS: u64 = 10_000;
+/// No test takes longer than this, in virtual time.
+const LIMIT_NS: u64 = 1_000_000_000_000;
+
+pub(crate) const NODE: Station = Station::of_ip([10, 0, 0, 1], 0xc000);
+pub(crate) const METADATA: Station = Station::of_ip([10, 0, 0, 2], 0xc000);
+
+/// Chances of each frame, in 1/1000.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    /// Held back for a while, so that others overtake it.
+    pub(crate) late: u64,
+    pub(crate) damaged: u64,
+}
+
+/// A sequence of numbers from a seed (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
+#[derive(Clone)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Frames on their way.
+struct Network {
+    random: Random,
+    faults: Faults,
+    frames: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
+    sent: u64,
+}
+
+impl Network {
+    fn push(&mut self, now_ns: u64, frame: &[u8]) {
+        let Faults {
+            lost,
+            repeated,
+            late,
+            damaged,
+        } = self.faults;
+        let copies = 1 + u64::from(self.random.below(1000) < repeated);
+        for _ in 0..copies {
+            if self.random.below(1000) < lost {
+                continue;
+            }
+            let mut frame = frame.to_vec();
+            if self.random.below(1000) < damaged {
+                // Not the addresses: the frame would be lost, which is another fault.
+                let offset = 42 + self.random.below(frame.len() as u64 - 42) as usize;
+                frame[offset] ^= 1 << self.random.below(8);
+            }
+            let mut due_ns = now_ns + DELAY_NS;
+            if self.random.below(1000) < late {
+                due_ns += self.random.below(50 * DELAY_NS);
+            }
+            self.sent += 1;
+            self.frames.push(Reverse((due_ns, self.sent, frame)));
+        }
+    }
+}
+
+/// Everything.
+pub(crate) struct World {
+    pub(crate) now_ns: u64,
+    network: Network,
+    pub(crate) memory: ByteMemory,
+    node: MemoryNode,
+    metadata: Metadata,
+    pub(crate) clients: BTreeMap<u8, Client>,
+    /// Client and completion, in the order in which they arrived.
+    pub(crate) completed: Vec<(u8, Completion)>,
+    /// Seeds of parts that start.
+    seeds: Random,
+    /// A part that receives nothing and sends nothing, by the last byte of its address.
+    pub(crate) paused: Option<u8>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, faults: Faults, memory_len: usize, slab_len: u32) -> Self {
+        let mut seeds = Random(seed);
+        let mut memory = ByteMemory {
+            start: START,
+            bytes: vec![0; memory_len],
+        };
+        layout::format(&mut memory, memory_len as u64, slab_len).expect("space for slabs");
+        Self {
+            now_ns: 0,
+            network: Network {
+                random: Random(seeds.next()),
+                faults,
+                frames: BinaryHeap::new(),
+                sent: 0,
+            },
+            memory,
+            node: MemoryNode::new(NODE, memory_len as u64, seeds.next()),
+            metadata: Metadata::new(MetadataConfig::new(METADATA, NODE, seeds.next())),
+            clients: BTreeMap::new(),
+            completed: Vec::new(),
+            seeds,
+            paused: None,
+        }
+    }
+
+    /// The settings of a client with this number.
+    pub(crate) fn config(&mut self, number: u8) -> ClientConfig {
+        let me = Station::of_ip([10, 0, 0, number], 0xc000);
+        ClientConfig::new(me, METADATA, self.seeds.next())
+    }
+
+    /// Starts a client, or another one in the place of a client that crashed.
+    pub(crate) fn start_client(&mut self, number: u8) {
+        let config = self.config(number);
+        self.clients.insert(number, Client::new(config));
+    }
+
+    /// The memory node loses everything but its memory.
+    pub(crate) fn restart_node(&mut self) {
+        let len = self.memory.bytes.len() as u64;
+        self.node = MemoryNode::new(NODE, len, self.seeds.next());
+    }
+
+    /// The metadata service loses everything.
+    pub(crate) fn restart_metadata(&mut self) {
+        let config = MetadataConfig::new(METADATA, NODE, self.seeds.next());
+        self.metadata = Metadata::new(config);
+    }
+
+    pub(crate) fn node(&self) -> &MemoryNode {
+        &self.node
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    pub(crate) fn submit(&mut self, number: u8, id: u64, operation: Operation) {
+        let client = self.clients.get_mut(&number).expect("a client");
+        client
+            .submit(self.now_ns, id, operation)
+            .expect("space for an operation");
+    }
+
+    /// Operations that are not complete.
+    pub(crate) fn pending(&self) -> usize {
+        self.clients.values().map(Client::pending).sum()
+    }
+
+    /// Runs until the time, or until `is_over`.
+    pub(crate) fn run_until(&mut self, end_ns: u64, is_over: impl Fn(&Self) -> bool) {
+        self.transmit();
+        while !is_over(self) {
+            let next_ns = self.next_ns();
+            if next_ns > end_ns {
+                self.now_ns = self.now_ns.max(end_ns);
+                return;
+            }
+            self.now_ns = self.now_ns.max(next_ns);
+            assert!(self.now_ns < LIMIT_NS, "it does not end");
+            self.deliver();
+            self.transmit();
+        }
+    }
+
+    /// Runs for a time.
+    pub(crate) fn run_for(&mut self, duration_ns: u64) {
+        self.run_until(self.now_ns + duration_ns, |_| false);
+    }
+
+    /// Runs until no operation is pending.
+    pub(crate) fn finish(&mut self) {
+        self.run_until(LIMIT_NS, |world| world.pending() == 0);
+    }
+
+    fn next_ns(&self) -> u64 {
+        let Self {
+            network,
+            metadata,
+            clients,
+            ..
+        } = self;
+        let frame_ns = network.frames.peek().map(|Reverse((due_ns, ..))| *due_ns);
+        let is_running = |number: u8| self.paused != Some(number);
+        let metadata_ns = metadata.deadline_ns().filter(|_| is_running(2));
+        let running = clients.iter().filter(|(number, _)| is_running(**number));
+        let client_ns = running.filter_map(|(_, client)| client.deadline_ns()).min();
+        let times = [frame_ns, metadata_ns, client_ns];
+        times.into_iter().flatten().min().expect("something is due")
+    }
+
+    /// Delivers a burst of frames that are due.
+    fn deliver(&mut self) {
+        let burst = 1 + self.network.random.below(4);
+        for _ in 0..burst {
+            let is_due =
+                |Reverse((due_ns, ..)): &Reverse<(u64, u64, Vec<u8>)>| *due_ns <= self.now_ns;
+            if !self.network.frames.peek().is_some_and(is_due) {
+                break;
+            }
+            let Some(Reverse((.., frame))) = self.network.frames.pop() else {
+                break;
+            };
+            let (network, now_ns) = (&mut self.network, self.now_ns);
+            match frame[33] {
+                number if self.paused == Some(number) => {}
+                1 => self
+                    .node
+                    .handle(now_ns, &frame, &mut self.memory, &mut |frame| {
+                        network.push(now_ns, frame);
+                    }),
+                2 => self.metadata.handle(now_ns, &frame),
+                number => {
+                    if let Some(client) = self.clients.get_mut(&number) {
+                        client.handle(now_ns, &frame);
+                    }
+                }
+            }
+        }
+        let (network, now_ns) = (&mut self.network, self.now_ns);
+        self.node
+            .acknowledge(&mut |frame| network.push(now_ns, frame));
+    }
+
+    fn transmit(&mut self) {
+        let (network, now_ns) = (&mut self.network, self.now_ns);
+        let mut send = |frame: &[u8]| network.push(now_ns, frame);
+        if self.paused != Some(2) {
+            self.metadata.transmit(now_ns, &mut send);
+        }
+        for (number, client) in &mut self.clients {
+            if self.paused != Some(*number) {
+                client.transmit(now_ns, &mut send);
+            }
+            while let Some(completion) = client.take_completion() {
+                self.completed.push((*number, completion));
+            }
+        }
+    }
+}
