@@ -1,7 +1,7 @@
-//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `disk`, `power`, `rival`
-//! and `doctor`. Each command is a module that turns flags into the configuration of a crate and
-//! prints its output; nothing is decided here. `doctor` is a module, not a crate, because only the
-//! program uses it.
+//! The program: `serve`, `load`, `agent`, `distribution`, `files`, `lab`, `disk`, `power`, `pool`,
+//! `rival` and `doctor`. Each command is a module that turns flags into the configuration of a
+//! crate and prints its output; nothing is decided here. `doctor` is a module, not a crate, because
+//! only the program uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -27,6 +27,8 @@ mod files;
 mod lab;
 #[cfg(feature = "load")]
 mod load;
+#[cfg(feature = "lab")]
+mod pool;
 #[cfg(feature = "lab")]
 mod power;
 #[cfg(feature = "lab")]
@@ -79,6 +81,9 @@ enum Command {
     /// Spend less energy while a latency objective holds: knobs, meters, a model and a tuner.
     #[cfg(feature = "lab")]
     Power(power::Flags),
+    /// Keep keys and values in the memory of a passive host, over RDMA packets.
+    #[cfg(feature = "lab")]
+    Pool(pool::Flags),
     /// Serve another design, to compare with, in an experiment.
     #[cfg(feature = "lab")]
     Rival(rival::Flags),
@@ -114,6 +119,8 @@ fn main() -> ExitCode {
         Command::Disk(flags) => disk::run(&flags),
         #[cfg(feature = "lab")]
         Command::Power(flags) => power::run(&flags),
+        #[cfg(feature = "lab")]
+        Command::Pool(flags) => pool::run(&flags),
         #[cfg(feature = "lab")]
         Command::Rival(flags) => rival::run(&flags),
         #[cfg(feature = "serve")]

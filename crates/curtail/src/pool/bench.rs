@@ -1,0 +1,472 @@
+//! `curtail pool bench`: closed loops of reads and writes, as in the evaluation of Clover.
+//!
+//! A thread is a client with its own connection and cache. It keeps a number of operations going,
+//! begins the next when one completes, and so measures service times: the schedule is not
+//! independent of the answers (a closed loop).
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Barrier, OnceLock};
+
+use ::pool::port::Port;
+use ::pool::process::ClientPort;
+use ::pool::{
+    Action, Client, ClientConfig, ClientCounters, NewItem, Operation, OperationError, Outcome,
+};
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use measure::Histogram;
+use serde_json::json;
+use sys::clock::monotonic_ns;
+use workload::{Popularity, Purpose, RandomStream, RecordSampler, Ycsb};
+
+use crate::load::parse;
+
+/// How long a thread waits for its first completions and for its last ones.
+const PATIENCE_NS: u64 = 20_000_000_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct Flags {
+    /// Address of the metadata service
+    #[arg(long, value_name = "IP")]
+    meta: Ipv4Addr,
+
+    /// Address of the first thread; each further one has the next address
+    #[arg(long, value_name = "IP")]
+    from: Ipv4Addr,
+
+    /// Send and receive Ethernet frames at this device
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+
+    /// Address at which the memory node is reached, if not where the metadata service says
+    #[arg(long, value_name = "IP")]
+    node: Option<Ipv4Addr>,
+
+    /// A middlebox redirects operations
+    #[arg(long)]
+    steered: bool,
+
+    /// Number of threads
+    #[arg(long, value_name = "N", default_value_t = 2,
+          value_parser = clap::value_parser!(u8).range(1..=200))]
+    threads: u8,
+
+    /// Operations that a thread keeps going
+    #[arg(long, value_name = "N", default_value_t = 2,
+          value_parser = clap::value_parser!(u8).range(1..=64))]
+    depth: u8,
+
+    /// The mix: ycsb-a, ycsb-b, ycsb-c or write-only
+    #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::<Ycsb>)]
+    workload: Ycsb,
+
+    /// Popularity of keys
+    #[arg(long, value_name = "LAW", default_value = "zipf:0.75", value_parser = parse::<Popularity>)]
+    popularity: Popularity,
+
+    /// Number of keys
+    #[arg(long, value_name = "N", default_value_t = 1024,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    keys: u64,
+
+    /// Length of values
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = units::size_bytes)]
+    value: u64,
+
+    /// How long to measure
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration_ns)]
+    duration: u64,
+
+    /// Seed of keys and operations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Do not store every key first
+    #[arg(long)]
+    no_fill: bool,
+
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    json: Option<PathBuf>,
+}
+
+/// What a thread has measured.
+#[derive(Default)]
+struct Measured {
+    reads: Histogram,
+    writes: Histogram,
+    missing: u64,
+    /// Full, contended, unavailable, unknown.
+    errors: [u64; 4],
+    elapsed_ns: u64,
+    counters: ClientCounters,
+}
+
+pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    let first = u32::from(flags.from);
+    let mut ports = Vec::new();
+    for thread in 0..flags.threads {
+        let ip = Ipv4Addr::from(first + u32::from(thread));
+        ports.push((thread, super::open(ip, flags.device.as_deref())?));
+    }
+    let barrier = Barrier::new(ports.len());
+    let start = OnceLock::new();
+    let results: Vec<anyhow::Result<Measured>> = std::thread::scope(|scope| {
+        let (barrier, start) = (&barrier, &start);
+        let spawn =
+            |(thread, port)| scope.spawn(move || measure(flags, thread, port, barrier, start));
+        let threads: Vec<_> = ports.into_iter().map(spawn).collect();
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined
+            .map(|joined| joined.unwrap_or_else(|_| Err(anyhow!("a thread has panicked"))))
+            .collect()
+    });
+    let mut measured = Vec::new();
+    for (thread, result) in results.into_iter().enumerate() {
+        measured.push(result.with_context(|| format!("run thread {thread}"))?);
+    }
+    report(flags, &measured)
+}
+
+/// What a thread does: it stores its part of the keys, waits for the others, and measures.
+fn measure(
+    flags: &Flags,
+    thread: u8,
+    port: Port,
+    barrier: &Barrier,
+    start: &OnceLock<u64>,
+) -> anyhow::Result<Measured> {
+    let filled = ClosedLoop::new(flags, thread, port).and_then(|mut it| {
+        it.fill(flags)?;
+        Ok(it)
+    });
+    // Every thread passes the barrier, or the others would wait for ever.
+    barrier.wait();
+    let mut it = filled?;
+    it.measure(flags, *start.get_or_init(monotonic_ns))
+}
+
+/// One thread's client and what it does.
+struct ClosedLoop {
+    thread: u8,
+    it: ClientPort,
+    sampler: RecordSampler,
+    stream: RandomStream,
+    value: Vec<u8>,
+}
+
+impl ClosedLoop {
+    fn new(flags: &Flags, thread: u8, port: Port) -> anyhow::Result<Self> {
+        let seed = super::seed() ^ u64::from(thread) << 32;
+        let metadata = super::station(flags.meta);
+        let mut config = ClientConfig::new(port.station(), metadata, seed);
+        config.outstanding_max = usize::from(flags.depth);
+        config.is_steered = flags.steered;
+        config.node = flags.node.map(super::station);
+        config.unix_start_s = sys::clock::unix_less_monotonic_ns() / 1_000_000_000;
+        Ok(Self {
+            thread,
+            it: ClientPort::new(Client::new(config), port).context("create a poll")?,
+            sampler: RecordSampler::new(flags.popularity, flags.keys, flags.seed),
+            stream: RandomStream::new(flags.seed, Purpose::Requests, thread.into()),
+            value: vec![b'v'; usize::try_from(flags.value)?],
+        })
+    }
+
+    fn measure(&mut self, flags: &Flags, start_ns: u64) -> anyhow::Result<Measured> {
+        let before = self.it.client.counters();
+        let mut measured = Measured::default();
+        let end_ns = start_ns.saturating_add(flags.duration);
+        // The beginning of each operation, by its number modulo 64.
+        let mut begun = [(0, false); 64];
+        let mut next = 0_u64;
+        loop {
+            let now_ns = monotonic_ns();
+            while now_ns < end_ns && self.it.client.pending() < usize::from(flags.depth) {
+                let is_write = self.stream.unit() < flags.workload.update_share();
+                let record = self.sampler.draw(&mut self.stream);
+                begun[(next % 64) as usize] = (monotonic_ns(), is_write);
+                self.submit(next, record, is_write)?;
+                next += 1;
+            }
+            if self.it.client.pending() == 0 {
+                break;
+            }
+            if now_ns > end_ns.saturating_add(PATIENCE_NS) {
+                bail!("operations did not complete");
+            }
+            self.it
+                .turn(end_ns.max(now_ns + 1))
+                .context("use the port")?;
+            let now_ns = monotonic_ns();
+            while let Some(completion) = self.it.client.take_completion() {
+                let (begin_ns, is_write) = begun[(completion.id % 64) as usize];
+                if now_ns <= end_ns {
+                    let latency_ns = now_ns - begin_ns;
+                    measured.count(completion.result, is_write, latency_ns);
+                }
+            }
+        }
+        measured.elapsed_ns = flags.duration;
+        measured.counters = difference(self.it.client.counters(), before);
+        self.leave()?;
+        Ok(measured)
+    }
+
+    fn submit(&mut self, id: u64, record: u64, is_write: bool) -> anyhow::Result<()> {
+        let key = format!("user{record:016}").into_bytes();
+        let action = if is_write {
+            Action::Set(NewItem {
+                value: self.value.clone(),
+                ..NewItem::default()
+            })
+        } else {
+            Action::Get
+        };
+        let operation = Operation { key, action };
+        let submitted = self.it.client.submit(monotonic_ns(), id, operation);
+        submitted.context("submit an operation")
+    }
+
+    /// Stores this thread's part of the keys, and reads the others, so that their chains are known.
+    fn fill(&mut self, flags: &Flags) -> anyhow::Result<()> {
+        if flags.no_fill {
+            return Ok(());
+        }
+        let part = |record: u64| record % u64::from(flags.threads) == u64::from(self.thread);
+        let records: Vec<u64> = (0..flags.keys).filter(|record| part(*record)).collect();
+        let mut records = records.into_iter();
+        let mut last_ns = monotonic_ns();
+        loop {
+            while self.it.client.pending() < usize::from(flags.depth)
+                && let Some(record) = records.next()
+            {
+                self.submit(record, record, true)?;
+            }
+            if self.it.client.pending() == 0 {
+                return Ok(());
+            }
+            let now_ns = monotonic_ns();
+            if now_ns > last_ns.saturating_add(PATIENCE_NS) {
+                bail!(
+                    "the pool does not answer at {} (is `curtail pool meta` running?)",
+                    flags.meta
+                );
+            }
+            self.it.turn(now_ns + 100_000_000).context("use the port")?;
+            while let Some(completion) = self.it.client.take_completion() {
+                last_ns = now_ns;
+                match completion.result {
+                    Ok(Outcome::Refused(refusal)) => bail!("store a key: {refusal:?}"),
+                    Ok(_) => {}
+                    Err(error) => return Err(error).context("store a key"),
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self) -> anyhow::Result<()> {
+        self.it.client.leave();
+        let end_ns = monotonic_ns() + 1_000_000_000;
+        while !self.it.client.has_left() && monotonic_ns() < end_ns {
+            self.it.turn(end_ns).context("use the port")?;
+        }
+        Ok(())
+    }
+}
+
+impl Measured {
+    fn count(&mut self, result: Result<Outcome, OperationError>, is_write: bool, latency_ns: u64) {
+        match result {
+            Ok(outcome) => {
+                self.missing += u64::from(outcome == Outcome::Missing);
+                let latencies = if is_write {
+                    &mut self.writes
+                } else {
+                    &mut self.reads
+                };
+                latencies.record(latency_ns);
+            }
+            Err(error) => {
+                let index = match error {
+                    OperationError::Full => 0,
+                    OperationError::Contended => 1,
+                    OperationError::Unavailable => 2,
+                    OperationError::Unknown => 3,
+                };
+                self.errors[index] += 1;
+            }
+        }
+    }
+
+    fn completed(&self) -> u64 {
+        self.reads.len() + self.writes.len()
+    }
+}
+
+/// What was counted since `before`.
+fn difference(now: ClientCounters, before: ClientCounters) -> ClientCounters {
+    ClientCounters {
+        completed: now.completed - before.completed,
+        failed: now.failed - before.failed,
+        reads: now.reads - before.reads,
+        writes: now.writes - before.writes,
+        swaps: now.swaps - before.swaps,
+        swaps_won: now.swaps_won - before.swaps_won,
+        stale: now.stale - before.stale,
+        restarts: now.restarts - before.restarts,
+        lookups: now.lookups - before.lookups,
+        reconnects: now.reconnects - before.reconnects,
+        expired: now.expired - before.expired,
+        sent_bytes: now.sent_bytes - before.sent_bytes,
+        received_bytes: now.received_bytes - before.received_bytes,
+    }
+}
+
+/// The results of all threads together.
+struct Summary {
+    /// Sum of the threads' averages, operations a second.
+    averages_rps: f64,
+    /// All operations, divided by the longest time.
+    total_rps: f64,
+    reads: Histogram,
+    writes: Histogram,
+    missing: u64,
+    errors: [u64; 4],
+    /// Operations, with those at the end that were not timed.
+    operations: u64,
+    counters: ClientCounters,
+}
+
+impl Summary {
+    fn new(measured: &[Measured]) -> Self {
+        let mut it = Self {
+            averages_rps: 0.0,
+            total_rps: 0.0,
+            reads: Histogram::new(),
+            writes: Histogram::new(),
+            missing: 0,
+            errors: [0; 4],
+            operations: 0,
+            counters: ClientCounters::default(),
+        };
+        let mut longest_ns = 1;
+        for thread in measured {
+            it.averages_rps += thread.completed() as f64 / (thread.elapsed_ns as f64 / 1e9);
+            longest_ns = longest_ns.max(thread.elapsed_ns);
+            it.reads.merge(&thread.reads);
+            it.writes.merge(&thread.writes);
+            it.missing += thread.missing;
+            for (sum, count) in it.errors.iter_mut().zip(thread.errors) {
+                *sum += count;
+            }
+            let (sum, counters) = (&mut it.counters, &thread.counters);
+            it.operations += counters.completed + counters.failed;
+            sum.swaps += counters.swaps;
+            sum.swaps_won += counters.swaps_won;
+            sum.stale += counters.stale;
+            sum.restarts += counters.restarts;
+            sum.reconnects += counters.reconnects;
+            sum.expired += counters.expired;
+            sum.sent_bytes += counters.sent_bytes;
+            sum.received_bytes += counters.received_bytes;
+        }
+        it.total_rps = it.completed() as f64 / (longest_ns as f64 / 1e9);
+        it
+    }
+
+    fn completed(&self) -> u64 {
+        self.reads.len() + self.writes.len()
+    }
+
+    /// The share of compare-and-swaps that linked a node.
+    fn swap_success(&self) -> Option<f64> {
+        ratio(self.counters.swaps_won, self.counters.swaps)
+    }
+
+    /// Bytes an operation with all headers, in both directions.
+    fn bytes(&self) -> Option<f64> {
+        let bytes = self.counters.sent_bytes + self.counters.received_bytes;
+        ratio(bytes, self.operations)
+    }
+
+    fn json(&self, flags: &Flags) -> serde_json::Value {
+        let latency = |it: &Histogram| {
+            (!it.is_empty()).then(|| {
+                json!({ "count": it.len(), "p50_ns": it.percentile(50.0),
+                        "p99_ns": it.percentile(99.0), "max_ns": it.max() })
+            })
+        };
+        let [full, contended, unavailable, unknown] = self.errors;
+        json!({
+            "workload": flags.workload.name(),
+            "popularity": flags.popularity,
+            "threads": flags.threads,
+            "depth": flags.depth,
+            "keys": flags.keys,
+            "value_len": flags.value,
+            "duration_ns": flags.duration,
+            "loop": "closed",
+            "throughput_sum_of_averages_rps": self.averages_rps,
+            "throughput_total_rps": self.total_rps,
+            "completed": self.completed(),
+            "missing": self.missing,
+            "errors": { "full": full, "contended": contended, "unavailable": unavailable,
+                        "unknown": unknown },
+            "swaps": self.counters.swaps,
+            "swap_success": self.swap_success(),
+            "stale_nodes": self.counters.stale,
+            "restarts": self.counters.restarts,
+            "reconnects": self.counters.reconnects,
+            "expired": self.counters.expired,
+            "bytes_per_operation": self.bytes(),
+            "reads": latency(&self.reads),
+            "writes": latency(&self.writes),
+        })
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
+    let it = Summary::new(measured);
+    if let Some(path) = &flags.json {
+        let text = serde_json::to_string_pretty(&it.json(flags)).context("write JSON")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+    }
+    println!(
+        "{}, {} threads, {} operations each (closed loop)",
+        flags.workload, flags.threads, flags.depth
+    );
+    println!(
+        "throughput   {:.0}/s as the sum of the threads' averages, {:.0}/s in all",
+        it.averages_rps, it.total_rps
+    );
+    for (name, latencies) in [("reads", &it.reads), ("writes", &it.writes)] {
+        if !latencies.is_empty() {
+            println!(
+                "{name:12} {}, p50 {}, p99 {}, longest {}",
+                latencies.len(),
+                units::show_duration(latencies.percentile(50.0)),
+                units::show_duration(latencies.percentile(99.0)),
+                units::show_duration(latencies.max())
+            );
+        }
+    }
+    let success = it.swap_success();
+    let success = success.map_or("none".to_owned(), |it| format!("{:.1} %", it * 100.0));
+    println!("swaps        {}, successful {success}", it.counters.swaps);
+    let bytes = it.bytes().unwrap_or(0.0);
+    println!("bytes        {bytes:.0} an operation, with all headers");
+    println!("missing      {}", it.missing);
+    let [full, contended, unavailable, unknown] = it.errors;
+    println!(
+        "errors       {full} full, {contended} contended, {unavailable} unavailable, {unknown} \
+         unknown"
+    );
+    Ok(ExitCode::SUCCESS)
+}
