@@ -32,6 +32,7 @@ struct Head {
 }
 
 const _: () = assert!(size_of::<Head>() == 64);
+const _: () = assert!(size_of::<Option<(u8, Known)>>() == 32);
 
 /// The addresses of nodes.
 #[derive(Debug)]

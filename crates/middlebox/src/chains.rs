@@ -47,6 +47,9 @@ pub(crate) struct Chain {
     hits: u32,
 }
 
+// Decision 022 states the memory that a chain takes.
+const _: () = assert!(size_of::<Chain>() <= 128);
+
 impl Chain {
     fn new(node: u8, id: u64) -> Self {
         Self {

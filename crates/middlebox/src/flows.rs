@@ -93,6 +93,9 @@ pub(crate) struct Record {
     pub(crate) response: Option<Vec<u8>>,
 }
 
+// Decision 022 states the memory that a connection takes.
+const _: () = assert!(size_of::<Option<Record>>() <= 120);
+
 /// What the oldest request in a connection's queue waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {

@@ -268,19 +268,25 @@ impl Middlebox {
         match wait {
             Wait::Chain(index) => {
                 self.counters.swaps_held += 1;
-                let chain = self.chains.get(index);
-                chain.waiters.push_back(flow);
-                if !chain.is_armed && !self.config.switches.mapping {
-                    chain.is_armed = true;
-                    let due_ns = now_ns.saturating_add(self.config.hold_max_ns);
-                    self.hold_timers.push_back((due_ns, index));
-                }
+                self.chains.get(index).waiters.push_back(flow);
+                self.arm_hold(now_ns, index);
             }
             Wait::Shared(pair) => {
                 self.counters.shared_waits += 1;
                 let node = &mut self.nodes[usize::from(node)];
                 node.pairs[pair as usize].waiters.push_back(flow);
             }
+        }
+    }
+
+    /// Sets a timer, as connections wait for a chain. With mapping, each operation is answered or
+    /// its shared queue pair dies.
+    fn arm_hold(&mut self, now_ns: u64, index: u32) {
+        let due_ns = now_ns.saturating_add(self.config.hold_max_ns);
+        let chain = self.chains.get(index);
+        if !chain.is_armed && !self.config.switches.mapping {
+            chain.is_armed = true;
+            self.hold_timers.push_back((due_ns, index));
         }
     }
 
@@ -302,5 +308,8 @@ impl Middlebox {
         chain.give_up();
         self.counters.holds_expired += 1;
         self.wake_chain(now_ns, index, emit);
+        if !self.chains.get(index).waiters.is_empty() {
+            self.arm_hold(now_ns, index);
+        }
     }
 }

@@ -355,11 +355,14 @@ impl Middlebox {
             _ => None,
         };
         let chain = self.chains.get(index);
-        // What is on its way will be known better than this.
+        // A hint that has a successor must be corrected at once, even while an operation is on its
+        // way that may never be answered: clients that walk along the chain are steered to it.
         let is_hint_old = chain.tail.is_none() || chain.tail == Some(own);
-        if chain.pending == 0 && !chain.is_owned && is_hint_old {
+        if !chain.is_owned && is_hint_old {
             chain.tail = successor;
-            chain.predicted = successor;
+            if chain.pending == 0 {
+                chain.predicted = successor;
+            }
         }
     }
 

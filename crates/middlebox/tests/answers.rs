@@ -13,7 +13,7 @@ use direct::{
     server_qpn, swap,
 };
 use middlebox::{Config, ConfigError, Faults, Middlebox, Side, Step, Switches};
-use roce::wire::{AtomicEth, Body, NakCode, Opcode, Reth, Syndrome};
+use roce::wire::{Aeth, AtomicEth, Body, NakCode, Opcode, Reth, Syndrome};
 use world::{EXACT, STEERABLE, addresses, head, node_bytes};
 
 fn atomic(sent: &Sent) -> AtomicEth {
@@ -122,6 +122,29 @@ fn a_read_goes_to_linked_nodes_only() {
     direct.response(&swap[0], original(node(1).empty().word()));
     let sent = direct.request(2, FIRST + 1, read(head(CHAIN)));
     assert_eq!(target(&sent), node(2).address());
+}
+
+#[test]
+fn a_read_that_shows_a_successor_moves_the_hint_even_while_an_append_is_unanswered() {
+    let mut direct = linked(Step::Read);
+    direct.write(1, FIRST, node(2));
+    // This client is dead, and its append was lost. Another has linked node 3 by itself.
+    direct.append(1, FIRST + 1, node(1), node(2));
+    let walk = direct.request(2, FIRST, read(head(CHAIN)));
+    let mut bytes = node_bytes(node(1), CHAIN, 1);
+    bytes[..8].copy_from_slice(&node(3).word().to_le_bytes());
+    let aeth = Aeth {
+        syndrome: Syndrome::UNLIMITED,
+        msn: 1,
+    };
+    let payload = &bytes;
+    direct.response(&walk[0], Body::ReadResponseOnly { aeth, payload });
+    let sent = direct.request(2, FIRST + 1, read(node(3)));
+    assert_eq!(
+        parsed(&sent[0]).transport.body,
+        read(node(3)),
+        "and not back to node 1"
+    );
 }
 
 #[test]

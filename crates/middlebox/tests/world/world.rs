@@ -74,7 +74,7 @@ pub(crate) struct Summary {
 }
 
 /// The limit of virtual time: then something does not end.
-const LIMIT_NS: u64 = 60_000_000_000;
+const LIMIT_NS: u64 = 10_000_000_000;
 
 pub(crate) struct World {
     pub(crate) now_ns: u64,
@@ -174,7 +174,8 @@ impl World {
             };
             world.now_ns = world.now_ns.max(next_ns);
             if world.now_ns > LIMIT_NS {
-                return Err("it does not end".to_owned());
+                let (sizes, counters) = (world.middlebox.sizes(), world.middlebox.counters());
+                return Err(format!("it does not end: {sizes:?} {counters:?}"));
             }
             if restart_ns.is_some_and(|at_ns| at_ns <= world.now_ns) {
                 restart_ns = None;
