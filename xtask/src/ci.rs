@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::tally::Tally;
-use crate::{census, check, models, sanitize, smoke, suite, tidy};
+use crate::{census, check, models, sanitize, sim, smoke, suite, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
     run: fn(&mut Option<Tally>) -> Result<()>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "tidy",
         alone: "cargo xtask tidy",
@@ -54,6 +54,11 @@ const STEPS: [Step; 9] = [
         name: "sanitize",
         alone: "cargo xtask sanitize --seconds 5",
         run: |_| sanitize::run(5),
+    },
+    Step {
+        name: "sim",
+        alone: "cargo xtask sim",
+        run: |_| sim::run(None, 0, 1000),
     },
     Step {
         name: "serve-only",

@@ -20,6 +20,7 @@ mod fuzz;
 mod limits;
 mod models;
 mod sanitize;
+mod sim;
 mod smoke;
 mod suite;
 mod tally;
@@ -82,6 +83,17 @@ enum Verb {
     },
     /// The shortest experiment, from release build to report
     Smoke,
+    /// Scenarios of the memory pool with faults, in virtual time, judged for linearizability
+    Sim {
+        /// Tells of this one; without it, many are run
+        seed: Option<u64>,
+        /// The first of many
+        #[arg(long, default_value_t = 0)]
+        first: u64,
+        /// How many
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+    },
     /// Count the packages of the production server against their bound
     Crates,
     /// The production server alone: lint and build
@@ -101,6 +113,7 @@ fn main() -> ExitCode {
         Verb::Models => models::run(),
         Verb::Sanitize { seconds } => sanitize::run(seconds),
         Verb::Smoke => smoke::run(),
+        Verb::Sim { seed, first, count } => sim::run(seed, first, count),
         Verb::Crates => census::run(),
         Verb::ServeOnly => check::serve_only(),
         Verb::Ci => return ci::run(),

@@ -29,6 +29,8 @@ pub(super) struct Cluster {
     pub(super) readers: Vec<usize>,
     /// The value that a comparison has replaced it by.
     pub(super) successor: Option<usize>,
+    /// Whether any answer depends on it: it was found, or compared with.
+    pub(super) is_named: bool,
     /// Whether it has replaced a value by comparison.
     pub(super) has_predecessor: bool,
 }
@@ -133,6 +135,11 @@ impl<'a> Register<'a> {
     /// Gives each answer to the cluster that it names. A call without an answer has taken effect if
     /// another found its value, which may make the same of the call before it.
     fn attribute(&mut self) -> Result<(), Rejection> {
+        for index in 0..self.ops.len() {
+            if let Some(cluster) = self.named(index) {
+                self.clusters[cluster].is_named = true;
+            }
+        }
         let mut certain: Vec<usize> = (0..self.ops.len())
             .filter(|&index| self.ops[index].is_certain)
             .collect();
@@ -168,6 +175,15 @@ impl<'a> Register<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The cluster of the value that an answer depends on.
+    fn named(&self, index: usize) -> Option<usize> {
+        match self.ops[index].action {
+            Action::Read { found } => self.cluster_of(found),
+            Action::CompareSwap { expected, .. } => self.cluster_of(expected),
+            Action::Write { .. } | Action::Delete { .. } => None,
+        }
     }
 
     /// The rejection of a call that found what none has stored, with the call that failed to.

@@ -121,7 +121,7 @@ impl<'a> Search<'a> {
                 .map(|it| it.readers.len())
                 .collect(),
             remaining: register.ops.iter().filter(|op| op.is_certain).count(),
-            names: (0..=count + register.clusters.len())
+            names: (0..count + 2 + register.clusters.len())
                 .map(|_| name())
                 .collect(),
             name: 0,
@@ -261,12 +261,15 @@ impl<'a> Search<'a> {
         self.state = state;
     }
 
-    /// The set of calls that were put, and the value.
+    /// The set of calls that were put, and the value. All values on which no answer depends are
+    /// one: what comes next does not tell them apart.
     fn fingerprint(&self) -> u128 {
-        let cluster = self.register.cluster_of(self.state);
-        let state = cluster.map_or(self.register.ops.len(), |it| {
-            self.register.ops.len() + 1 + it
-        });
+        let first = self.register.ops.len();
+        let state = match self.register.cluster_of(self.state) {
+            None => first,
+            Some(cluster) if self.register.clusters[cluster].is_named => first + 2 + cluster,
+            Some(_) => first + 1,
+        };
         self.name ^ self.names[state]
     }
 }

@@ -1,0 +1,437 @@
+//! Clients, a metadata service, a middlebox and a memory node on a seeded network.
+//!
+//! ```text
+//! client ─┬─ network ─▶ middlebox ─ network ─▶ memory node
+//! client ─┤    ▲             network is seeded: frames are lost, repeated,
+//! metadata ────┘             damaged, overtaken; hosts pause, crash and start again
+//! ```
+//!
+//! The hosts are the state machines of the crates `pool` and `middlebox`, and meet only by frames.
+//! A host takes a time for each frame ([`Costs`]), so the same world also tells how fast they are.
+//!
+//! What each client has called and was answered is a history ([`Histories`]), which
+//! [`measure::check_linearizable`] judges.
+
+mod clients;
+mod events;
+mod histories;
+pub mod measured;
+mod network;
+pub mod scenario;
+
+use chain::limits::HEADER_LEN;
+use middlebox::{Middlebox, Side};
+use pool::{ClientConfig, MemoryNode, Metadata, MetadataConfig, Station};
+use roce::endpoint::ByteMemory;
+
+pub use clients::{ClientHost, Load};
+use events::{Events, What};
+pub use histories::{Histories, Verdict};
+use network::Network;
+pub use network::NetworkFaults;
+
+/// What processing costs, in nanoseconds of virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Costs {
+    /// A frame at a client.
+    pub client_ns: f64,
+    /// A frame at the middlebox.
+    pub middlebox_ns: f64,
+    /// A frame at the memory node.
+    pub node_ns: f64,
+    /// From one host to the next.
+    pub hop_ns: u64,
+    /// A byte on the link of the memory node, in each direction.
+    pub byte_ns: f64,
+}
+
+/// Who receives a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Host {
+    Client(u16),
+    Metadata,
+    /// The side at which the frame arrives.
+    Middlebox(MiddleboxSide),
+    Node,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MiddleboxSide {
+    Client,
+    Memory,
+}
+
+/// What a world begins as.
+#[derive(Debug, Clone)]
+pub struct WorldConfig {
+    /// Number of clients, at most 1000.
+    pub clients: u16,
+    /// What they do.
+    pub load: Load,
+    /// What the middlebox does.
+    pub middlebox: middlebox::Config,
+    /// Length of the memory in bytes.
+    pub memory_len: u64,
+    /// Length of its slabs in bytes.
+    pub slab_len: u32,
+    /// What the network does.
+    pub faults: NetworkFaults,
+    /// What takes time.
+    pub costs: Costs,
+    /// Where all chance comes from.
+    pub seed: u64,
+}
+
+/// A world.
+pub struct World {
+    config: WorldConfig,
+    now_ns: u64,
+    network: Network,
+    events: Events,
+    clients: Vec<ClientHost>,
+    metadata: Option<Metadata>,
+    middlebox: Option<Middlebox>,
+    node: Option<MemoryNode>,
+    memory: ByteMemory,
+    histories: Histories,
+    /// Times that something has started, for seeds and instances that differ.
+    starts: u64,
+}
+
+const METADATA: Station = Station::of_ip([10, 1, 0, 1], 50_000);
+const NODE: Station = Station::of_ip([10, 2, 0, 1], 50_001);
+
+impl World {
+    /// A world in which nothing has happened yet.
+    ///
+    /// # Errors
+    /// The middlebox refuses its configuration, or the memory is too small.
+    pub fn new(config: WorldConfig) -> Result<Self, String> {
+        let mut memory = ByteMemory {
+            start: pool::layout::START,
+            bytes: vec![0; config.memory_len as usize],
+        };
+        pool::layout::format(&mut memory, config.memory_len, config.slab_len)
+            .ok_or("the memory is too small")?;
+        let mut middlebox_config = config.middlebox.clone();
+        middlebox_config.memory = memory.start..memory.start + config.memory_len;
+        let middlebox = Middlebox::new(middlebox_config).map_err(|error| error.to_string())?;
+        let mut world = Self {
+            now_ns: 0,
+            network: Network::new(config.faults, config.costs, config.seed),
+            events: Events::default(),
+            clients: Vec::new(),
+            metadata: None,
+            middlebox: Some(middlebox),
+            node: None,
+            memory,
+            histories: Histories::new(config.load.keys),
+            starts: 0,
+            config,
+        };
+        world.start(Host::Node);
+        world.start(Host::Metadata);
+        for index in 0..world.config.clients {
+            world.start(Host::Client(index));
+        }
+        Ok(world)
+    }
+
+    /// The time since the beginning, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// What the clients have called, and what was answered.
+    #[must_use]
+    pub fn histories(&self) -> &Histories {
+        &self.histories
+    }
+
+    /// The clients.
+    pub fn clients(&self) -> impl Iterator<Item = &ClientHost> {
+        self.clients.iter()
+    }
+
+    /// The counts of the middlebox; none while it is down.
+    #[must_use]
+    pub fn middlebox_counters(&self) -> Option<middlebox::Counters> {
+        self.middlebox.as_ref().map(Middlebox::counters)
+    }
+
+    /// Changes what the network does from now on.
+    pub fn set_faults(&mut self, faults: NetworkFaults) {
+        self.network.faults = faults;
+    }
+
+    /// Runs until `until_ns`, or until all clients are done, or `events_max` events have happened.
+    /// Whether all clients are done.
+    pub fn run(&mut self, until_ns: u64, events_max: usize) -> bool {
+        for _ in 0..events_max {
+            if self.clients.iter().all(ClientHost::is_done) {
+                return true;
+            }
+            match self.events.pop_until(until_ns) {
+                Some((at_ns, what)) => {
+                    self.now_ns = at_ns;
+                    self.happen(what);
+                }
+                None => {
+                    self.now_ns = until_ns;
+                    return self.clients.iter().all(ClientHost::is_done);
+                }
+            }
+        }
+        false
+    }
+
+    /// Lets the first client store all keys. Whether that ended well.
+    pub(crate) fn fill(&mut self) -> bool {
+        self.clients[0].begin_fill();
+        self.poll(Host::Client(0));
+        let until_ns = self.now_ns + crate::limits::SCENARIO_LEN_NS;
+        self.run(until_ns, crate::limits::SCENARIO_EVENTS_MAX) && self.clients[0].failed == 0
+    }
+
+    /// Lets all clients work without end.
+    pub(crate) fn begin(&mut self) {
+        for index in 0..self.clients.len() {
+            self.clients[index].left = u64::MAX;
+            self.poll(Host::Client(index as u16));
+        }
+    }
+
+    /// Lets all clients forget what they have measured.
+    pub(crate) fn clear(&mut self) {
+        self.clients.iter_mut().for_each(ClientHost::clear);
+    }
+
+    /// Lets a new client read all keys, on the network as it is now. Whether all were answered.
+    pub(crate) fn read_all(&mut self) -> bool {
+        let index = self.clients.len() as u16;
+        self.config.clients = index + 1;
+        self.config.load.operations = 0;
+        self.start(Host::Client(index));
+        let keys = self.config.load.keys;
+        let now_ns = self.now_ns;
+        self.clients[usize::from(index)].read_all(now_ns, keys, &mut self.histories);
+        self.poll(Host::Client(index));
+        self.run(
+            now_ns + crate::limits::SCENARIO_LEN_NS,
+            crate::limits::SCENARIO_EVENTS_MAX,
+        ) && self.clients[usize::from(index)].failed == 0
+    }
+
+    fn happen(&mut self, what: What) {
+        let host = what.host();
+        // A host that pauses receives what has arrived when it continues.
+        let paused_ns = self.events.paused_until_ns(host);
+        if paused_ns > self.now_ns && !matches!(what, What::Stop(_) | What::Start(_)) {
+            self.events.push(paused_ns, what);
+            return;
+        }
+        match what {
+            What::Arrive(host, frame) => {
+                let cost_ns = self.cost_ns(host);
+                if cost_ns > 0.0 {
+                    let done_ns = self.events.occupy(host, self.now_ns, cost_ns);
+                    self.events.push(done_ns, What::Process(host, frame));
+                } else {
+                    self.deliver(host, frame);
+                }
+            }
+            What::Process(host, frame) => self.deliver(host, frame),
+            What::Wake(host) => {
+                if self.events.take_wake(host, self.now_ns) {
+                    self.poll(host);
+                }
+            }
+            What::Stop(host) => self.stop(host),
+            What::Start(host) => self.start(host),
+        }
+    }
+
+    fn cost_ns(&self, host: Host) -> f64 {
+        match host {
+            Host::Client(_) => self.config.costs.client_ns,
+            Host::Middlebox(_) => self.config.costs.middlebox_ns,
+            Host::Node => self.config.costs.node_ns,
+            Host::Metadata => 0.0,
+        }
+    }
+
+    /// Lets a host do nothing for a time.
+    pub(crate) fn pause(&mut self, at_ns: u64, host: Host, for_ns: u64) {
+        self.events.pause(host, at_ns + for_ns);
+    }
+
+    /// Lets a host lose all that is not in the memory of the node, and start again later.
+    pub(crate) fn crash(&mut self, at_ns: u64, host: Host, down_ns: u64) {
+        self.events.push(at_ns, What::Stop(host));
+        self.events.push(at_ns + down_ns, What::Start(host));
+    }
+
+    fn stop(&mut self, host: Host) {
+        match host {
+            Host::Client(index) => {
+                let client = &mut self.clients[usize::from(index)];
+                client.is_down = true;
+                self.histories.abandon(client.name);
+            }
+            Host::Metadata => self.metadata = None,
+            Host::Middlebox(_) => self.middlebox = None,
+            Host::Node => self.node = None,
+        }
+    }
+
+    fn start(&mut self, host: Host) {
+        self.starts += 1;
+        let seed = self
+            .config
+            .seed
+            .wrapping_mul(1000)
+            .wrapping_add(self.starts);
+        match host {
+            Host::Client(index) => self.start_client(index, seed),
+            Host::Metadata => {
+                let config = MetadataConfig::new(METADATA, NODE, seed);
+                self.metadata = Some(Metadata::new(config));
+            }
+            Host::Middlebox(_) => {
+                let mut config = self.config.middlebox.clone();
+                config.memory = self.memory.start..self.memory.start + self.config.memory_len;
+                config.instance += 1000 * self.starts as u32;
+                // The configuration was accepted before.
+                self.middlebox = Middlebox::new(config).ok();
+            }
+            Host::Node => self.node = Some(MemoryNode::new(NODE, self.config.memory_len, seed)),
+        }
+        self.poll(host);
+    }
+
+    fn start_client(&mut self, index: u16, seed: u64) {
+        let [high, low] = index.to_be_bytes();
+        let me = Station::of_ip([10, 0, high, low + 1], 40_000 + index);
+        let mut config = ClientConfig::new(me, METADATA, seed);
+        config.outstanding_max = self.config.load.outstanding;
+        config.is_steered = self.config.middlebox.switches.write_steering;
+        let client = ClientHost::new(config, self.starts as u32, &self.config.load, seed);
+        match self.clients.get_mut(usize::from(index)) {
+            // It continues where the one before has stopped.
+            Some(old) => {
+                let left = old.left;
+                *old = client;
+                old.left = left;
+            }
+            None => self.clients.push(client),
+        }
+    }
+
+    /// A host takes a frame.
+    fn deliver(&mut self, host: Host, mut frame: Vec<u8>) {
+        let now_ns = self.now_ns;
+        let mut out = Vec::new();
+        match host {
+            Host::Client(index) => {
+                let host = &mut self.clients[usize::from(index)];
+                if !host.is_down {
+                    host.client.handle(now_ns, &frame);
+                }
+            }
+            Host::Metadata => {
+                if let Some(metadata) = &mut self.metadata {
+                    metadata.handle(now_ns, &frame);
+                }
+            }
+            Host::Middlebox(side) => {
+                if let Some(middlebox) = &mut self.middlebox {
+                    let side = match side {
+                        MiddleboxSide::Client => Side::Client,
+                        MiddleboxSide::Memory => Side::Memory,
+                    };
+                    middlebox.process(now_ns, side, &mut frame, &mut |to, frame| {
+                        out.push((to, frame.to_vec()));
+                    });
+                }
+            }
+            Host::Node => {
+                if let Some(node) = &mut self.node {
+                    node.handle(now_ns, &frame, &mut self.memory, &mut |frame| {
+                        out.push((Side::Client, frame.to_vec()));
+                    });
+                }
+            }
+        }
+        self.emit(host, out);
+        self.poll(host);
+    }
+
+    /// A host does what is due.
+    fn poll(&mut self, host: Host) {
+        let now_ns = self.now_ns;
+        let mut out = Vec::new();
+        let mut send = |frame: &[u8]| out.push((Side::Client, frame.to_vec()));
+        let deadline_ns = match host {
+            Host::Client(index) => {
+                let host = &mut self.clients[usize::from(index)];
+                host.poll(now_ns, &mut self.histories, &mut send);
+                host.client.deadline_ns().filter(|_| !host.is_down)
+            }
+            Host::Metadata => self.metadata.as_mut().and_then(|metadata| {
+                metadata.transmit(now_ns, &mut send);
+                metadata.deadline_ns()
+            }),
+            Host::Middlebox(_) => self.middlebox.as_mut().and_then(|middlebox| {
+                middlebox.tick(now_ns, &mut |to, frame| out.push((to, frame.to_vec())));
+                middlebox.deadline_ns()
+            }),
+            Host::Node => {
+                if let Some(node) = &mut self.node {
+                    node.acknowledge(&mut send);
+                }
+                None
+            }
+        };
+        self.emit(host, out);
+        if let Some(deadline_ns) = deadline_ns {
+            self.events.wake(host, deadline_ns.max(now_ns + 1000));
+        }
+    }
+
+    /// Gives frames to the network. The side counts only for the middlebox.
+    fn emit(&mut self, from: Host, frames: Vec<(Side, Vec<u8>)>) {
+        for (side, frame) in frames {
+            let to = match from {
+                Host::Middlebox(_) if side == Side::Memory => Some(Host::Node),
+                Host::Node => Some(Host::Middlebox(MiddleboxSide::Memory)),
+                _ => self.addressee(&frame),
+            };
+            if let Some(to) = to {
+                self.network
+                    .send(self.now_ns, from, to, frame, &mut self.events);
+            }
+        }
+    }
+
+    /// The host that has the frame's IPv4 address, or the way there.
+    fn addressee(&self, frame: &[u8]) -> Option<Host> {
+        /// Where the address is: after the Ethernet header and 16 bytes.
+        const ADDRESS: std::ops::Range<usize> = 30..34;
+        match *frame.get(ADDRESS)? {
+            [10, 2, 0, 1] => Some(Host::Middlebox(MiddleboxSide::Client)),
+            [10, 1, 0, 1] => Some(Host::Metadata),
+            [10, 0, high, low] => {
+                let index = u16::from_be_bytes([high, low.wrapping_sub(1)]);
+                (index < self.config.clients).then_some(Host::Client(index))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Length of a node with a value and a key of eight bytes.
+#[must_use]
+pub fn node_len(value_len: usize) -> usize {
+    HEADER_LEN + 8 + value_len
+}

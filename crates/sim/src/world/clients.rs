@@ -1,0 +1,317 @@
+//! A client with what it is to do.
+
+use std::collections::HashMap;
+
+use measure::{Action as Called, Histogram};
+use pool::{Action, Change, Client, ClientConfig, NewItem, Operation, OperationError, Outcome};
+use workload::{Popularity, Purpose, RandomStream, RecordSampler};
+
+use super::Histories;
+
+/// What clients do: each has a number of operations outstanding until it has made all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Operations of a client.
+    pub operations: u64,
+    /// Operations of a client at once.
+    pub outstanding: usize,
+    /// Number of keys.
+    pub keys: u32,
+    /// Exponent of Zipf's law over them.
+    pub theta: f64,
+    /// Greatest length of a value in bytes, at least 8. Each value has its own length, from half of
+    /// this on.
+    pub value_len: usize,
+    /// Operations of a hundred that write.
+    pub writes_percent: u64,
+    /// Writes of a hundred that are no plain stores: deletions and conditional ones.
+    pub others_percent: u64,
+    /// Whether histories are kept.
+    pub is_judged: bool,
+}
+
+/// A client, its load, and what it has seen.
+pub struct ClientHost {
+    pub(crate) client: Client,
+    /// Its name in histories.
+    pub(crate) name: u32,
+    /// Operations that it still has to begin.
+    pub(crate) left: u64,
+    load: Load,
+    random: RandomStream,
+    sampler: RecordSampler,
+    /// It has crashed, and another one will take its place.
+    pub(crate) is_down: bool,
+    next_id: u64,
+    /// Keys that are still to be stored, before all else.
+    to_fill: u32,
+    open: HashMap<u64, Opened>,
+    /// The version of each key that was read last: its unique number and its value.
+    versions: HashMap<u32, (u64, u64)>,
+    /// Latencies of reads.
+    pub reads: Histogram,
+    /// Latencies of writes.
+    pub writes: Histogram,
+    /// Operations that ended with an error.
+    pub failed: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    key: u32,
+    start_ns: u64,
+    is_write: bool,
+}
+
+impl ClientHost {
+    pub(crate) fn new(config: ClientConfig, name: u32, load: &Load, seed: u64) -> Self {
+        let popularity = if load.theta > 0.0 {
+            Popularity::Zipf(load.theta)
+        } else {
+            Popularity::Uniform
+        };
+        Self {
+            client: Client::new(config),
+            name,
+            left: load.operations,
+            load: *load,
+            random: RandomStream::new(seed, Purpose::Requests, name.into()),
+            sampler: RecordSampler::new(popularity, load.keys.into(), 1),
+            is_down: false,
+            next_id: 0,
+            to_fill: 0,
+            open: HashMap::new(),
+            versions: HashMap::new(),
+            reads: Histogram::new(),
+            writes: Histogram::new(),
+            failed: 0,
+        }
+    }
+
+    /// Whether all operations have ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.left == 0 && self.to_fill == 0 && self.open.is_empty()
+    }
+
+    /// The client itself.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Operations that have ended with a result.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.reads.len() + self.writes.len()
+    }
+
+    /// Forgets what was measured.
+    pub fn clear(&mut self) {
+        self.reads.clear();
+        self.writes.clear();
+        self.failed = 0;
+    }
+
+    /// Begins operations, and sends what is due.
+    pub(crate) fn poll(
+        &mut self,
+        now_ns: u64,
+        histories: &mut Histories,
+        send: &mut impl FnMut(&[u8]),
+    ) {
+        while !self.is_down {
+            while let Some(completion) = self.client.take_completion() {
+                self.complete(now_ns, completion.id, completion.result, histories);
+            }
+            while (self.left > 0 || self.to_fill > 0) && self.open.len() < self.load.outstanding {
+                self.begin(now_ns, histories);
+            }
+            self.client.transmit(now_ns, send);
+            match self.client.take_completion() {
+                None => return,
+                Some(completion) => {
+                    self.complete(now_ns, completion.id, completion.result, histories);
+                }
+            }
+        }
+    }
+
+    /// Begins to store all keys.
+    pub(crate) fn begin_fill(&mut self) {
+        self.to_fill = self.load.keys;
+    }
+
+    /// Begins to read all keys.
+    pub(crate) fn read_all(&mut self, now_ns: u64, keys: u32, histories: &mut Histories) {
+        for key in 0..keys {
+            self.submit(
+                now_ns,
+                key,
+                Action::Get,
+                Called::Read { found: None },
+                histories,
+            );
+        }
+    }
+
+    /// A value that no other write has: the client's name and a number, padded.
+    fn value(&mut self) -> (u64, NewItem) {
+        let number = u64::from(self.name) << 32 | self.next_id;
+        let half = self.load.value_len / 2;
+        let len = (half + self.random.below(half as u64 + 1) as usize).max(8);
+        let mut value = number.to_le_bytes().to_vec();
+        value.resize(len, number as u8);
+        let item = NewItem {
+            value,
+            ..NewItem::default()
+        };
+        (number, item)
+    }
+
+    fn begin(&mut self, now_ns: u64, histories: &mut Histories) {
+        self.next_id += 1;
+        if self.to_fill > 0 {
+            self.to_fill -= 1;
+            let (value, item) = self.value();
+            let called = Called::Write { value };
+            self.submit(now_ns, self.to_fill, Action::Set(item), called, histories);
+            return;
+        }
+        self.left -= 1;
+        let key = self.sampler.draw(&mut self.random) as u32;
+        let is_write = self.random.below(100) < self.load.writes_percent;
+        let (action, called) = if is_write {
+            self.write(key)
+        } else {
+            (Action::Get, Called::Read { found: None })
+        };
+        self.submit(now_ns, key, action, called, histories);
+    }
+
+    fn submit(
+        &mut self,
+        now_ns: u64,
+        key: u32,
+        action: Action,
+        called: Called,
+        histories: &mut Histories,
+    ) {
+        self.next_id += 1;
+        let id = self.next_id;
+        if self.load.is_judged {
+            histories.invoke(self.name, id, key as usize, now_ns, called);
+        }
+        let opened = Opened {
+            key,
+            start_ns: now_ns,
+            is_write: action != Action::Get,
+        };
+        self.open.insert(id, opened);
+        let operation = Operation {
+            key: format!("key{key:05}").into_bytes(),
+            action,
+        };
+        if self.client.submit(now_ns, id, operation).is_err() {
+            // Not begun: it tells nothing.
+            self.open.remove(&id);
+            histories.answer(self.name, id, now_ns, None);
+        }
+    }
+
+    fn write(&mut self, key: u32) -> (Action, Called) {
+        let is_plain = self.random.below(100) >= self.load.others_percent;
+        let (value, item) = self.value();
+        let swap = |expected| Called::CompareSwap {
+            expected,
+            value,
+            swapped: true,
+        };
+        match self.random.below(4) {
+            _ if is_plain => (Action::Set(item), Called::Write { value }),
+            0 => (Action::Delete, Called::Delete { was_present: None }),
+            1 => (Action::Change(Change::Add(item)), swap(None)),
+            2 => (
+                Action::Change(Change::Remove),
+                Called::Delete { was_present: None },
+            ),
+            _ => match self.versions.get(&key) {
+                None => (Action::Set(item), Called::Write { value }),
+                Some(&(unique, expected)) => {
+                    let change = Change::CompareSwap { unique, item };
+                    (Action::Change(change), swap(Some(expected)))
+                }
+            },
+        }
+    }
+
+    fn complete(
+        &mut self,
+        now_ns: u64,
+        id: u64,
+        result: Result<Outcome, OperationError>,
+        histories: &mut Histories,
+    ) {
+        let Some(opened) = self.open.remove(&id) else {
+            return;
+        };
+        match &result {
+            Ok(_) => {
+                let latencies = if opened.is_write {
+                    &mut self.writes
+                } else {
+                    &mut self.reads
+                };
+                latencies.record(now_ns - opened.start_ns);
+            }
+            Err(_) => self.failed += 1,
+        }
+        if let Ok(Outcome::Found(item)) = &result {
+            let value = number(&item.content.value);
+            self.versions.insert(opened.key, (item.unique, value));
+        }
+        let Some(called) = histories.called(self.name, id) else {
+            return;
+        };
+        match result {
+            Err(OperationError::Unknown) => histories.lose(self.name, id),
+            Err(_) => histories.answer(self.name, id, now_ns, None),
+            Ok(outcome) => {
+                histories.answer(self.name, id, now_ns, Some(answered(called, outcome)));
+            }
+        }
+    }
+}
+
+/// The call with its answer.
+fn answered(called: Called, outcome: Outcome) -> Called {
+    let is_stored = matches!(outcome, Outcome::Stored(_));
+    match called {
+        Called::Read { .. } => Called::Read {
+            found: match outcome {
+                Outcome::Found(item) => Some(number(&item.content.value)),
+                _ => None,
+            },
+        },
+        Called::CompareSwap {
+            expected, value, ..
+        } => Called::CompareSwap {
+            expected,
+            value,
+            swapped: is_stored,
+        },
+        // A deletion that found nothing says so; one that did not look does not.
+        Called::Delete { .. } if !is_stored => Called::Delete {
+            was_present: Some(false),
+        },
+        other => other,
+    }
+}
+
+/// The number at the beginning of a value.
+fn number(value: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = value.len().min(8);
+    bytes[..len].copy_from_slice(&value[..len]);
+    u64::from_le_bytes(bytes)
+}

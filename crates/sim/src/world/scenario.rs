@@ -1,0 +1,165 @@
+//! Worlds with faults, each drawn from a seed, and judged.
+
+use measure::Rejection;
+use middlebox::{Config, Faults, Step};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::{Costs, Host, Load, MiddleboxSide, NetworkFaults, Verdict, World, WorldConfig};
+use crate::limits::{SCENARIO_EVENTS_MAX, SCENARIO_LEN_NS};
+
+/// What a scenario came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What was drawn, in words.
+    pub description: String,
+    /// Calls of all clients.
+    pub calls: usize,
+    /// Virtual time, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Whether all operations have ended, and the last reads were answered.
+    pub is_complete: bool,
+    /// The first history that is wrong.
+    pub verdict: Result<(), Verdict>,
+}
+
+impl Report {
+    /// Whether a history was rejected. A scenario that does not end, or whose histories cannot be
+    /// decided, is neither right nor wrong.
+    #[must_use]
+    pub fn is_wrong(&self) -> bool {
+        let rejection = self
+            .verdict
+            .as_ref()
+            .err()
+            .map(|verdict| &verdict.rejection);
+        rejection.is_some_and(|rejection| !matches!(rejection, Rejection::Undecided(_)))
+    }
+
+    /// Whether nothing is wrong, all has ended, and all was decided.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.is_complete && self.verdict.is_ok()
+    }
+}
+
+struct Drawn {
+    random: Xoshiro256PlusPlus,
+    words: Vec<String>,
+}
+
+impl Drawn {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random.next_u64() % bound
+    }
+
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below(most - least + 1)
+    }
+}
+
+/// Runs the scenario of a seed.
+///
+/// # Errors
+/// The middlebox refuses its configuration: an error of this program.
+pub fn run(seed: u64) -> Result<Report, String> {
+    run_with(seed, None, Faults::default())
+}
+
+/// Runs the scenario of a seed with a middlebox that makes errors on purpose, at a step.
+///
+/// # Errors
+/// The middlebox refuses its configuration.
+pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report, String> {
+    let mut drawn = Drawn {
+        random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        words: Vec::new(),
+    };
+    let drawn_step = Step::ALL[drawn.below(5) as usize];
+    let step = step.unwrap_or(drawn_step);
+    let mut middlebox = Config::new(step, 1);
+    middlebox.faults = errors;
+    middlebox.shared = drawn.between(1, 4) as usize;
+    let clients = drawn.between(2, 5) as u16;
+    let load = Load {
+        operations: drawn.between(8, 40),
+        outstanding: drawn.between(1, 4) as usize,
+        keys: drawn.between(1, 3) as u32,
+        theta: 0.0,
+        value_len: 64,
+        writes_percent: drawn.between(30, 80),
+        others_percent: [0, 20, 50][drawn.below(3) as usize],
+        is_judged: true,
+    };
+    drawn
+        .words
+        .push(format!("{step:?}, {clients} clients, {load:?}"));
+    let faults = draw_faults(&mut drawn);
+    let config = WorldConfig {
+        clients,
+        load,
+        middlebox,
+        memory_len: 1 << 20,
+        slab_len: 8192,
+        faults,
+        costs: Costs {
+            hop_ns: 2_000,
+            ..Costs::default()
+        },
+        seed,
+    };
+    let mut world = World::new(config)?;
+    draw_disturbances(&mut drawn, &mut world, clients);
+    let is_over = world.run(SCENARIO_LEN_NS, SCENARIO_EVENTS_MAX);
+    world.set_faults(NetworkFaults::default());
+    let is_read = world.read_all();
+    Ok(Report {
+        seed,
+        description: drawn.words.join("; "),
+        calls: world.histories().calls(),
+        elapsed_ns: world.now_ns(),
+        is_complete: is_over && is_read,
+        verdict: world.histories().judge(),
+    })
+}
+
+/// A good network, a bad one, or one of a kind.
+fn draw_faults(drawn: &mut Drawn) -> NetworkFaults {
+    let bad = [0, 2_000, 20_000, 100_000];
+    let mut ppm = || bad[drawn.below(4) as usize];
+    let faults = NetworkFaults {
+        lost_ppm: ppm(),
+        repeated_ppm: ppm(),
+        damaged_ppm: ppm(),
+        jitter_ns: [0, 1_000, 10_000, 200_000][drawn.below(4) as usize],
+    };
+    drawn.words.push(format!("{faults:?}"));
+    faults
+}
+
+/// Up to three pauses and crashes in the first 200 ms.
+fn draw_disturbances(drawn: &mut Drawn, world: &mut World, clients: u16) {
+    for _ in 0..drawn.below(4) {
+        let host = match drawn.below(6) {
+            0 | 1 => Host::Client(drawn.below(clients.into()) as u16),
+            2 => Host::Metadata,
+            3 => Host::Node,
+            _ => Host::Middlebox(MiddleboxSide::Client),
+        };
+        let at_ns = drawn.below(200_000_000) / (1 + drawn.below(100));
+        let len_ns = drawn.between(1_000, 300_000_000) / (1 + drawn.below(1000));
+        if drawn.below(2) == 0 {
+            drawn
+                .words
+                .push(format!("{host:?} pauses at {at_ns} ns for {len_ns} ns"));
+            world.pause(at_ns, host, len_ns);
+        } else {
+            drawn
+                .words
+                .push(format!("{host:?} crashes at {at_ns} ns for {len_ns} ns"));
+            world.crash(at_ns, host, len_ns);
+        }
+    }
+}

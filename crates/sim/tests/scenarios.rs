@@ -1,0 +1,79 @@
+//! Worlds with faults, judged; and errors of the middlebox, which must be found.
+// The helpers of tests may panic, as tests may.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use middlebox::{Faults, Step};
+use sim::world::scenario::{run, run_with};
+
+#[test]
+fn histories_are_linearizable_whatever_happens() {
+    for seed in 0..60 {
+        let report = run(seed).unwrap();
+        assert!(
+            report.is_right(),
+            "complete: {}, {:?}: {}; again: cargo xtask sim {seed}",
+            report.is_complete,
+            report.verdict,
+            report.description
+        );
+        assert!(report.calls > 10);
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    assert_eq!(run(5).unwrap(), run(5).unwrap());
+}
+
+/// Whether a middlebox with these errors is rejected in a scenario in which one without is not.
+fn is_found(seed: u64, step: Step, errors: Faults) -> bool {
+    run_with(seed, Some(step), errors).unwrap().is_wrong()
+        && run_with(seed, Some(step), Faults::default())
+            .unwrap()
+            .is_right()
+}
+
+#[test]
+fn errors_of_the_middlebox_are_found() {
+    let none = Faults::default();
+    let errors = [
+        (
+            "always_succeeded",
+            Step::Write,
+            Faults {
+                always_succeeded: true,
+                ..none
+            },
+        ),
+        (
+            "steers_exact",
+            Step::Write,
+            Faults {
+                steers_exact: true,
+                ..none
+            },
+        ),
+        (
+            "ignores_generation",
+            Step::Write,
+            Faults {
+                ignores_generation: true,
+                ..none
+            },
+        ),
+        (
+            "reads_unlinked",
+            Step::Read,
+            Faults {
+                reads_unlinked: true,
+                ..none
+            },
+        ),
+    ];
+    for (name, step, errors) in errors {
+        assert!(
+            (0..80).any(|seed| is_found(seed, step, errors)),
+            "{name} is not found"
+        );
+    }
+}
