@@ -84,8 +84,8 @@ pub(crate) struct Fetch {
     /// The number of reads whose result has not been delivered.
     waiting: usize,
     read: Vec<(TierAddress, Record)>,
-    /// A read was refused, because too many were waiting. The request is then executed without it,
-    /// as if the item were not there.
+    /// A read was refused, because too many were waiting. The request is then executed without it:
+    /// a `get` misses, and the store defers what depends on the item.
     is_refused: bool,
     tries: u8,
 }

@@ -63,7 +63,8 @@ pub(crate) struct Metadata {
 /// Why a write has to be tried again later. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// Memory is about to become free, or another worker is in the way: see [`Rejected::Deferred`].
+    /// Memory is about to become free, another worker is in the way, or the present item is in the
+    /// tier only: see [`Rejected::Deferred`].
     ByMemory,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     ByRewrite,
@@ -78,6 +79,8 @@ pub(crate) enum NotInserted {
     Unfit,
     /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     Rewriting,
+    /// The write depends on the present item, and that is in the tier only.
+    InTier,
 }
 
 /// The index entry of a key and the item to which it refers.
@@ -146,6 +149,7 @@ impl Worker {
             match self.try_insert(item, &draft.block_ref, None, write, now_s) {
                 Ok(published) => return Ok(published),
                 Err(NotInserted::Rewriting) => return Err(Deferral::ByRewrite),
+                Err(NotInserted::InTier) => return Err(Deferral::ByMemory),
                 Err(NotInserted::Unfit) => {}
             }
         }
@@ -181,6 +185,11 @@ impl Worker {
             let block_ref = self.block_ref(found.entry().location());
             Some(CurrentItem { found, block_ref })
         });
+        // The memory for this write may have been that of the item.
+        let misses_item = present.is_none() && write.depends_on_item() && self.restoring.is_none();
+        if misses_item && self.find_in_tier(item.hash, now_s).is_some() {
+            return Err(NotInserted::InTier);
+        }
         let mut metadata = match self.decide(&writer, present.as_ref(), write, now_s) {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),

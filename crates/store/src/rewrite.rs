@@ -204,7 +204,11 @@ impl Worker {
                 };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
-                return Rewritten::Absent;
+                // Memory for the new value, or another write, may have evicted the item.
+                return match self.find_in_tier(hash, now_s) {
+                    Some(_) => Rewritten::Deferred,
+                    None => Rewritten::Absent,
+                };
             };
             let new_value = match compute(&found) {
                 Ok(new_value) => new_value,

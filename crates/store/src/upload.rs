@@ -32,7 +32,9 @@ pub enum Rejected {
     HoldLimit,
     /// Memory will become free once another worker that may still use it becomes quiescent, or once
     /// a pin of it is dropped; or another worker is rewriting an item of the same class. The
-    /// operation has waited for that as long as it may. Try again soon.
+    /// operation has waited for that as long as it may. Or the operation depends on the present
+    /// item, which is in the tier only, and has to be [restored](crate::Worker::restore) first. Try
+    /// again soon.
     #[error("another worker or a pin is in the way for the moment")]
     Deferred,
 }

@@ -70,6 +70,11 @@ impl Write {
             base64_key: false,
         }
     }
+
+    /// Whether the outcome depends on the present item of the key.
+    pub(crate) fn depends_on_item(&self) -> bool {
+        self.mode != Mode::Set || self.compare.is_some()
+    }
 }
 
 /// The result of a write.
@@ -257,6 +262,7 @@ impl Worker {
         match inserted {
             Ok(published) => Ok(published),
             Err(NotInserted::Rewriting) => Err(Deferral::ByRewrite),
+            Err(NotInserted::InTier) => Err(Deferral::ByMemory),
             Err(NotInserted::Unfit) => self.build_and_insert(item, write, now_s),
         }
     }

@@ -175,7 +175,8 @@ impl History {
                 0..40 => self.get(key),
                 40..75 => self.set(key),
                 75..80 => self.delete(key),
-                80..84 => self.append(key),
+                80..83 => self.append(key),
+                83 => self.replace(key),
                 84..88 => self.touch(key),
                 88..97 => drop(self.tier.write_next()),
                 97..99 => self.now_s += 1,
@@ -264,12 +265,43 @@ impl History {
         let put = self
             .worker
             .put(name.as_bytes(), hash, b"+more", &write, self.now_s);
+        if let Ok(store::Published::NotStored) = put {
+            // The item may have been evicted by this very write, for memory.
+            let copy = self.worker.find_in_tier(hash, self.now_s);
+            assert_eq!(copy, None, "key {key} has an item, in the tier");
+        }
         if let Ok(store::Published::Stored { .. }) = put {
             let item = self
                 .expected
                 .get_mut(&key)
                 .expect("appended to a deleted item");
             item.value.extend(b"+more");
+        }
+    }
+
+    fn replace(&mut self, key: u64) {
+        self.fetch(key);
+        let value = self.value(key);
+        let name = key.to_string();
+        let hash = self.worker.hash(name.as_bytes());
+        let write = Write::plain(Mode::Replace, Expiry::NEVER);
+        let put = self
+            .worker
+            .put(name.as_bytes(), hash, &value, &write, self.now_s);
+        match put {
+            Ok(store::Published::Stored { .. }) => {
+                let item = self.expected.get_mut(&key);
+                *item.expect("replaced a deleted item") = Expected {
+                    value,
+                    flags: 0,
+                    expiry: Expiry::NEVER,
+                };
+            }
+            Ok(store::Published::NotStored) => {
+                let copy = self.worker.find_in_tier(hash, self.now_s);
+                assert_eq!(copy, None, "key {key} has an item, in the tier");
+            }
+            _ => {}
         }
     }
 
