@@ -1,103 +1,19 @@
 //! A slow disk: whether it keeps its law, and whether anything is left of it. They need root,
 //! `/dev/fuse`, loop devices and `mkfs.ext4`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "what the tests share is a test too"
-)]
+#![expect(clippy::unwrap_used, reason = "what the tests share is a test too")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use curtail_tests::disk_process::{DiskProcess, can_run, disk, succeeds};
 use curtail_tests::process::curtail_path;
 
 /// How long to wait for the kernel to clean up.
 const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Whether this machine can have a slow disk; if not, prints why.
-fn can_run() -> bool {
-    let lacking = if !rustix::process::geteuid().is_root() {
-        "root"
-    } else if let Some(absent) = ["/dev/fuse", "/dev/loop-control"]
-        .into_iter()
-        .find(|it| !Path::new(it).exists())
-    {
-        absent
-    } else if Command::new("mkfs.ext4").arg("-V").output().is_err() {
-        "mkfs.ext4"
-    } else {
-        return true;
-    };
-    eprintln!("skipped: a slow disk needs {lacking}");
-    false
-}
-
-fn disk(arguments: &[&str]) -> Command {
-    let mut command = Command::new(curtail_path());
-    command.arg("disk").args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn succeeds(command: &mut Command) -> String {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
-    assert!(
-        status.success(),
-        "{status}: {}",
-        String::from_utf8_lossy(&stderr)
-    );
-    String::from_utf8(stdout).unwrap()
-}
-
-/// A disk that runs until it is killed.
-struct Disk {
-    child: Child,
-}
-
-impl Disk {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = disk(&["run", "--size", "32MiB"]);
-        let mut child = command
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, format!("disk {} at /mnt/files\n", child.id()));
-        Self { child }
-    }
-
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-
-    fn tell(&self, command: &str) -> String {
-        succeeds(&mut disk(&["tell", &self.pid(), command]))
-    }
-
-    fn enter(&self, command: &[&str]) -> Output {
-        let pid = self.pid();
-        disk(&["enter", &pid, "--"]).args(command).output().unwrap()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// The folder of the kernel that exists while the loop device of the disk of process `pid` does.
 fn loop_device(pid: u32) -> PathBuf {
@@ -142,7 +58,8 @@ fn a_disk_keeps_its_law() {
         "--reads=200",
         "--law",
         law,
-    ]));
+    ]))
+    .unwrap();
     let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
     let number = |name: &str| found[name].as_f64().unwrap();
     // 3 ms, half of 4 ms, and a few microseconds; the error of 200 draws is 0.15 ms.
@@ -168,7 +85,8 @@ fn commands_switch_delays_and_errors() {
     }
     let law = "--law=spindle:seek=30ms,seek-law=fixed,turn=0us";
     let fill = "--fill=head -c 3000 /dev/zero > $FILES/f";
-    let running = Disk::start(&[law, fill, "--no-delay", "--memory=16MiB"]);
+    let running =
+        DiskProcess::start(&["--size=32MiB", law, fill, "--no-delay", "--memory=16MiB"]).unwrap();
     assert!(
         !Path::new("/mnt/files/f").exists(),
         "its files are seen outside"
@@ -182,26 +100,28 @@ fn commands_switch_delays_and_errors() {
     ];
     let took = || {
         let began = Instant::now();
-        let output = running.enter(&read);
+        let output = running.inside().args(read).output().unwrap();
         (output.status.success(), began.elapsed())
     };
     assert!(took().0);
-    assert_eq!(running.tell("delay on"), "ok\n");
+    assert_eq!(running.tell("delay on").unwrap(), "ok\n");
     let (succeeded, slow) = took();
     assert!(succeeded && slow >= Duration::from_millis(30), "{slow:?}");
-    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts")).unwrap();
+    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts").unwrap()).unwrap();
     assert_eq!(counts["reads"], 1, "{counts}");
     assert!(
         (30_000_000..31_000_000).contains(&counts["busy_ns"].as_u64().unwrap()),
         "{counts}"
     );
-    running.tell("errors on");
-    let failed = running.enter(&read);
+    running.tell("errors on").unwrap();
+    let failed = running.inside().args(read).output().unwrap();
     let printed = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert!(printed.contains("Input/output error"), "{printed}");
-    running.tell("errors off");
+    running.tell("errors off").unwrap();
     assert!(took().0);
-    let refused = disk(&["tell", &running.pid(), "delay"]).output().unwrap();
+    let refused = disk(&["tell", &running.pid().to_string(), "delay"])
+        .output()
+        .unwrap();
     let printed = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
         printed.contains("`delay` is no command: known are delay on|off"),
@@ -215,14 +135,19 @@ fn the_page_cache_is_bounded_by_the_memory() {
         return;
     }
     let fill = "--fill=head -c 24000000 /dev/zero > $FILES/f";
-    let running = Disk::start(&["--law=nvme", fill, "--memory=8MiB"]);
+    let running =
+        DiskProcess::start(&["--size=32MiB", "--law=nvme", fill, "--memory=8MiB"]).unwrap();
+    let cat = || {
+        let mut cat = running.inside();
+        cat.args(["cat", "/mnt/files/f"]).output().unwrap()
+    };
     let twice = || {
         for _ in 0..2 {
-            assert!(running.enter(&["cat", "/mnt/files/f"]).status.success());
+            assert!(cat().status.success());
         }
     };
     twice();
-    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts")).unwrap();
+    let counts: serde_json::Value = serde_json::from_str(&running.tell("counts").unwrap()).unwrap();
     let read = counts["read_bytes"].as_u64().unwrap();
     // Without a bound, the second reading would need nothing of the disk.
     assert!(read > 40_000_000, "{counts}");
@@ -233,12 +158,12 @@ fn nothing_is_left_of_a_disk_that_is_killed() {
     if !can_run() {
         return;
     }
-    let mut running = Disk::start(&["--law=ssd:seek=100001ns"]);
-    let device = loop_device(running.child.id());
+    let mut running = DiskProcess::start(&["--size=32MiB", "--law=ssd:seek=100001ns"]).unwrap();
+    let device = loop_device(running.pid());
     let processes = processes_with("seek=100001ns").len();
     assert_eq!(processes, 2, "the disk, and its server");
-    running.child.kill().unwrap();
-    running.child.wait().unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
     eventually("the server has ended", || {
         processes_with("seek=100001ns").is_empty()
@@ -253,20 +178,22 @@ fn nothing_is_left_of_a_disk_that_is_killed_while_it_writes() {
         return;
     }
     let law = "--law=ssd:seek=100003ns";
-    let mut running = Disk::start(&[law, "--options=noatime"]);
-    let device = loop_device(running.child.id());
+    let mut running = DiskProcess::start(&["--size=32MiB", law, "--options=noatime"]).unwrap();
+    let device = loop_device(running.pid());
     let server = *processes_with("disk\0serve")
         .iter()
         .find(|pid| processes_with("seek=100003ns").contains(pid))
         .unwrap();
     let write = "head -c 20000000 /dev/zero > /mnt/files/f";
-    assert!(running.enter(&["sh", "-c", write]).status.success());
+    let mut inside = running.inside();
+    let written = inside.args(["sh", "-c", write]).output().unwrap();
+    assert!(written.status.success());
     // Stopped, it holds the requests of the unmounting until it is killed.
     let server = rustix::process::Pid::from_raw(i32::try_from(server).unwrap()).unwrap();
     rustix::process::kill_process(server, rustix::process::Signal::STOP).unwrap();
-    running.child.kill().unwrap();
+    running.kill().unwrap();
     rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
-    running.child.wait().unwrap();
+    running.wait().unwrap();
     eventually("the loop device is released", || !device.exists());
     eventually("the server has ended", || {
         processes_with("seek=100003ns").is_empty()
