@@ -14,33 +14,25 @@
 
 use service::{Abandoned, Next, Ticket, Tickets};
 use store::{KeyHash, Rejected, TierAddress};
-use tier::{ReadError, Readers, Record, Reply, Request};
+use tier::{Readers, Record, Reply, Request};
 
 use crate::limits::{FETCH_TRIES_MAX, FETCHES_MAX};
 use crate::session::RequestContext;
 
-/// The result of a read of the tier.
-#[derive(Debug)]
-pub struct TierRead {
-    address: TierAddress,
-    outcome: Result<Record, ReadError>,
-}
+/// The result of a read of the tier. `None`: there is no item.
+pub type TierRead = Option<Record>;
 
-/// A ticket with the address that is read for it.
+/// The ticket for which the tier is read.
 #[derive(Debug)]
-pub struct TierTicket {
-    ticket: Ticket<TierRead>,
-    address: TierAddress,
-}
+pub struct TierTicket(Ticket<TierRead>);
 
 impl Reply for TierTicket {
     fn is_cancelled(&self) -> bool {
-        self.ticket.is_cancelled()
+        self.0.is_cancelled()
     }
 
-    fn complete(self, outcome: Result<Record, ReadError>) {
-        let address = self.address;
-        self.ticket.complete(TierRead { address, outcome });
+    fn complete(self, record: TierRead) {
+        self.0.complete(record);
     }
 }
 
@@ -83,7 +75,7 @@ struct Wanted {
 pub(crate) struct Fetch {
     /// The number of reads whose result has not been delivered.
     waiting: usize,
-    read: Vec<(TierAddress, Record)>,
+    read: Vec<Record>,
     /// A read was refused, because too many were waiting. The request is then executed without it:
     /// a `get` misses, and the store defers what depends on the item.
     is_refused: bool,
@@ -95,12 +87,9 @@ impl Fetch {
     pub(crate) fn complete(&mut self, result: Result<TierRead, Abandoned>) {
         self.waiting = self.waiting.saturating_sub(1);
         match result {
-            Ok(TierRead {
-                address,
-                outcome: Ok(record),
-            }) => self.read.push((address, record)),
-            // The reader has removed the copy from the tier's index, so the request will miss.
-            Ok(_) => {}
+            // Without a record, the reader has removed the copy from the tier's index, and the
+            // request will miss.
+            Ok(record) => self.read.extend(record),
             Err(Abandoned) => self.is_refused = true,
         }
     }
@@ -114,12 +103,12 @@ impl Fetch {
         }
         let now_s = context.now.elapsed_s;
         let tier = context.tier.as_mut()?;
-        while let Some((address, record)) = self.read.last() {
+        while let Some(record) = self.read.last() {
             let hash = context.worker.hash(record.key());
-            let item = record.item(address.expiry);
+            let (item, address) = (record.item(), record.address());
             let restored = context
                 .worker
-                .restore(&item, hash, record.value(), *address, now_s);
+                .restore(&item, hash, record.value(), address, now_s);
             match restored {
                 Err(Rejected::Deferred | Rejected::HoldLimit) => return Some(Next::Memory),
                 Ok(false) => {}
@@ -206,13 +195,12 @@ impl RequestContext<'_> {
                 fetch.is_refused = true;
                 continue;
             };
-            let address = wanted.address;
             fetch.waiting += 1;
             tier.readers.read(Request {
                 hash: self.worker.hash_number(wanted.hash),
-                address,
+                address: wanted.address,
                 key: wanted.key,
-                reply: TierTicket { ticket, address },
+                reply: TierTicket(ticket),
             });
         }
         let next = match fetch.waiting {

@@ -1,4 +1,4 @@
-//! The interface of a tier below the store: a larger and slower address, such as a disk, for items
+//! The interface of a tier below the store: larger and slower storage, such as a disk, for items
 //! that leave memory by eviction.
 //!
 //! The store appends an item to the tier before it evicts it, and removes the tier's copy whenever

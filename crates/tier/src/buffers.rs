@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::limits::BUFFERS;
+use crate::ring::Opened;
 
 /// A segment in memory.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// The number of the segment. 0: the buffer is free.
+    /// The number of the segment. After the buffer was released, that of the last one.
     pub(crate) sequence: u32,
     /// The bytes written so far.
     pub(crate) used: usize,
@@ -55,25 +56,28 @@ impl Buffers {
         }
     }
 
-    /// Takes a free buffer and calls `open` for the number of its segment. `None` if no buffer is
-    /// free, or `open` returns none.
-    pub(crate) fn open(&self, open: impl FnOnce() -> Option<u32>) -> Option<(u32, Arc<Buffer>)> {
+    /// Takes a free buffer and calls `open` for its segment. `None` if no buffer is free, or `open`
+    /// returns none.
+    pub(crate) fn open(
+        &self,
+        open: impl FnOnce() -> Option<Opened>,
+    ) -> Option<(Opened, Arc<Buffer>)> {
         let mut state = self.lock();
         if state.is_stopped {
             return None;
         }
         let buffer = state.free.pop()?;
-        let Some(sequence) = open() else {
+        let Some(opened) = open() else {
             state.free.push(buffer);
             return None;
         };
         {
             let mut content = buffer.write().unwrap_or_else(PoisonError::into_inner);
-            content.sequence = sequence;
+            content.sequence = opened.sequence;
             content.used = 0;
         }
-        state.in_memory.push((sequence, Arc::clone(&buffer)));
-        Some((sequence, buffer))
+        state.in_memory.push((opened.sequence, Arc::clone(&buffer)));
+        Some((opened, buffer))
     }
 
     /// Gives a full buffer to the thread that writes.

@@ -11,16 +11,16 @@ use sys::job_pool::{JobPool, PoolSizes};
 use crate::counters::{add, sub};
 use crate::limits::{READ_STACK_LEN, READS_BYTES_MAX, READS_WAITING_MAX};
 use crate::record::Record;
-use crate::tier::{ReadError, Tier};
+use crate::tier::Tier;
 
 /// The connection that waits for a read.
 pub trait Reply: Send + 'static {
     /// Whether the connection was closed, so that the read is not needed any more.
     fn is_cancelled(&self) -> bool;
 
-    /// Delivers the outcome. Without it, dropping the reply must tell the connection that there is
-    /// none.
-    fn complete(self, outcome: Result<Record, ReadError>);
+    /// Delivers the record; `None`: there is no item. Without it, dropping the reply must tell the
+    /// connection that nothing was read.
+    fn complete(self, record: Option<Record>);
 }
 
 /// A read of a copy.
@@ -94,10 +94,10 @@ impl<R: Reply> Readers<R> {
                     sub(&reader.counters.reads_waiting, 1);
                     return;
                 }
-                let outcome = reader.read(request.hash, request.address, &request.key);
+                let record = reader.read(request.hash, request.address, &request.key);
                 sub(&reader.counters.reads_waiting, 1);
-                let with_credit = |record: Record| record.with_credit(credit);
-                request.reply.complete(outcome.map(with_credit));
+                let record = record.map(|record| record.with_credit(credit));
+                request.reply.complete(record);
             },
         )?;
         let writer = Arc::clone(tier);

@@ -10,9 +10,10 @@
 //! whether a record is current.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
-use store::{Marks, TierItem};
+use store::{Marks, TierAddress, TierItem};
 
 use crate::limits::RECORD_ALIGN;
+use crate::little_endian::{u32_at, u64_at};
 use crate::readers::Credit;
 
 /// Length of the fields before the key, in bytes.
@@ -29,13 +30,14 @@ const BASE64_KEY: u8 = 4;
 pub(crate) enum Invalid {
     /// They are damaged, or another record.
     Damaged,
-    /// They are a record of another key with the same hash.
+    /// They are a record of another key with the same hash, or of a later segment.
     OtherKey,
 }
 
 /// An item that was read from the tier. It has been verified.
 #[derive(Debug)]
 pub struct Record {
+    address: TierAddress,
     bytes: Vec<u8>,
     /// The record's share of the memory of all records that are being read.
     credit: Option<Credit>,
@@ -88,7 +90,7 @@ pub(crate) fn write(
 pub(crate) fn seal(segment: &mut [u8], id: u64) {
     let mut rest = segment;
     while rest.len() >= HEADER_LEN {
-        let len = HEADER_LEN + usize::from(rest[4]) + number(rest, 8) as usize;
+        let len = len_in(rest);
         let (record, behind) = match rest.split_at_mut_checked(padded(len)) {
             Some((padded, behind)) => (&mut padded[..len], behind),
             None => return,
@@ -111,14 +113,13 @@ fn checksum(record: &[u8], id: u64) -> u64 {
         ^ body
 }
 
-fn number(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
+/// The length of the record that begins with this header.
+fn len_in(header: &[u8]) -> usize {
+    HEADER_LEN + usize::from(header[4]) + u32_at(header, 8) as usize
 }
 
 impl Record {
-    /// Verifies the bytes of a record of segment `sequence` for `key`. `id` is the number of the
+    /// Verifies the bytes at an address as the record of `key`. `id` is the number of the
     /// tier; `None` for a record that is still in a write buffer, which has no checksum.
     ///
     /// # Errors
@@ -126,28 +127,24 @@ impl Record {
     pub(crate) fn verify(
         bytes: Vec<u8>,
         key: &[u8],
-        sequence: u32,
+        address: TierAddress,
         id: Option<u64>,
     ) -> Result<Self, Invalid> {
-        if bytes.len() < HEADER_LEN || number(&bytes, 0) != MAGIC || number(&bytes, 16) != sequence
-        {
+        let is_record = bytes.len() >= HEADER_LEN
+            && u32_at(&bytes, 0) == MAGIC
+            && u32_at(&bytes, 16) == address.sequence
+            && len_in(&bytes) == bytes.len();
+        if !is_record {
             return Err(Invalid::Damaged);
         }
-        let len = HEADER_LEN + usize::from(bytes[4]) + number(&bytes, 8) as usize;
+        if id.is_some_and(|id| u64_at(&bytes, CHECKSUM.start) != checksum(&bytes, id)) {
+            return Err(Invalid::Damaged);
+        }
         let record = Self {
+            address,
             bytes,
             credit: None,
         };
-        if len != record.bytes.len() {
-            return Err(Invalid::Damaged);
-        }
-        if let Some(id) = id {
-            let mut stored = [0; 8];
-            stored.copy_from_slice(&record.bytes[CHECKSUM]);
-            if u64::from_le_bytes(stored) != checksum(&record.bytes, id) {
-                return Err(Invalid::Damaged);
-            }
-        }
         if record.key() != key {
             return Err(Invalid::OtherKey);
         }
@@ -172,17 +169,21 @@ impl Record {
         &self.bytes[HEADER_LEN + usize::from(self.bytes[4])..]
     }
 
-    /// The item without its value. Its expiry is that of the address from which it was read.
+    /// The address from which it was read.
     #[must_use]
-    pub fn item(&self, expiry: store::Expiry) -> TierItem<'_> {
+    pub fn address(&self) -> TierAddress {
+        self.address
+    }
+
+    /// The item without its value.
+    #[must_use]
+    pub fn item(&self) -> TierItem<'_> {
         let marks = self.bytes[5];
-        let mut cas = [0; 8];
-        cas.copy_from_slice(&self.bytes[24..32]);
         TierItem {
             key: self.key(),
-            flags: number(&self.bytes, 12),
-            cas: u64::from_le_bytes(cas),
-            expiry,
+            flags: u32_at(&self.bytes, 12),
+            cas: u64_at(&self.bytes, 24),
+            expiry: self.address.expiry,
             marks: Marks {
                 stale: marks & STALE != 0,
                 claimed: marks & CLAIMED != 0,
@@ -197,6 +198,16 @@ impl Record {
 mod tests {
     use super::*;
     use store::Expiry;
+
+    /// An address in a segment. Only this and the expiry belong to a record.
+    fn at(sequence: u32) -> TierAddress {
+        TierAddress {
+            sequence,
+            offset: 0,
+            len: 0,
+            expiry: Expiry::at(9),
+        }
+    }
 
     fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
         let item = TierItem {
@@ -223,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_record_keeps_every_field() {
-        let record = Record::verify(sealed(b"key", b"value"), b"key", 3, Some(5)).unwrap();
-        let item = record.item(Expiry::at(9));
+        let record = Record::verify(sealed(b"key", b"value"), b"key", at(3), Some(5)).unwrap();
+        let item = record.item();
         assert_eq!((item.flags, item.cas), (7, u64::MAX - 1));
         assert_eq!(
             (record.value(), item.expiry),
@@ -239,7 +250,7 @@ mod tests {
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            let verified = Record::verify(bad, b"a key", 3, Some(5)).map(drop);
+            let verified = Record::verify(bad, b"a key", at(3), Some(5)).map(drop);
             assert_eq!(verified, Err(Invalid::Damaged), "bit {bit}");
         }
     }
@@ -248,11 +259,11 @@ mod tests {
     fn other_keys_segments_and_lengths_are_noticed() {
         let good = sealed(b"key", b"value");
         let verify = |bytes: &[u8], key: &[u8], sequence| {
-            Record::verify(bytes.to_vec(), key, sequence, Some(5)).map(drop)
+            Record::verify(bytes.to_vec(), key, at(sequence), Some(5)).map(drop)
         };
         assert_eq!(verify(&good, b"kez", 3), Err(Invalid::OtherKey));
         assert_eq!(verify(&good, b"key", 4), Err(Invalid::Damaged));
-        let other_tier = Record::verify(good.clone(), b"key", 3, Some(6)).map(drop);
+        let other_tier = Record::verify(good.clone(), b"key", at(3), Some(6)).map(drop);
         assert_eq!(other_tier, Err(Invalid::Damaged));
         for len in 0..good.len() {
             assert_eq!(verify(&good[..len], b"key", 3), Err(Invalid::Damaged));

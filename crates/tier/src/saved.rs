@@ -19,6 +19,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use store::{Expiry, TierAddress};
 
 use crate::limits::FRAME_BYTES;
+use crate::little_endian::{u32_at, u64_at};
 use crate::ring::Ring;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"curtail1");
@@ -169,7 +170,8 @@ impl<R: Read> Reader<R> {
             payload: Vec::new(),
         };
         let kind = reader.next_frame()?;
-        let words: Vec<u64> = reader.payload.chunks_exact(8).map(word).collect();
+        let words = reader.payload.chunks_exact(8);
+        let words: Vec<u64> = words.map(|word| u64_at(word, 0)).collect();
         let head = <[u64; 8]>::try_from(words).ok().and_then(Head::from_words);
         match head {
             Some(head) if kind == HEAD => Ok((reader, head)),
@@ -187,21 +189,21 @@ impl<R: Read> Reader<R> {
             match self.next_frame()? {
                 SEGMENTS => {
                     for sequence in self.payload.chunks_exact(4) {
-                        segment(number(sequence));
+                        segment(u32_at(sequence, 0));
                     }
                 }
                 ENTRIES => {
                     for bytes in self.payload.chunks_exact(ENTRY_LEN) {
                         let address = TierAddress {
-                            sequence: number(&bytes[8..]),
-                            offset: number(&bytes[12..]),
-                            len: number(&bytes[16..]),
-                            expiry: match number(&bytes[20..]) {
+                            sequence: u32_at(bytes, 8),
+                            offset: u32_at(bytes, 12),
+                            len: u32_at(bytes, 16),
+                            expiry: match u32_at(bytes, 20) {
                                 NEVER => Expiry::NEVER,
                                 second => Expiry::at(second),
                             },
                         };
-                        entry(word(bytes), address);
+                        entry(u64_at(bytes, 0), address);
                     }
                 }
                 END => return Ok(()),
@@ -213,30 +215,18 @@ impl<R: Read> Reader<R> {
     fn next_frame(&mut self) -> io::Result<u32> {
         let mut head = [0; 16];
         self.from.read_exact(&mut head)?;
-        let (len, kind) = (number(&head) as usize, number(&head[4..]));
+        let (len, kind) = (u32_at(&head, 0) as usize, u32_at(&head, 4));
         if len > FRAME_BYTES {
             return Err(damaged());
         }
         self.payload.resize(len, 0);
         self.from.read_exact(&mut self.payload)?;
-        if word(&head[8..]) != checksum(self.frames, kind, &self.payload) {
+        if u64_at(&head, 8) != checksum(self.frames, kind, &self.payload) {
             return Err(damaged());
         }
         self.frames += 1;
         Ok(kind)
     }
-}
-
-fn number(bytes: &[u8]) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[..4]);
-    u32::from_le_bytes(number)
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[..8]);
-    u64::from_le_bytes(word)
 }
 
 fn damaged() -> io::Error {
@@ -254,7 +244,24 @@ pub(crate) fn write_file(
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
-    let mut writer = Writer::new(BufWriter::new(File::create(&unfinished)?), head)?;
+    let written = write_unfinished(&unfinished, head, ring, generation, entries);
+    let renamed = written.and_then(|()| fs::rename(&unfinished, path));
+    if renamed.is_err() {
+        // On a full disk, it would take space that the tier needs.
+        let _ = fs::remove_file(&unfinished);
+    }
+    renamed?;
+    sync_folder(path)
+}
+
+fn write_unfinished(
+    path: &Path,
+    head: Head,
+    ring: &Ring,
+    generation: u32,
+    entries: impl FnOnce(&mut Writer<BufWriter<File>>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer = Writer::new(BufWriter::new(File::create(path)?), head)?;
     let segments = ring.segments().filter(|(_, it)| *it == generation);
     writer.segments(segments.map(|(sequence, _)| sequence))?;
     entries(&mut writer)?;
@@ -262,9 +269,7 @@ pub(crate) fn write_file(
         .finish()?
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)?;
-    sync_folder(path)
+    file.sync_all()
 }
 
 /// Opens the file of an index and removes it, durably, before anything of it is used.

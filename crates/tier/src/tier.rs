@@ -70,17 +70,6 @@ pub enum RulesError {
     ItemBytes(u32),
 }
 
-/// Why a read returned no item.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The segment was reused meanwhile, or the record is one of another key. There is no item.
-    Missed,
-    /// The record is damaged.
-    Damaged,
-    /// The device failed.
-    Failed(io::Error),
-}
-
 /// A segment that takes items.
 #[derive(Debug)]
 struct OpenSegment {
@@ -184,62 +173,49 @@ impl Tier {
         self.counters.statistics()
     }
 
-    /// Reads a copy and verifies it. Waits for the device, so no worker may call it. A copy that
-    /// cannot be read is removed from the index.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn read(&self, hash: u64, address: TierAddress, key: &[u8]) -> Result<Record, ReadError> {
-        let outcome = self.read_record(address, key);
-        let outcome = match outcome {
+    /// Reads a copy and verifies it. Waits for the device, so no worker may call it. `None`: it
+    /// cannot be read, is damaged, or is gone. It is then removed from the index.
+    pub fn read(&self, hash: u64, address: TierAddress, key: &[u8]) -> Option<Record> {
+        let invalid = match self.read_record(address, key) {
             Ok(record) => {
                 add(&self.counters.objects_read, 1);
                 add(&self.counters.bytes_read, u64::from(address.len));
-                return Ok(record);
+                return Some(record);
             }
             // The bytes were being replaced by those of a later segment.
-            Err(_) if !self.ring.is_valid(address.sequence) => ReadError::Missed,
-            Err(outcome) => outcome,
+            Err(_) if !self.ring.is_valid(address.sequence) => Invalid::OtherKey,
+            Err(invalid) => invalid,
         };
-        let is_miss = matches!(outcome, ReadError::Missed);
-        let counter = match is_miss {
-            true => &self.counters.reads_missed,
-            false => &self.counters.reads_damaged,
+        let counter = match invalid {
+            Invalid::OtherKey => &self.counters.reads_missed,
+            Invalid::Damaged => &self.counters.reads_damaged,
         };
         add(counter, 1);
         let removed = self.index.remove(hash, &self.ring, |it| *it == address);
         self.forget(removed);
-        Err(outcome)
+        None
     }
 
-    fn read_record(&self, address: TierAddress, key: &[u8]) -> Result<Record, ReadError> {
-        let (offset, len) = (address.offset as usize, address.len as usize);
-        let mut bytes = None;
-        if let Some(buffer) = self.buffers.find(address.sequence) {
-            let content = buffer.read().unwrap_or_else(PoisonError::into_inner);
-            // Otherwise the segment has been written, and its buffer is used for another one.
-            if content.sequence == address.sequence {
-                let record = content.bytes.get(offset..offset + len);
-                bytes = record.map(<[u8]>::to_vec);
-            }
+    fn read_record(&self, address: TierAddress, key: &[u8]) -> Result<Record, Invalid> {
+        if let Some(bytes) = self.copy_from_buffer(address) {
+            return Record::verify(bytes, key, address, None);
         }
-        let id = bytes.is_none().then_some(self.id);
-        let bytes = match bytes {
-            Some(bytes) => bytes,
-            None => {
-                let mut bytes = vec![0; len];
-                let (device, start) = self.slots[self.ring.slot_of(address.sequence)];
-                let device = &self.devices[usize::from(device)];
-                device
-                    .read_at(&mut bytes, start + u64::from(address.offset))
-                    .map_err(ReadError::Failed)?;
-                bytes
-            }
-        };
-        Record::verify(bytes, key, address.sequence, id).map_err(|invalid| match invalid {
-            Invalid::OtherKey => ReadError::Missed,
-            Invalid::Damaged => ReadError::Damaged,
-        })
+        let mut bytes = vec![0; address.len as usize];
+        let (device, start) = self.device_of(address.sequence);
+        let read = device.read_at(&mut bytes, start + u64::from(address.offset));
+        read.map_err(|_| Invalid::Damaged)?;
+        Record::verify(bytes, key, address, Some(self.id))
+    }
+
+    /// The bytes of a record whose segment is still in a write buffer.
+    fn copy_from_buffer(&self, address: TierAddress) -> Option<Vec<u8>> {
+        let buffer = self.buffers.find(address.sequence)?;
+        let content = buffer.read().unwrap_or_else(PoisonError::into_inner);
+        // Otherwise the segment has been written, and its buffer is used for another one.
+        let is_same = content.sequence == address.sequence;
+        let (start, len) = (address.offset as usize, address.len as usize);
+        let record = content.bytes.get(start..start + len);
+        record.filter(|_| is_same).map(<[u8]>::to_vec)
     }
 
     /// Writes the oldest full segment to its device. Returns false if none is full. For the thread
@@ -271,8 +247,7 @@ impl Tier {
         let written = {
             // Readers use the buffer meanwhile.
             let content = buffer.read().unwrap_or_else(PoisonError::into_inner);
-            let (device, start) = self.slots[self.ring.slot_of(sequence)];
-            let device = &self.devices[usize::from(device)];
+            let (device, start) = self.device_of(sequence);
             device.write_at(&content.bytes[..content.used], start)
         };
         if written.is_err() {
@@ -333,12 +308,15 @@ impl Tier {
         }
     }
 
-    /// Returns the current copy of a key, if it is of this flush generation and has not expired.
-    fn find_current(&self, hash: u64, generation: u32, now_s: u32) -> Option<TierAddress> {
-        let address = self.index.find(hash, &self.ring)?;
-        let is_current =
-            self.ring.is_of(address.sequence, generation) && !address.expiry.is_past(now_s);
-        is_current.then_some(address)
+    /// Whether the copy of an index entry is of this flush generation and has not expired.
+    fn is_current(&self, address: &TierAddress, generation: u32, now_s: u32) -> bool {
+        self.ring.is_of(address.sequence, generation) && !address.expiry.is_past(now_s)
+    }
+
+    /// The device of a segment, and the offset of the segment on it.
+    fn device_of(&self, sequence: u32) -> (&dyn Device, u64) {
+        let (device, start) = self.slots[self.ring.slot_of(sequence)];
+        (&*self.devices[usize::from(device)], start)
     }
 
     /// Whether the rules allow an item.
@@ -352,12 +330,8 @@ impl Tier {
         if let Some(full) = open.take() {
             self.buffers.push_full(full.buffer);
         }
-        let mut opened = None;
-        let buffer = self.buffers.open(|| {
-            opened = self.ring.open(generation);
-            opened.map(|opened| opened.sequence)
-        });
-        let (Some(opened), Some((sequence, buffer))) = (opened, buffer) else {
+        let opened = self.buffers.open(|| self.ring.open(generation));
+        let Some((opened, buffer)) = opened else {
             return false;
         };
         add(&self.counters.segments_opened, 1);
@@ -374,7 +348,7 @@ impl Tier {
             add(&self.counters.segments_used, 1);
         }
         *open = Some(OpenSegment {
-            sequence,
+            sequence: opened.sequence,
             generation,
             used: 0,
             buffer,
@@ -444,7 +418,7 @@ impl LowerTier for Tier {
             add(&self.counters.dropped_too_large, 1);
             return None;
         }
-        let present = self.find_current(hash, generation, now_s);
+        let present = self.find(hash, generation, now_s);
         if present.is_some_and(|it| self.ring.age(it.sequence) < self.ring.len() / KEPT_PART) {
             add(&self.counters.objects_kept, 1);
             return None;
@@ -498,13 +472,12 @@ impl LowerTier for Tier {
     fn remove(&self, hash: u64, generation: u32, now_s: u32) -> bool {
         let removed = self.index.remove(hash, &self.ring, |_| true);
         self.forget(removed);
-        removed.is_some_and(|address| {
-            self.ring.is_of(address.sequence, generation) && !address.expiry.is_past(now_s)
-        })
+        removed.is_some_and(|address| self.is_current(&address, generation, now_s))
     }
 
     fn find(&self, hash: u64, generation: u32, now_s: u32) -> Option<TierAddress> {
-        self.find_current(hash, generation, now_s)
+        let found = self.index.find(hash, &self.ring);
+        found.filter(|address| self.is_current(address, generation, now_s))
     }
 
     fn greatest_cas(&self) -> u64 {

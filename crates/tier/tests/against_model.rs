@@ -347,10 +347,10 @@ impl History {
             _ => {}
         }
         self.worker.quiescent();
-        let Ok(record) = record else {
+        let Some(record) = record else {
             return false;
         };
-        let item = record.item(address.expiry);
+        let item = record.item();
         let restored = self
             .worker
             .restore(&item, hash, record.value(), address, self.now_s);

@@ -122,12 +122,12 @@ fn read(worker: &mut Worker, shared: &Shared, key: usize) {
         };
         let number = worker.hash_number(hash);
         worker.quiescent();
-        let Ok(record) = shared.tier.read(number, address, name.as_bytes()) else {
+        let Some(record) = shared.tier.read(number, address, name.as_bytes()) else {
             return;
         };
         // Other threads change the item meanwhile.
         thread::yield_now();
-        let item = record.item(address.expiry);
+        let item = record.item();
         is_restored = worker.restore(&item, hash, record.value(), address, NOW_S) == Ok(true);
     }
 }

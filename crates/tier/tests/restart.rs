@@ -113,8 +113,8 @@ fn put(tier: &Tier, key: u64, version: u64, expiry: Expiry) {
 fn get(tier: &Tier, key: u64) -> Option<u64> {
     let name = key.to_string();
     let address = tier.find(hash(key), 0, 1)?;
-    let record = tier.read(hash(key), address, name.as_bytes()).ok()?;
-    let version = record.item(address.expiry).cas;
+    let record = tier.read(hash(key), address, name.as_bytes())?;
+    let version = record.item().cas;
     assert_eq!(record.value(), value(key, version), "key {key}");
     Some(version)
 }
@@ -259,6 +259,20 @@ fn the_files_of_another_tier_are_not_mistaken() {
     next.continue_saved(&path, 0).unwrap().unwrap();
     assert!((0..40).all(|key| get(&next, key).is_none()));
     assert_eq!(next.statistics().reads_damaged, 40);
+}
+
+/// Its space may be what a full disk lacks.
+#[test]
+fn an_index_that_cannot_be_saved_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // A file cannot take the place of a folder.
+    let path = folder.path().join("index");
+    fs::create_dir(&path).unwrap();
+    let run = tier(&Medium::new(), 1);
+    put(&run, 1, 1, Expiry::NEVER);
+    stop(&run);
+    run.save(&path, &STOPPED).unwrap_err();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
