@@ -6,14 +6,12 @@
 //! With some strategies each thread has an opener, which is a process, and passes operations to it.
 //! If the opener has ended, the thread does them itself.
 
-use std::collections::VecDeque;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
 use service::Ticket;
 use sys::file::Wait;
+use sys::job_pool::{JobPool, PoolSizes};
 
 use crate::counts::{FileCount, FileCounts};
 use crate::disk::{Disk, Document};
@@ -77,25 +75,17 @@ impl<H> Openers<H> {
 /// An operation, with the ticket of the connection that needs it.
 type Submitted<F> = (Operation<F>, Ticket<Completion<F>>);
 
-/// The threads. Dropping this value ends each of them after the operation that it is in. It does
-/// not wait for them, because a disk may never answer.
+/// The threads. Dropping this value ends each of them after the operation that it is in.
 #[derive(Debug)]
 pub(crate) struct ReaderPool<D: Disk> {
     shared: Arc<Shared<D>>,
+    pool: JobPool<Submitted<D::File>>,
 }
 
 #[derive(Debug)]
 struct Shared<D: Disk> {
     disk: Arc<D>,
     counts: FileCounts,
-    queue: Mutex<Queue<D::File>>,
-    has_changed: Condvar,
-}
-
-#[derive(Debug)]
-struct Queue<F> {
-    operations: VecDeque<Submitted<F>>,
-    is_stopped: bool,
 }
 
 impl<D: Disk> ReaderPool<D> {
@@ -104,34 +94,32 @@ impl<D: Disk> ReaderPool<D> {
     /// # Errors
     /// The limit of threads is reached.
     pub(crate) fn start(disk: &Arc<D>, openers: Openers<D::Opener>) -> io::Result<Self> {
-        let pool = Self::without_threads(disk);
+        let shared = Shared::new(disk);
+        let sizes = PoolSizes {
+            threads: READERS,
+            stack_len: READER_STACK_LEN,
+            waiting_max: QUEUE_MAX,
+        };
         let mut openers = openers.0.into_iter();
-        for _ in 0..READERS {
-            let opener = openers.next();
-            let shared = Arc::clone(&pool.shared);
-            let thread = thread::Builder::new().name("file-reader".to_owned());
-            thread
-                .stack_size(READER_STACK_LEN)
-                .spawn(move || shared.run(opener))?;
-        }
-        Ok(pool)
+        let reader = Arc::clone(&shared);
+        let run = move |opener: &mut Option<D::Opener>, (operation, ticket): Submitted<D::File>| {
+            if !ticket.is_cancelled() {
+                ticket.complete(reader.perform(operation, opener));
+            }
+        };
+        let pool = JobPool::start("file-reader", sizes, || openers.next(), run)?;
+        Ok(Self { shared, pool })
     }
 
     /// A pool to which no operation is submitted.
     pub(crate) fn without_threads(disk: &Arc<D>) -> Self {
-        let shared = Arc::new(Shared {
-            disk: Arc::clone(disk),
-            counts: FileCounts::default(),
-            queue: Mutex::new(Queue {
-                operations: VecDeque::new(),
-                is_stopped: false,
-            }),
-            has_changed: Condvar::new(),
-        });
-        Self { shared }
+        Self {
+            shared: Shared::new(disk),
+            pool: JobPool::without_threads(QUEUE_MAX),
+        }
     }
 
-    /// The counts of its operations.
+    /// The counts of operations.
     pub(crate) fn counts(&self) -> &FileCounts {
         &self.shared.counts
     }
@@ -143,64 +131,18 @@ impl<D: Disk> ReaderPool<D> {
         operation: Operation<D::File>,
         ticket: Ticket<Completion<D::File>>,
     ) {
-        let mut queue = self.shared.lock();
-        if queue.operations.len() >= QUEUE_MAX {
-            // Dropping the ticket takes the lock of a mailbox.
-            drop(queue);
-            drop(ticket);
+        if self.pool.submit((operation, ticket)).is_err() {
             self.shared.counts.count(FileCount::Refused);
-            return;
         }
-        queue.operations.push_back((operation, ticket));
-        drop(queue);
-        self.shared.has_changed.notify_one();
-    }
-}
-
-impl<D: Disk> Drop for ReaderPool<D> {
-    fn drop(&mut self) {
-        let mut queue = self.shared.lock();
-        queue.is_stopped = true;
-        let operations = std::mem::take(&mut queue.operations);
-        drop(queue);
-        drop(operations);
-        self.shared.has_changed.notify_all();
     }
 }
 
 impl<D: Disk> Shared<D> {
-    fn lock(&self) -> MutexGuard<'_, Queue<D::File>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, mut opener: Option<D::Opener>) {
-        while let Some((operation, ticket)) = self.next() {
-            if ticket.is_cancelled() {
-                continue;
-            }
-            // A panic costs one operation: its ticket is dropped.
-            let perform = AssertUnwindSafe(|| self.perform(operation, &mut opener));
-            if let Ok(completion) = catch_unwind(perform) {
-                ticket.complete(completion);
-            }
-        }
-    }
-
-    /// Waits for the next operation. `None` once the pool is stopped.
-    fn next(&self) -> Option<Submitted<D::File>> {
-        let mut queue = self.lock();
-        loop {
-            if queue.is_stopped {
-                return None;
-            }
-            if let Some(next) = queue.operations.pop_front() {
-                return Some(next);
-            }
-            queue = self
-                .has_changed
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+    fn new(disk: &Arc<D>) -> Arc<Self> {
+        Arc::new(Self {
+            disk: Arc::clone(disk),
+            counts: FileCounts::default(),
+        })
     }
 
     fn perform(

@@ -42,39 +42,46 @@ struct Queue<J> {
 }
 
 impl<J: Send + 'static> JobPool<J> {
-    /// Starts the threads, each of which calls `run` with one job after another. A panic costs one
-    /// job.
+    /// Starts the threads. Each of them calls `run` with one job after another, and with a state of
+    /// its own that `state` has made. A panic costs one job.
     ///
     /// # Errors
     /// The limit of threads is reached.
-    pub fn start(
+    pub fn start<S: Send + 'static>(
         name: &str,
         sizes: PoolSizes,
-        run: impl Fn(J) + Send + Sync + 'static,
+        mut state: impl FnMut() -> S,
+        run: impl Fn(&mut S, J) + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        // If a thread cannot be started, dropping the pool ends the others.
+        let pool = Self::without_threads(sizes.waiting_max);
+        let run = Arc::new(run);
+        for _ in 0..sizes.threads {
+            let (shared, run, mut state) = (Arc::clone(&pool.shared), Arc::clone(&run), state());
+            let thread = thread::Builder::new().name(name.to_owned());
+            thread.stack_size(sizes.stack_len).spawn(move || {
+                while let Some(job) = shared.next() {
+                    let _ = catch_unwind(AssertUnwindSafe(|| run(&mut state, job)));
+                }
+            })?;
+        }
+        Ok(pool)
+    }
+
+    /// A pool whose jobs wait until it is dropped.
+    #[must_use]
+    pub fn without_threads(waiting_max: usize) -> Self {
+        let shared = Shared {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 is_stopped: false,
             }),
             has_changed: Condvar::new(),
-        });
-        // If a thread cannot be started, dropping the pool ends the others.
-        let pool = Self {
-            shared,
-            waiting_max: sizes.waiting_max,
         };
-        let run = Arc::new(run);
-        for _ in 0..sizes.threads {
-            let (shared, run) = (Arc::clone(&pool.shared), Arc::clone(&run));
-            let thread = thread::Builder::new().name(name.to_owned());
-            thread.stack_size(sizes.stack_len).spawn(move || {
-                while let Some(job) = shared.next() {
-                    let _ = catch_unwind(AssertUnwindSafe(|| run(job)));
-                }
-            })?;
+        Self {
+            shared: Arc::new(shared),
+            waiting_max,
         }
-        Ok(pool)
     }
 
     /// Gives a job to the threads.
@@ -145,21 +152,22 @@ mod tests {
         let (begun_sender, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let released = Mutex::new(released);
-        let pool = JobPool::start("test", SIZES, move |job: u32| {
-            let _ = begun_sender.send(job);
+        let run = move |done: &mut u32, job: u32| {
+            let _ = begun_sender.send((job, *done));
+            *done += 1;
             let _ = released.lock().map(|it| it.recv());
             assert!(job != 1, "a panic costs this job only");
-        })
-        .unwrap();
+        };
+        let pool = JobPool::start("test", SIZES, || 0, run).unwrap();
         pool.submit(1).unwrap();
-        assert_eq!(begun.recv(), Ok(1));
+        assert_eq!(begun.recv(), Ok((1, 0)));
         pool.submit(2).unwrap();
         pool.submit(3).unwrap();
         assert_eq!(pool.submit(4), Err(4));
         for _ in 0..3 {
             release.send(()).unwrap();
         }
-        assert_eq!((begun.recv(), begun.recv()), (Ok(2), Ok(3)));
+        assert_eq!((begun.recv(), begun.recv()), (Ok((2, 1)), Ok((3, 2))));
         drop(pool);
         // The thread ends and drops its end of the channel.
         assert!(begun.recv().is_err());

@@ -88,7 +88,8 @@ impl<R: Reply> Readers<R> {
         let pool = JobPool::start(
             "tier-reader",
             sizes,
-            move |(request, credit): (Request<R>, Credit)| {
+            || (),
+            move |(), (request, credit): (Request<R>, Credit)| {
                 if request.reply.is_cancelled() {
                     add(&reader.counters.reads_cancelled, 1);
                     sub(&reader.counters.reads_waiting, 1);
