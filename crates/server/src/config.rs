@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use runtime::ConnectionCounts;
 use session::Permissions;
 
 use crate::documents::Documents;
@@ -73,6 +75,16 @@ pub struct Config {
     pub records_latency: bool,
     /// The level of detail on standard error (`-v`).
     pub verbosity: u32,
+}
+
+impl Config {
+    /// The counts of the connections of one runtime, with the limits of connections and of their
+    /// memory. Runtimes are limited and counted apart.
+    pub(crate) fn connection_counts(&self) -> Arc<ConnectionCounts> {
+        let (connections, workers) = (self.connections_max, self.workers.max(1));
+        let buffered = runtime::buffered_max(self.memory_bytes, connections, workers);
+        Arc::new(ConnectionCounts::new(u64::from(connections), buffered))
+    }
 }
 
 /// The user that a server started as root becomes by default.

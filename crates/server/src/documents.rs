@@ -74,6 +74,7 @@ pub(crate) fn files_needed(config: &Config) -> u64 {
 /// The folder with the documents, and the processes that open its files if the strategy needs
 /// them.
 pub(crate) struct Root {
+    documents: Documents,
     disk: SystemDisk,
     openers: Openers<FileOpener>,
 }
@@ -87,13 +88,18 @@ impl Root {
             source,
         })?;
         let openers = Openers::start(&disk, documents.strategy).map_err(Error::Start)?;
-        Ok(Self { disk, openers })
+        Ok(Self {
+            documents: documents.clone(),
+            disk,
+            openers,
+        })
     }
 }
 
 /// The parts of the documents that exist before they are served.
 pub(crate) struct Parts {
-    pub(crate) bound: Bound,
+    documents: Documents,
+    bound: Bound,
     pub(crate) files: Arc<FileSet<SystemDisk>>,
     pub(crate) counts: Arc<ConnectionCounts>,
     pub(crate) log: Option<Arc<AccessLog>>,
@@ -102,26 +108,29 @@ pub(crate) struct Parts {
 impl Parts {
     /// Opens the log, and starts the threads that may wait for the disk.
     pub(crate) fn new(bound: Bound, root: Root, config: &Config) -> Result<Self, Error> {
-        let documents = config.documents.as_ref();
-        let kind = documents.map_or(StrategyKind::Nowait, |it| it.strategy);
+        let Root {
+            documents,
+            disk,
+            openers,
+        } = root;
         let open_log = |path: &PathBuf| {
             AccessLog::open(path).map_err(|source| Error::HttpLog {
                 path: path.clone(),
                 source,
             })
         };
-        let log = documents.and_then(|it| it.log.as_ref()).map(open_log);
-        let log = log.transpose()?;
-        let files = match documents.map_or(Misses::Threads, |it| it.misses) {
+        let log = documents.log.as_ref().map(open_log).transpose()?;
+        let files = match documents.misses {
             Misses::Threads => {
-                FileSet::start_with(root.disk, kind, root.openers).map_err(Error::Start)?
+                FileSet::start_with(disk, documents.strategy, openers).map_err(Error::Start)?
             }
-            Misses::Uring => FileSet::start_ring(root.disk).map_err(Error::FileRing)?,
+            Misses::Uring => FileSet::start_ring(disk).map_err(Error::FileRing)?,
         };
         Ok(Self {
+            documents,
             bound,
             files,
-            counts: counts(config),
+            counts: config.connection_counts(),
             log,
         })
     }
@@ -137,22 +146,15 @@ fn items(cache: &CacheService, config: &Config) -> ItemService {
     }
 }
 
-/// The counters of the connections of the documents.
-fn counts(config: &Config) -> Arc<ConnectionCounts> {
-    let (connections, workers) = (config.connections_max, config.workers.max(1));
-    let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
-    Arc::new(ConnectionCounts::new(u64::from(connections), buffered))
-}
-
 /// Serves the documents. The limits of connections and of their memory are those of the cache, and
 /// are counted apart.
 pub(crate) fn start(
     parts: Parts,
-    documents: &Documents,
     kind: Kind,
     config: &Config,
     cache: &CacheService,
 ) -> Result<Running, Error> {
+    let documents = parts.documents;
     let setup = Setup {
         workers: config.workers.max(1) as usize,
         requests_per_turn: REQUESTS_PER_TURN,

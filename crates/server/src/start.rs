@@ -89,9 +89,7 @@ impl Server {
             }
         };
         maintenance.run_all(&mut log_verbose);
-        let (connections, workers) = (config.connections_max, config.workers);
-        let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
-        let counts = Arc::new(ConnectionCounts::new(u64::from(connections), buffered));
+        let counts = config.connection_counts();
         let counters = Arc::<CounterRegistry>::default();
         let documents = http.zip(root);
         let documents = documents.map(|(bound, root)| Parts::new(bound, root, &config));
@@ -100,9 +98,7 @@ impl Server {
         let state = ServerState::new(&config, &store, lower.as_ref(), &counts, http, &counters);
         let state = Arc::new(state.map_err(Error::Start)?);
         let setup = setup(&config, fibre_scheduler, &counts);
-        let lower = lower
-            .map(|lower| lower.start(&config, &store))
-            .transpose()?;
+        let lower = lower.map(|lower| lower.start(&store)).transpose()?;
         let cache = CacheService {
             tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
             store,
@@ -196,7 +192,8 @@ fn start_beside(
     documents: Option<Parts>,
     admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
 ) -> Result<(Option<Running>, Option<Running>), Error> {
-    let documents = start_documents(config, kind, cache, documents)?;
+    let documents = documents.map(|parts| documents::start(parts, kind, config, cache));
+    let documents = documents.transpose()?;
     let started = admin.map(|(bound, cache, state)| admin::start(bound, cache, state));
     match started.transpose() {
         Ok(admin) => Ok((documents, admin)),
@@ -205,19 +202,6 @@ fn start_beside(
             Err(error)
         }
     }
-}
-
-/// Starts to serve the documents, if they are configured.
-fn start_documents(
-    config: &Config,
-    kind: Kind,
-    cache: &CacheService,
-    parts: Option<Parts>,
-) -> Result<Option<Running>, Error> {
-    let (Some(documents), Some(parts)) = (&config.documents, parts) else {
-        return Ok(None);
-    };
-    documents::start(parts, documents, kind, config, cache).map(Some)
 }
 
 fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {

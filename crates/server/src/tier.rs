@@ -9,7 +9,6 @@ use ::tier::{Device, FileDevice, Readers, Rules, Statistics, Stopped, Tier};
 use session::{StatWriter, TierTicket};
 use store::Store;
 
-use crate::config::Config;
 use crate::error::Error;
 
 /// A file of the tier.
@@ -35,6 +34,8 @@ pub struct TierConfig {
 /// A tier whose files are open.
 pub(crate) struct OpenTier {
     pub(crate) tier: Arc<Tier>,
+    /// Number of threads that read.
+    readers: usize,
     /// The seed with which keys are hashed.
     pub(crate) hash_seed: u64,
     /// Second 0 of the server's clock, as Unix time.
@@ -95,6 +96,7 @@ pub(crate) fn open(
     ));
     Ok(OpenTier {
         tier: Arc::new(tier),
+        readers: config.readers.max(1),
         hash_seed: seed,
         epoch_unix_s,
         index_path,
@@ -114,9 +116,8 @@ fn index_path(file: &TierFile) -> Option<PathBuf> {
 
 impl OpenTier {
     /// Starts the threads.
-    pub(crate) fn start(self, config: &Config, store: &Arc<Store>) -> Result<RunningTier, Error> {
-        let count = config.tier.as_ref().map_or(1, |it| it.readers.max(1));
-        let readers = Readers::start(&self.tier, count).map_err(Error::Start)?;
+    pub(crate) fn start(self, store: &Arc<Store>) -> Result<RunningTier, Error> {
+        let readers = Readers::start(&self.tier, self.readers).map_err(Error::Start)?;
         Ok(RunningTier {
             open: self,
             readers: Arc::new(readers),
@@ -133,6 +134,7 @@ impl RunningTier {
             hash_seed,
             epoch_unix_s,
             index_path,
+            ..
         } = self.open;
         if !self.readers.finish() {
             return;
