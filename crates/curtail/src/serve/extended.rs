@@ -68,6 +68,7 @@ const NO_SLABS: Effect = Effect::None("there are no slab classes");
 const NO_LRU: Effect = Effect::None("eviction is by segments, not by LRU lists");
 const NO_CRAWLER: Effect = Effect::None("expired items are reclaimed by segments");
 const GROWS: Effect = Effect::None("the index grows by itself");
+const READERS_MAX: i64 = server::tier_limits::READERS_MAX as i64;
 const NO_COMPACTION: Effect = Effect::None("the tier is a ring without compaction");
 const NO_WATCH: Effect = Effect::None("watch is not served");
 const NO_TLS: Effect = Effect::Refused("TLS is not served, and clients would talk in the clear");
@@ -293,7 +294,7 @@ pub(super) const KEYS: &[Key] = &[
         "ext_wbuf_size",
         "",
     ),
-    key("ext_threads", Form::Integer(1, 256), Effect::Same),
+    key("ext_threads", Form::Integer(1, READERS_MAX), Effect::Same),
     key(
         "ext_io_depth",
         COUNT,

@@ -9,7 +9,12 @@ use server::{TierConfig, TierFile, TierRules, tier_limits};
 use super::Flags;
 
 /// What is needed where a file with a size is.
-pub(super) const FILE_NEEDED: &str = "FILE:SIZE is needed, such as /mnt/cache:10G";
+pub(super) const FILE_NEEDED: &str = "FILE:SIZE is needed, such as /mnt/cache:10G; SIZE has a unit, \
+                                      k, m, g or t, and is at least 4m";
+const _: () = {
+    let segment_min = *tier_limits::SEGMENT_BYTES.start();
+    assert!(tier_limits::SEGMENTS_MIN * segment_min == 4 * MIB);
+};
 
 const MIB: u64 = 1 << 20;
 
