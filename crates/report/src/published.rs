@@ -50,12 +50,15 @@ impl Published {
 
     /// The index of the other cell of a ratio: the one with the values of `to` and otherwise those
     /// of `cell`, or else the only one with the values of `to`, in which factors may differ that
-    /// follow from these. None: there is none, or there are several.
+    /// follow from these. None: there is none, there are several, or it is `cell`.
     fn other<'c>(
         &self,
         cell: &Factors,
         cells: impl Iterator<Item = &'c Factors> + Clone,
     ) -> Option<usize> {
+        if has_all(cell, &self.to) {
+            return None;
+        }
         let mut wanted = cell.clone();
         wanted.extend(self.to.clone());
         if let Some(at) = cells.clone().position(|it| *it == wanted) {
@@ -66,6 +69,15 @@ impl Published {
             (Some((at, _)), None) => Some(at),
             _ => None,
         }
+    }
+
+    /// What the other cell of a ratio is called beside `cell`: the values of `to` that differ from
+    /// those of `cell`, such as `strategy nowait`.
+    fn other_name(&self, cell: &Factors) -> String {
+        let differing = self.to.iter();
+        let differing = differing.filter(|(name, value)| cell.get(*name) != Some(*value));
+        let names = differing.map(|(name, value)| format!("{name} {value}"));
+        names.collect::<Vec<String>>().join(", ")
     }
 
     /// The value in the unit of its metric.
@@ -188,11 +200,12 @@ impl Pair<'_, '_> {
         }
     }
 
-    /// What is published, after a name of the metric: `response time ÷ nowait`.
-    pub(crate) fn words(&self, metric: &str) -> String {
+    /// What is published, after a name of the metric or of the cell: `response time ÷ strategy
+    /// nowait`.
+    pub(crate) fn words(&self, name: &str) -> String {
         match &self.other {
-            None => metric.to_owned(),
-            Some((_, other)) => format!("{metric} ÷ {other}"),
+            None => name.to_owned(),
+            Some((_, other)) => format!("{name} ÷ {other}"),
         }
     }
 
@@ -232,8 +245,7 @@ pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<
                 true => {
                     let factors = results.cells.iter().map(|it| it.factors);
                     let other = results.cells.get(it.other(cell.factors, factors)?)?;
-                    let values = it.to.values().map(ToString::to_string);
-                    Some((other, values.collect::<Vec<_>>().join(", ")))
+                    Some((other, it.other_name(cell.factors)))
                 }
             };
             Some(Pair {

@@ -147,8 +147,8 @@ fn published(run: &Run, last: &StageResults) -> Vec<String> {
     let mut lines = vec![row(heads.map(str::to_owned))];
     lines.extend(pairs.iter().take(limits::TERMINAL_ROWS).map(|pair| {
         row([
-            name(last, pair.cell),
-            text(&pair.words(&pair.metric.name)),
+            units::shortened(&pair.words(&name(last, pair.cell)), NAME_WIDTH),
+            text(&pair.metric.name),
             text(&pair.published()),
             match pair.other {
                 None => value(pair.metric, pair.cell),

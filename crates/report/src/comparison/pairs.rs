@@ -32,8 +32,8 @@ pub(super) struct Pairs<'a> {
 /// A factor that differs together with the compared one.
 pub(crate) struct Dependent<'a> {
     pub(crate) factor: &'a Factor,
-    /// Whether it is part of what the compared factor names, so that tables do not repeat it: its
-    /// values are names, and the compared factor, which precedes it, determines it alone.
+    /// Whether it is part of what the compared factor names, so that the names of cells do without
+    /// it: its values are names, and the compared factor, which precedes it, determines it alone.
     pub(crate) is_implied: bool,
 }
 

@@ -185,29 +185,74 @@ fn a_published_ratio_stands_beside_the_quotient_of_two_medians() {
     let [of, to] = [0, 2].map(|cell| median(&run, cell, "wall_ns"));
     let expected = format!("<td>{:.2}</td>", of / to);
     let html = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
-    let (_, row) = html.split_once("time ÷ b").unwrap();
+    let (_, row) = html.split_once("time ÷ version b").unwrap();
     let row = row.split_once("</tr>").unwrap().0;
     assert!(row.contains(&expected), "{expected}: {row}");
-    assert!(text_summary(&run.run()).unwrap().contains("wall_ns ÷ b"));
+    let text = text_summary(&run.run()).unwrap();
+    let line = text.lines().find(|it| it.starts_with("a · 1 ÷ version b "));
+    assert!(line.unwrap().contains(" wall_ns "), "{text}");
     // It marks no bar: it is no value of the metric.
     assert!(!drawn(&run, "bars").svg.contains(SOURCE));
 }
 
+/// A ratio of cells of version a to one with other values.
+fn ratio(to: &[(&str, Value)]) -> Published {
+    let to = to
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Published {
+        to: to.collect(),
+        ..value("wall_ns", 2.0, &[version("a")])
+    }
+}
+
+#[test]
+fn the_other_cell_of_a_ratio_is_named_by_what_differs() {
+    let mut run = run();
+    run.plan.published = vec![ratio(&[threads(4.0), version("b")])];
+    assert_eq!(published::check(&run.plan), Ok(()));
+    let text = text_summary(&run.run()).unwrap();
+    let (_, part) = text.split_once("published values").unwrap();
+    let names = part.lines().filter_map(|it| it.split_once(" wall_ns "));
+    let names: Vec<&str> = names.map(|(name, _)| name.trim_end()).collect();
+    let expected = ["a · 1 ÷ threads 4, version b", "a · 4 ÷ version b"];
+    assert_eq!(names, expected, "{text}");
+    let html = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
+    assert!(html.contains("time ÷ threads 4, version b<"), "{html}");
+}
+
 #[test]
 fn a_ratio_to_no_cell_or_to_several_is_refused() {
-    let ratio = |only: &[(&str, Value)], to: (&str, Value)| {
-        let mut run = run();
-        run.plan.published = vec![Published {
-            to: [(to.0.to_owned(), to.1)].into(),
-            ..value("wall_ns", 2.0, only)
-        }];
-        published::check(&run.plan)
+    let refused = |run: &General| {
+        let (_, key, problem) = published::check(&run.plan).unwrap_err();
+        format!("{key} {problem}")
     };
-    let (_, key, problem) = ratio(&[version("a")], version("d")).unwrap_err();
-    assert!(
-        key == "to" && problem.contains("has no value `d`"),
-        "{problem}"
-    );
+    let not_one = "to matches not one cell for each of `only`: name more factors";
+    let mut run = run();
+    run.plan.published = vec![ratio(&[version("d")])];
+    let unknown = refused(&run);
+    assert!(unknown.contains("has no value `d`"), "{unknown}");
+
+    // No cell has both values. The cells are those of version a, b and c with 1 and 4 threads.
+    run.plan.published = vec![ratio(&[version("b"), threads(4.0)])];
+    assert_eq!(published::check(&run.plan), Ok(()));
+    run.plan.stages[0].cells.remove(3);
+    assert_eq!(refused(&run), not_one);
+
+    // One of the cells is the other one.
+    run.plan.published = vec![ratio(&[threads(1.0)])];
+    assert_eq!(refused(&run), not_one);
+
+    // The first cell has no number of threads, so no cell differs in the version alone, and those
+    // with version c are two.
+    run.plan.published = vec![ratio(&[version("c")])];
+    assert_eq!(published::check(&run.plan), Ok(()));
+    run.plan.stages[0].cells[0].remove("threads");
+    assert_eq!(refused(&run), not_one);
+}
+
+#[test]
+fn a_ratio_has_no_unit() {
     let mut run = run();
     run.plan.published[0].to = [("threads".to_owned(), Value::from(4.0))].into();
     let (_, key, _) = published::check(&run.plan).unwrap_err();
