@@ -84,9 +84,7 @@ impl Folder {
             outcome => Ok(outcome?),
         }
     }
-}
 
-impl Folder {
     /// The number of requests that the block device of the folder has at a time, at most
     /// (`nr_requests`, Documentation/ABI/stable/sysfs-block of Linux). None: the folder is on no
     /// block device, or that is not known.
