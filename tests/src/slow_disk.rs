@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
-use sys::file_ring::FileRing;
+use sys::file_ring::{FileRing, Owner};
 
 /// The content of every file.
 pub const CONTENT: &[u8] = b"content";
@@ -70,6 +70,12 @@ impl SlowDisk {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.state().waiting
+    }
+
+    /// The number of values that are this disk, here and in a server.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
     }
 
     /// The number of operations that have waited and proceeded.
@@ -157,14 +163,14 @@ impl Disk for SlowDisk {
     }
 
     /// Has one read at a time.
-    fn start_read<T>(
+    fn start_read<F, T>(
         &self,
-        ring: &mut FileRing<T>,
+        ring: &mut FileRing<F, T>,
         file: &String,
         offset: u64,
         len: usize,
-        owner: T,
-    ) -> Result<(), T> {
+        owner: Owner<F, T>,
+    ) -> Result<(), Owner<F, T>> {
         let rest = CONTENT.get(offset as usize..).unwrap_or_default();
         let bytes = &rest[..rest.len().min(len)];
         let (source, target) = io::pipe().unwrap();

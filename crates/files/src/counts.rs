@@ -14,17 +14,21 @@ pub enum FileCount {
     Refused,
     /// Openers that have ended. Threads do the operations in their place.
     OpenersLost,
+    /// Whether the io_uring has ended, by an error of the kernel or a panic: 1. Threads read in its
+    /// place.
+    RingLost,
     /// Requests answered with 408, because their heads took too long to arrive.
     SlowHeads,
 }
 
 impl FileCount {
     /// All counts.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Opened,
         Self::Read,
         Self::Refused,
         Self::OpenersLost,
+        Self::RingLost,
         Self::SlowHeads,
     ];
 
@@ -36,6 +40,7 @@ impl FileCount {
             Self::Read => "read_elsewhere",
             Self::Refused => "refused_elsewhere",
             Self::OpenersLost => "openers_lost",
+            Self::RingLost => "ring_lost",
             Self::SlowHeads => "slow_heads",
         }
     }

@@ -3,7 +3,7 @@
 use std::{fmt, io};
 
 use sys::file::{Attributes, Wait};
-use sys::file_ring::FileRing;
+use sys::file_ring::{FileRing, Owner};
 
 /// An open file, and what was known of it when it was opened.
 #[derive(Debug)]
@@ -55,14 +55,14 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The owner, if the ring has no room.
-    fn start_read<T>(
+    fn start_read<F, T>(
         &self,
-        ring: &mut FileRing<T>,
+        ring: &mut FileRing<F, T>,
         file: &Self::File,
         offset: u64,
         len: usize,
-        owner: T,
-    ) -> Result<(), T>;
+        owner: Owner<F, T>,
+    ) -> Result<(), Owner<F, T>>;
 
     /// The number of requests that the device has at a time, at most. None: not known.
     fn queue_len(&self) -> Option<u32>;

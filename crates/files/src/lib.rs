@@ -46,4 +46,4 @@ pub use reader_pool::{Completion, Openers};
 pub use strategy::{Attempt, Misses, StrategyKind};
 pub use sys::file::{Attributes, FileKind, Wait};
 pub use system_disk::{SystemDisk, SystemFile};
-pub use worker::{FileSet, FileWorker};
+pub use worker::{FileSet, FileWorker, StartError};

@@ -8,7 +8,7 @@
 //!
 //! Reads begin in the order in which they were submitted. One whose connection has been closed
 //! before is skipped. Names are still looked up by the threads of
-//! [`reader_pool`](crate::reader_pool).
+//! [`reader_pool`](crate::reader_pool), and these read too once the io_uring has failed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,27 +16,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use service::Ticket;
-use sys::file_ring::{FileRing, ReadEnd};
+use sys::file_ring::{FileRing, Owner, ReadEnd};
 use sys::poll::Waker;
 
+use crate::counts::{FileCount, FileCounts};
 use crate::disk::{Disk, Document};
 use crate::limits::{QUEUE_MAX, READER_STACK_LEN, RING_READS};
 use crate::reader_pool::Completion;
 
-/// A read that waits for its turn.
+/// A read that is to be done by the ring.
 #[derive(Debug)]
-struct Submitted<F> {
-    document: Arc<Document<F>>,
-    offset: u64,
-    len: usize,
-    ticket: Ticket<Completion<F>>,
+pub(crate) struct RingRead<F> {
+    pub(crate) document: Arc<Document<F>>,
+    pub(crate) offset: u64,
+    pub(crate) len: usize,
+    pub(crate) ticket: Ticket<Completion<F>>,
 }
 
-/// What keeps the file of a read open, and who gets the bytes.
-type Owner<F> = (Arc<Document<F>>, Ticket<Completion<F>>);
+/// The ring of the thread: a document keeps its file open, and a ticket gets the bytes.
+type Ring<F> = FileRing<Arc<Document<F>>, Ticket<Completion<F>>>;
 
-/// The io_uring. Dropping this value ends its thread, which waits for reads in the kernel only for
-/// some milliseconds, because a disk may never answer.
+/// The io_uring. Dropping this value stops its thread and does not wait for it: the thread stays
+/// until the kernel's threads have ended their reads, and a disk may never answer. The tickets are
+/// dropped after some milliseconds.
 #[derive(Debug)]
 pub(crate) struct MissRing<D: Disk> {
     shared: Arc<Shared<D>>,
@@ -45,13 +47,15 @@ pub(crate) struct MissRing<D: Disk> {
 #[derive(Debug)]
 struct Shared<D: Disk> {
     disk: Arc<D>,
+    counts: Arc<FileCounts>,
     queue: Mutex<Queue<D::File>>,
     waker: Waker,
 }
 
 #[derive(Debug)]
 struct Queue<F> {
-    reads: VecDeque<Submitted<F>>,
+    reads: VecDeque<RingRead<F>>,
+    /// No read is taken from the queue any more.
     is_stopped: bool,
 }
 
@@ -60,9 +64,10 @@ impl<D: Disk> MissRing<D> {
     ///
     /// # Errors
     /// The kernel has no io_uring or does not allow it; the limit of threads is reached.
-    pub(crate) fn start(disk: &Arc<D>) -> io::Result<Self> {
+    pub(crate) fn start(disk: &Arc<D>, counts: &Arc<FileCounts>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             disk: Arc::clone(disk),
+            counts: Arc::clone(counts),
             queue: Mutex::new(Queue {
                 reads: VecDeque::new(),
                 is_stopped: false,
@@ -89,37 +94,32 @@ impl<D: Disk> MissRing<D> {
         Ok(Self { shared })
     }
 
-    /// Gives a read to the ring, which completes the ticket. Returns false if too many wait
-    /// already: the ticket is dropped, so its connection gets `Abandoned`.
-    #[must_use]
-    pub(crate) fn submit(
-        &self,
-        document: Arc<Document<D::File>>,
-        offset: u64,
-        len: usize,
-        ticket: Ticket<Completion<D::File>>,
-    ) -> bool {
+    /// Gives a read to the ring, which completes the ticket. If too many wait already, the ticket
+    /// is dropped, so its connection gets `Abandoned`.
+    ///
+    /// # Errors
+    /// The read, if the ring has ended.
+    pub(crate) fn submit(&self, read: RingRead<D::File>) -> Result<(), RingRead<D::File>> {
         let mut queue = self.shared.lock();
-        if queue.reads.len() >= QUEUE_MAX || queue.is_stopped {
+        if queue.is_stopped {
+            return Err(read);
+        }
+        if queue.reads.len() >= QUEUE_MAX {
             // Dropping the ticket takes the lock of a mailbox.
             drop(queue);
-            drop(ticket);
-            return false;
+            drop(read);
+            self.shared.counts.count(FileCount::Refused);
+            return Ok(());
         }
-        queue.reads.push_back(Submitted {
-            document,
-            offset,
-            len,
-            ticket,
-        });
+        queue.reads.push_back(read);
         drop(queue);
         self.shared.waker.wake();
-        true
+        Ok(())
     }
 }
 
-/// Maximum number of reads at a time, for a device that has `queue_len` requests at most: less than
-/// that, so that reads never wait for a place in the queue of the device.
+/// Maximum number of reads at a time, for a device that has `queue_len` requests at most. Half of
+/// them are left to lookups of names and to the kernel's reading ahead, which use the same queue.
 fn reads_max(queue_len: Option<u32>) -> u16 {
     let half = queue_len.map_or(u32::MAX, |len| len / 2);
     half.clamp(1, u32::from(RING_READS)) as u16
@@ -127,12 +127,19 @@ fn reads_max(queue_len: Option<u32>) -> u16 {
 
 impl<D: Disk> Drop for MissRing<D> {
     fn drop(&mut self) {
-        let mut queue = self.shared.lock();
-        queue.is_stopped = true;
-        let reads = std::mem::take(&mut queue.reads);
-        drop(queue);
-        drop(reads);
+        self.shared.stop();
         self.shared.waker.wake();
+    }
+}
+
+/// Ends the queue when the thread ends, also by a panic.
+struct End<'a, D: Disk>(&'a Shared<D>);
+
+impl<D: Disk> Drop for End<'_, D> {
+    fn drop(&mut self) {
+        if !self.0.stop() {
+            self.0.counts.count(FileCount::RingLost);
+        }
     }
 }
 
@@ -141,7 +148,21 @@ impl<D: Disk> Shared<D> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, mut ring: FileRing<Owner<D::File>>) {
+    /// Has no further read join the queue, and drops the tickets of those that wait. Returns
+    /// whether it was stopped before.
+    fn stop(&self) -> bool {
+        let mut queue = self.lock();
+        let was_stopped = std::mem::replace(&mut queue.is_stopped, true);
+        let reads = std::mem::take(&mut queue.reads);
+        drop(queue);
+        // Dropping a ticket takes the lock of a mailbox.
+        drop(reads);
+        was_stopped
+    }
+
+    fn run(&self, mut ring: Ring<D::File>) {
+        // It is dropped before the ring, which waits for its reads.
+        let _end = End(self);
         ring.watch(&self.waker);
         while self.fill(&mut ring) {
             match ring.wait(complete) {
@@ -153,16 +174,10 @@ impl<D: Disk> Shared<D> {
                 Err(_) => break,
             }
         }
-        // The tickets of reads that wait are dropped, outside of the lock.
-        let mut queue = self.lock();
-        queue.is_stopped = true;
-        let reads = std::mem::take(&mut queue.reads);
-        drop(queue);
-        drop(reads);
     }
 
     /// Starts reads of the queue as long as the ring has room. Returns false once it is stopped.
-    fn fill(&self, ring: &mut FileRing<Owner<D::File>>) -> bool {
+    fn fill(&self, ring: &mut Ring<D::File>) -> bool {
         loop {
             let mut queue = self.lock();
             if queue.is_stopped {
@@ -181,9 +196,13 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    fn start_read(&self, ring: &mut FileRing<Owner<D::File>>, read: Submitted<D::File>) {
+    fn start_read(&self, ring: &mut Ring<D::File>, read: RingRead<D::File>) {
+        self.counts.count(FileCount::Read);
         let document = Arc::clone(&read.document);
-        let owner = (read.document, read.ticket);
+        let owner = Owner {
+            file: read.document,
+            receiver: read.ticket,
+        };
         let (offset, len) = (read.offset, read.len);
         // Without room the ticket is dropped; `fill` has looked.
         let started = self
@@ -194,26 +213,11 @@ impl<D: Disk> Shared<D> {
 }
 
 /// Passes the bytes of a read to its connection.
-fn complete<F>(end: ReadEnd<Owner<F>>) {
-    let (document, ticket) = end.owner;
-    drop(document);
-    ticket.complete(Completion::Read(end.outcome));
+fn complete<F>(end: ReadEnd<Arc<Document<F>>, Ticket<Completion<F>>>) {
+    let Owner { file, receiver } = end.owner;
+    drop(file);
+    receiver.complete(Completion::Read(end.outcome));
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ring_leaves_room_in_the_queue_of_the_device() {
-        for (queue_len, expected) in [
-            (None, RING_READS),
-            (Some(1), 1),
-            (Some(2), 1),
-            (Some(10), 5),
-            (Some(1023), RING_READS),
-        ] {
-            assert_eq!(reads_max(queue_len), expected, "{queue_len:?}");
-        }
-    }
-}
+mod tests;

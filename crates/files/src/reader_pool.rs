@@ -85,7 +85,7 @@ pub(crate) struct ReaderPool<D: Disk> {
 #[derive(Debug)]
 struct Shared<D: Disk> {
     disk: Arc<D>,
-    counts: FileCounts,
+    counts: Arc<FileCounts>,
 }
 
 impl<D: Disk> ReaderPool<D> {
@@ -93,8 +93,12 @@ impl<D: Disk> ReaderPool<D> {
     ///
     /// # Errors
     /// The limit of threads is reached.
-    pub(crate) fn start(disk: &Arc<D>, openers: Openers<D::Opener>) -> io::Result<Self> {
-        let shared = Shared::new(disk);
+    pub(crate) fn start(
+        disk: &Arc<D>,
+        openers: Openers<D::Opener>,
+        counts: &Arc<FileCounts>,
+    ) -> io::Result<Self> {
+        let shared = Shared::new(disk, counts);
         let sizes = PoolSizes {
             threads: READERS,
             stack_len: READER_STACK_LEN,
@@ -112,16 +116,11 @@ impl<D: Disk> ReaderPool<D> {
     }
 
     /// A pool to which no operation is submitted.
-    pub(crate) fn without_threads(disk: &Arc<D>) -> Self {
+    pub(crate) fn without_threads(disk: &Arc<D>, counts: &Arc<FileCounts>) -> Self {
         Self {
-            shared: Shared::new(disk),
+            shared: Shared::new(disk, counts),
             pool: JobPool::without_threads(QUEUE_MAX),
         }
-    }
-
-    /// The counts of operations.
-    pub(crate) fn counts(&self) -> &FileCounts {
-        &self.shared.counts
     }
 
     /// Gives an operation to the threads, which complete the ticket. If there are too many
@@ -138,10 +137,10 @@ impl<D: Disk> ReaderPool<D> {
 }
 
 impl<D: Disk> Shared<D> {
-    fn new(disk: &Arc<D>) -> Arc<Self> {
+    fn new(disk: &Arc<D>, counts: &Arc<FileCounts>) -> Arc<Self> {
         Arc::new(Self {
             disk: Arc::clone(disk),
-            counts: FileCounts::default(),
+            counts: Arc::clone(counts),
         })
     }
 

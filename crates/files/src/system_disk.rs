@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use sys::file::{Folder, Wait, attributes, read_at};
 use sys::file_opener::FileOpener;
-use sys::file_ring::FileRing;
+use sys::file_ring::{FileRing, Owner};
 use sys::page_cache::{Mapping, has_pages};
 
 use crate::disk::{Disk, Document, ResidencyProbe};
@@ -58,14 +58,14 @@ impl Disk for SystemDisk {
         read_at(&file.fd, offset, buffer, wait)
     }
 
-    fn start_read<T>(
+    fn start_read<F, T>(
         &self,
-        ring: &mut FileRing<T>,
+        ring: &mut FileRing<F, T>,
         file: &SystemFile,
         offset: u64,
         len: usize,
-        owner: T,
-    ) -> Result<(), T> {
+        owner: Owner<F, T>,
+    ) -> Result<(), Owner<F, T>> {
         ring.read(file.fd.as_fd(), offset, len, owner)
     }
 

@@ -6,20 +6,35 @@ use std::sync::Arc;
 use service::Ticket;
 use sys::file::Wait;
 
-use crate::counts::{FileCount, FileCounts};
+use crate::counts::FileCounts;
 use crate::disk::{Disk, Document};
-use crate::miss_ring::MissRing;
+use crate::miss_ring::{MissRing, RingRead};
 use crate::reader_pool::{Completion, Openers, Operation, ReaderPool};
-use crate::strategy::{self, Attempt, Strategy, StrategyKind};
+use crate::strategy::{self, Attempt, Misses, Strategy, StrategyKind};
 
 /// The files below a root, with the threads that may wait for their disk. Workers share it.
 #[derive(Debug)]
 pub struct FileSet<D: Disk> {
     disk: Arc<D>,
     kind: StrategyKind,
+    counts: Arc<FileCounts>,
     pool: ReaderPool<D>,
     /// What reads in place of the threads.
     ring: Option<MissRing<D>>,
+}
+
+/// Why the files of a service were not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The limit of threads, processes or descriptors is reached.
+    #[error("start the threads and processes that read files: {0}")]
+    Readers(#[source] io::Error),
+    /// The kernel has no io_uring or does not allow it, or the limit of threads is reached.
+    #[error("start an io_uring for files: {0}")]
+    Ring(#[source] io::Error),
+    /// Only [`StrategyKind::Nowait`] reads by an io_uring.
+    #[error("read files by an io_uring with the strategy {}: only nowait can", .0.name())]
+    Misses(StrategyKind),
 }
 
 /// A worker's access to the files.
@@ -33,62 +48,51 @@ impl<D: Disk> FileSet<D> {
     /// Starts the threads that may wait for `disk`, and the openers that the strategy needs.
     ///
     /// # Errors
-    /// The limit of threads or processes is reached.
-    pub fn start(disk: D, kind: StrategyKind) -> io::Result<Arc<Self>> {
-        let openers = Openers::start(&disk, kind)?;
-        Self::start_with(disk, kind, openers)
+    /// See [`start_with`](Self::start_with).
+    pub fn start(disk: D, kind: StrategyKind, misses: Misses) -> Result<Arc<Self>, StartError> {
+        let openers = Openers::start(&disk, kind).map_err(StartError::Readers)?;
+        Self::start_with(disk, kind, misses, openers)
     }
 
-    /// Starts the threads that may wait for `disk`, with openers that run already.
+    /// Starts the threads that may wait for `disk`, with openers that run already, and an io_uring
+    /// if that reads what would block a worker.
     ///
     /// # Errors
-    /// The limit of threads is reached.
+    /// An io_uring with a strategy other than [`StrategyKind::Nowait`]; the system's error.
     pub fn start_with(
         disk: D,
         kind: StrategyKind,
+        misses: Misses,
         openers: Openers<D::Opener>,
-    ) -> io::Result<Arc<Self>> {
-        let disk = Arc::new(disk);
-        let pool = ReaderPool::start(&disk, openers)?;
-        let ring = None;
-        let files = Self {
+    ) -> Result<Arc<Self>, StartError> {
+        if misses == Misses::Uring && kind != StrategyKind::Nowait {
+            return Err(StartError::Misses(kind));
+        }
+        let (disk, counts) = (Arc::new(disk), Arc::default());
+        let pool = ReaderPool::start(&disk, openers, &counts).map_err(StartError::Readers)?;
+        let ring = match misses {
+            Misses::Threads => None,
+            Misses::Uring => Some(MissRing::start(&disk, &counts).map_err(StartError::Ring)?),
+        };
+        Ok(Arc::new(Self {
             disk,
             kind,
+            counts,
             pool,
             ring,
-        };
-        Ok(Arc::new(files))
-    }
-
-    /// Starts an io_uring for the reads that would block, and threads that look names up. The
-    /// strategy is [`StrategyKind::Nowait`].
-    ///
-    /// # Errors
-    /// The kernel has no io_uring or does not allow it; the limit of threads is reached.
-    pub fn start_ring(disk: D) -> io::Result<Arc<Self>> {
-        let disk = Arc::new(disk);
-        let kind = StrategyKind::Nowait;
-        let openers = Openers::start(&*disk, kind)?;
-        let pool = ReaderPool::start(&disk, openers)?;
-        let ring = Some(MissRing::start(&disk)?);
-        let files = Self {
-            disk,
-            kind,
-            pool,
-            ring,
-        };
-        Ok(Arc::new(files))
+        }))
     }
 
     /// The files for workers that do everything themselves ([`StrategyKind::Naive`]). There are no
     /// threads.
     #[must_use]
     pub fn blocking(disk: D) -> Arc<Self> {
-        let disk = Arc::new(disk);
-        let pool = ReaderPool::without_threads(&disk);
+        let (disk, counts) = (Arc::new(disk), Arc::default());
+        let pool = ReaderPool::without_threads(&disk, &counts);
         Arc::new(Self {
             disk,
             kind: StrategyKind::Naive,
+            counts,
             pool,
             ring: None,
         })
@@ -97,7 +101,7 @@ impl<D: Disk> FileSet<D> {
     /// The counts.
     #[must_use]
     pub fn counts(&self) -> &FileCounts {
-        self.pool.counts()
+        &self.counts
     }
 }
 
@@ -172,22 +176,26 @@ impl<D: Disk> FileWorker<D> {
         len: usize,
         ticket: Ticket<Completion<D::File>>,
     ) {
-        let document = Arc::clone(document);
-        if let Some(ring) = &self.files.ring {
-            let is_accepted = ring.submit(document, offset, len, ticket);
-            self.files.counts().count(match is_accepted {
-                true => FileCount::Read,
-                false => FileCount::Refused,
-            });
-            return;
-        }
+        let read = RingRead {
+            document: Arc::clone(document),
+            offset,
+            len,
+            ticket,
+        };
+        let read = match &self.files.ring {
+            None => read,
+            Some(ring) => match ring.submit(read) {
+                Ok(()) => return,
+                Err(read) => read,
+            },
+        };
         let operation = Operation::Read {
-            document,
+            document: read.document,
             offset,
             len,
             delegation: self.files.kind.bytes(),
         };
-        self.files.pool.submit(operation, ticket);
+        self.files.pool.submit(operation, read.ticket);
     }
 
     /// Takes note of the outcome of opening a file that would have blocked.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use files::documents::{AccessLog, DocumentService, ItemService, WallClock};
 use files::limits::{ITEM_VALUE_MAX, NAMES_MAX, READERS, REQUESTS_PER_TURN};
-use files::{FileSet, Misses, Openers, StrategyKind, SystemDisk};
+use files::{FileSet, Misses, Openers, StartError, StrategyKind, SystemDisk};
 use runtime::{ConnectionCounts, Kind, Running, Setup};
 use service::Service as _;
 use session::CacheService;
@@ -120,12 +120,11 @@ impl Parts {
             })
         };
         let log = documents.log.as_ref().map(open_log).transpose()?;
-        let files = match documents.misses {
-            Misses::Threads => {
-                FileSet::start_with(disk, documents.strategy, openers).map_err(Error::Start)?
-            }
-            Misses::Uring => FileSet::start_ring(disk).map_err(Error::FileRing)?,
-        };
+        let files = FileSet::start_with(disk, documents.strategy, documents.misses, openers);
+        let files = files.map_err(|error| match error {
+            StartError::Readers(source) => Error::Start(source),
+            error => Error::FileRing(error),
+        })?;
         Ok(Self {
             documents,
             bound,

@@ -62,8 +62,8 @@ pub enum Error {
         source: io::Error,
     },
     /// The io_uring that reads files did not start.
-    #[error("failed to start an io_uring for files: {0} (leave --file-misses uring out)")]
-    FileRing(io::Error),
+    #[error("failed to {0} (leave --file-misses uring out)")]
+    FileRing(files::StartError),
     /// Listening on the address of the documents failed.
     #[error("failed to listen on {address}: {source} (choose another address with --http)")]
     ListenHttp {

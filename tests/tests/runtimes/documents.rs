@@ -17,32 +17,45 @@ use sys::file_opener::FileOpener;
 
 /// How long a reply that must not come is waited for.
 const ABSENT_NS: u64 = 50_000_000;
+/// How long the threads of a service may take to end.
+const END_NS: u64 = 10_000_000_000;
 /// Sunday, 06 Nov 1994 08:49:37 GMT.
 const CLOCK: WallClock = WallClock {
     monotonic_ns: u64::MAX,
     unix_ns: 784_111_777_000_000_000,
 };
 
-/// The strategies, each with what reads the bytes that would block a worker.
-fn ways() -> Vec<(StrategyKind, Misses)> {
-    let threads = StrategyKind::ALL.map(|kind| (kind, Misses::Threads));
-    let ring = (StrategyKind::Nowait, Misses::Uring);
-    threads.into_iter().chain([ring]).collect()
-}
-
-fn files_of<D: Disk>(disk: D, (kind, misses): (StrategyKind, Misses)) -> Arc<FileSet<D>> {
-    match misses {
-        Misses::Threads => FileSet::start(disk, kind).unwrap(),
-        Misses::Uring => FileSet::start_ring(disk).unwrap(),
-    }
-}
-
-fn service<D: Disk>(disk: D, way: (StrategyKind, Misses)) -> DocumentService<D> {
-    DocumentService::new(files_of(disk, way), CLOCK)
-}
+/// A strategy, with what reads the bytes that would block a worker.
+type Way = (StrategyKind, Misses);
 
 /// The default.
-const NOWAIT: (StrategyKind, Misses) = (StrategyKind::Nowait, Misses::Threads);
+const NOWAIT: Way = (StrategyKind::Nowait, Misses::Threads);
+const URING: Way = (StrategyKind::Nowait, Misses::Uring);
+
+fn ways() -> Vec<Way> {
+    let threads = StrategyKind::ALL.map(|kind| (kind, Misses::Threads));
+    threads
+        .into_iter()
+        .chain([URING])
+        .filter(is_available)
+        .collect()
+}
+
+/// Whether the kernel allows it. If not, it is skipped.
+fn is_available((_, misses): &Way) -> bool {
+    let probed = match misses {
+        Misses::Threads => Ok(()),
+        Misses::Uring => sys::file_ring::probe(),
+    };
+    if let Err(error) = &probed {
+        eprintln!("skipped: {}: {error}", misses.name());
+    }
+    probed.is_ok()
+}
+
+fn service<D: Disk>(disk: D, (kind, misses): Way) -> DocumentService<D> {
+    DocumentService::new(FileSet::start(disk, kind, misses).unwrap(), CLOCK)
+}
 
 /// Receives until `len` bytes have arrived, or the connection is closed.
 fn receive(stream: &Stream, len: usize) -> Vec<u8> {
@@ -138,13 +151,15 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
 /// left the memory since another process has brought it there.
 #[test]
 fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
+    let mut ways = vec![
+        ((StrategyKind::Flash, Misses::Threads), true, true),
+        ((StrategyKind::FdPass, Misses::Threads), false, true),
+        (NOWAIT, false, false),
+        (URING, false, false),
+    ];
+    ways.retain(|(way, ..)| is_available(way));
     everywhere_with(|kind, scheduler| {
-        for (strategy, misses, repeats_open, repeats_read) in [
-            (StrategyKind::Flash, Misses::Threads, true, true),
-            (StrategyKind::FdPass, Misses::Threads, false, true),
-            (StrategyKind::Nowait, Misses::Threads, false, false),
-            (StrategyKind::Nowait, Misses::Uring, false, false),
-        ] {
+        for &((strategy, misses), repeats_open, repeats_read) in &ways {
             for (path, repeats) in [
                 ("/cold-name-evicted", repeats_open),
                 ("/cold-evicted", repeats_read),
@@ -190,7 +205,7 @@ fn an_opener_that_has_ended_is_replaced_by_a_thread() {
         let openers = Openers::start(&disk, strategy).unwrap();
         let ids: Vec<u32> = openers.iter().filter_map(FileOpener::id).collect();
         assert_eq!(ids.len(), files::limits::READERS);
-        let files = FileSet::start_with(disk, strategy, openers).unwrap();
+        let files = FileSet::start_with(disk, strategy, Misses::Threads, openers).unwrap();
         let service = DocumentService::new(Arc::clone(&files), CLOCK);
         let setup = setup(Scheduler::Fair);
         let sockets = Sockets::start(Kind::Events, &service, setup, || None);
@@ -314,6 +329,9 @@ fn documents_of_a_folder() {
 /// More cold files than the ring reads at a time, each of several blocks.
 #[test]
 fn cold_files_that_a_ring_reads_have_their_bytes() {
+    if !is_available(&URING) {
+        return;
+    }
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let content = |number: usize| -> Vec<u8> {
         let bytes = (0..200_000).map(|at: usize| ((at / 7 + number) % 251) as u8);
@@ -331,7 +349,7 @@ fn cold_files_that_a_ring_reads_have_their_bytes() {
             fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         }
         let disk = SystemDisk::open(root.path()).unwrap();
-        let files = files_of(disk, (StrategyKind::Nowait, Misses::Uring));
+        let files = FileSet::start(disk, StrategyKind::Nowait, Misses::Uring).unwrap();
         let service = DocumentService::new(Arc::clone(&files), CLOCK);
         // The client reads one reply after another; the others stay in the server.
         let setup = Setup {
@@ -351,6 +369,30 @@ fn cold_files_that_a_ring_reads_have_their_bytes() {
         if files.counts().of(FileCount::Read) == 0 {
             eprintln!("skipped: the file system of the target folder keeps its pages");
         }
+    });
+}
+
+#[test]
+fn a_service_ends_while_a_cold_read_of_its_ring_waits() {
+    if !is_available(&URING) {
+        return;
+    }
+    everywhere_with(|kind, scheduler| {
+        let disk = SlowDisk::default();
+        let service = service(disk.clone(), URING);
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || None);
+        let slow = sockets.connect();
+        send(&slow, get("/cold", "").as_bytes());
+        sockets.until_true("waiting for the disk", || disk.waiting() == 1);
+        sockets.running.stop().unwrap();
+        drop(service);
+        let deadline_ns = sys::clock::monotonic_ns() + END_NS;
+        while disk.holders() > 1 {
+            let now_ns = sys::clock::monotonic_ns();
+            assert!(now_ns < deadline_ns, "{}: not ended", kind.name());
+            std::thread::yield_now();
+        }
+        assert_eq!(disk.waiting(), 1, "the disk did not answer");
     });
 }
 
@@ -388,7 +430,7 @@ fn a_name_that_does_not_exist_is_remembered_too() {
     let root = tempfile::tempdir().unwrap();
     for strategy in StrategyKind::ALL {
         let disk = SystemDisk::open(root.path()).unwrap();
-        let files = FileSet::start(disk, strategy).unwrap();
+        let files = FileSet::start(disk, strategy, Misses::Threads).unwrap();
         let service = DocumentService::new(Arc::clone(&files), CLOCK);
         let setup = setup(Scheduler::Fair);
         let sockets = Sockets::start(Kind::Events, &service, setup, || None);

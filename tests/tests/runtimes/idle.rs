@@ -11,7 +11,7 @@ use sys::socket::Stream;
 use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{DocumentService, WallClock};
-use files::{Disk, FileCount, FileSet, StrategyKind, SystemDisk};
+use files::{Disk, FileCount, FileSet, Misses, StrategyKind, SystemDisk};
 
 const CLOCK: WallClock = WallClock {
     monotonic_ns: u64::MAX,
@@ -21,7 +21,7 @@ const CLOCK: WallClock = WallClock {
 const HEAD_TIME_NS: u64 = 50_000_000;
 
 fn start<D: Disk>(kind: Kind, scheduler: Scheduler, disk: D, idle_s: Option<u32>) -> Sockets {
-    let files = FileSet::start(disk, StrategyKind::Nowait).unwrap();
+    let files = FileSet::start(disk, StrategyKind::Nowait, Misses::Threads).unwrap();
     start_with(&files, kind, scheduler, idle_s)
 }
 
@@ -105,7 +105,8 @@ fn a_peer_that_does_not_take_its_reply_is_closed() {
 #[test]
 fn a_head_that_stays_incomplete_is_answered_without_a_further_byte() {
     everywhere_at_once(|kind, scheduler| {
-        let files = FileSet::start(SlowDisk::default(), StrategyKind::Nowait).unwrap();
+        let files =
+            FileSet::start(SlowDisk::default(), StrategyKind::Nowait, Misses::Threads).unwrap();
         let sockets = start_with(&files, kind, scheduler, None);
         let (never, slow) = (sockets.connect(), sockets.connect());
         slow.send(b"GET /hot HTTP/1.1\r\nHost: x\r\n\r\nGET /hot HT")
@@ -133,7 +134,8 @@ fn is_readable_within(stream: &Stream, time_ns: u64) -> bool {
 #[test]
 fn a_head_that_goes_on_after_its_limit_is_counted_too() {
     everywhere_at_once(|kind, scheduler| {
-        let files = FileSet::start(SlowDisk::default(), StrategyKind::Nowait).unwrap();
+        let files =
+            FileSet::start(SlowDisk::default(), StrategyKind::Nowait, Misses::Threads).unwrap();
         let sockets = start_with(&files, kind, scheduler, None);
         let slow = sockets.connect();
         slow.send(b"GET /h").unwrap();

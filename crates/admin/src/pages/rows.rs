@@ -392,6 +392,11 @@ static ROWS: &[Row] = &[
         "Processes that open files and have ended. Threads open files in their place.",
     ),
     counter(
+        "http_ring_lost",
+        "http_ring_lost",
+        "1 if the io_uring that reads files has ended. Threads read in its place.",
+    ),
+    counter(
         "http_log_dropped",
         "http_log_dropped",
         "Lines of the log of requests that were dropped.",
