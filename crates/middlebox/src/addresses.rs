@@ -116,6 +116,15 @@ impl Addresses {
         }
     }
 
+    /// Forgets the node at an address.
+    pub(crate) fn remove(&mut self, node: u8, address: u64) {
+        let place = self.place(node, address);
+        if let Some(way) = self.find(place, node, address) {
+            self.heads[place.set].tags[way] = 0;
+            self.entries[place.set * WAYS + way] = None;
+        }
+    }
+
     /// Inserts or replaces what is known of an address. Entries for which `is_pinned` are not
     /// evicted.
     pub(crate) fn insert(

@@ -25,9 +25,14 @@ impl Middlebox {
         Some(known.chain)
     }
 
-    /// The chain of a compare-and-swap: that of its target, or of the node that it links.
+    /// The chain of a compare-and-swap: that of its target, or of the node that it links. A client
+    /// whose slot was used anew expects another generation: the node there is not its target.
     pub(crate) fn chain_of_swap(&mut self, node: u8, atomic: &AtomicEth) -> Option<u32> {
         let target = self.addresses.get(node, atomic.address);
+        let target = target.filter(|known| {
+            let expected = Next::from_word(atomic.compare);
+            !matches!(expected, Some(Next::Empty { .. })) || expected == Some(known.link.empty())
+        });
         if let Some(chain) = target.and_then(|known| self.chain_of(&known)) {
             return Some(chain);
         }
@@ -146,6 +151,9 @@ impl Middlebox {
             .chain
             .filter(|(index, id)| self.chains.checked(*index, *id).is_some());
         let chain = chain.map(|(index, _)| index);
+        if let Some(link) = Link::from_word(swap.word).filter(|_| is_success) {
+            self.addresses.set_linked(node, link);
+        }
         if let Some(index) = chain {
             let was_owned = self.chains.get(index).is_owned;
             if is_success {
@@ -191,12 +199,7 @@ impl Middlebox {
         if !swap.is_at_tail() {
             return;
         }
-        let link = Link::from_word(swap.word).filter(|link| self.is_in_memory(link.address(), 8));
-        let known = link.and_then(|link| self.addresses.get(node, link.address()));
-        let is_known = known.is_some_and(|known| Some(known.link) == link);
-        if let Some(link) = link {
-            self.addresses.set_linked(node, link);
-        }
+        let link = Link::from_word(swap.word).filter(|link| self.is_of(node, index, *link));
         let switches = self.config.switches;
         let is_ordered = switches.mapping || switches.conversion;
         let chain = self.chains.get(index);
@@ -205,13 +208,14 @@ impl Middlebox {
                 chain.tail = Some(link);
                 let is_alone = is_counted && chain.pending == 0;
                 chain.is_owned = if chain.is_owned {
-                    is_counted && is_known
+                    is_counted
                 } else {
                     // A WRITE says nothing of what was there before.
-                    is_ordered && is_alone && is_known && swap.is_hot && !swap.is_converted
+                    is_ordered && is_alone && swap.is_hot && !swap.is_converted
                 };
             }
-            // The chain has ended, or goes on at another memory node.
+            // The chain has ended, or goes on at a node that is not known, or at another memory
+            // node.
             None => {
                 chain.forget_tail();
             }
@@ -226,36 +230,34 @@ impl Middlebox {
         if !swap.is_at_tail() {
             return;
         }
+        // The target may be in another chain, if its slot was used anew.
+        let successor = Link::from_word(original).filter(|link| self.is_of(node, index, *link));
+        if let Some(link) = successor {
+            self.addresses.set_linked(node, link);
+        }
         let chain = self.chains.get(index);
-        let (id, was_owned) = (chain.id, chain.is_owned);
-        let is_surprise = was_owned && swap.is_hot;
-        let successor = match Next::from_word(original) {
-            Some(Next::Node(link)) if self.is_in_memory(link.address(), 8) => Some(link),
-            _ => None,
-        };
-        let chain = self.chains.get(index);
+        let is_tail =
+            |tail: Link| tail.address() == swap.target && tail.empty().word() == swap.expected;
+        let was_tail = chain.tail.is_none_or(is_tail);
+        let is_surprise = chain.is_owned && (swap.is_hot || was_tail);
         if is_surprise {
             self.counters.tails_surprised += 1;
             chain.is_owned = false;
         }
-        if !chain.is_owned {
+        if is_surprise || (!chain.is_owned && was_tail) {
             // The successor is further along the chain than the target, and linked.
             chain.tail = successor;
-        } else if original == Next::Closed.word() {
-            chain.forget_tail();
         }
         if chain.pending == 0 {
             chain.predicted = chain.tail;
         }
-        if let Some(link) = successor {
-            let known = Known {
-                link,
-                chain_id: id,
-                chain: index,
-                is_linked: true,
-            };
-            self.remember_address(node, known);
-        }
+    }
+
+    /// Whether a link leads to a node that is known to be of this chain.
+    fn is_of(&mut self, node: u8, index: u32, link: Link) -> bool {
+        let known = self.addresses.get(node, link.address());
+        known.is_some_and(|known| known.link == link && self.chain_of(&known) == Some(index))
+            && self.is_in_memory(link.address(), 8)
     }
 
     /// Where a READ goes, and the chain that it belongs to.
@@ -288,25 +290,22 @@ impl Middlebox {
         (Some(index), to.unwrap_or(reth.address))
     }
 
-    /// Learns from the WRITE of a new node which chain it belongs to.
+    /// Learns from a WRITE that a slot was used anew, and, if it is that of a new node, which chain
+    /// it belongs to.
     pub(crate) fn learn_node(&mut self, node: u8, reth: &Reth, payload: &[u8]) -> Option<u32> {
-        if reth.key != self.config.keys.steerable {
+        let Prefix { next, own, chain } = Prefix::parse(payload)?;
+        if own.address() != reth.address {
             return None;
         }
-        let Prefix { next, own, chain } = Prefix::parse(payload)?;
-        if own.address() != reth.address || next != own.empty() || !self.config.shard.has(chain) {
+        let before = self.newest(node, own);
+        let is_steerable = reth.key == self.config.keys.steerable;
+        if !is_steerable || next != own.empty() || !self.config.shard.has(chain) {
             return None;
         }
         self.counters.nodes_written += 1;
-        let before = self.addresses.get(node, reth.address);
         if let Some(before) = before {
-            if before.link == own {
-                return self.chain_of(&before);
-            }
-            if before.link.generation() > own.generation() {
-                return None;
-            }
-            self.forget_address(&before);
+            let is_same = before.link == own && before.chain_id == chain;
+            return is_same.then(|| self.chain_of(&before))?;
         }
         let index = self.enter_chain(node, chain)?;
         let known = Known {
@@ -318,41 +317,39 @@ impl Middlebox {
         self.remember_address(node, known).then_some(index)
     }
 
-    /// Learns from the response to a READ of a node of a chain.
+    /// Learns from the response to a READ of a node of a chain. A node that has no successor may be
+    /// one that a client has written and not linked: it is no tail for that.
     pub(crate) fn learn_read(&mut self, node: u8, payload: &[u8]) {
         let Some(Prefix { next, own, chain }) = Prefix::parse(payload) else {
             return;
         };
         let known = self.addresses.get(node, own.address());
-        let index = match known {
-            Some(known) if known.link == own => self.chain_of(&known),
-            _ => {
-                // Other bytes could look like the beginning of a node.
-                let is_node = chain::Node::parse(payload).is_ok();
-                let is_other =
-                    known.is_some_and(|known| known.link.generation() > own.generation());
-                if !is_node || is_other || !self.config.shard.has(chain) {
-                    return;
-                }
-                let Some(index) = self.enter_chain(node, chain) else {
+        let known = known.filter(|known| known.link == own);
+        // Other bytes could look like the beginning of a node.
+        if known.is_none()
+            && (chain::Node::parse(payload).is_err() || !self.config.shard.has(chain))
+        {
+            return;
+        }
+        let (index, successor) = match (known, next) {
+            (Some(known), _) if known.chain_id != chain => return,
+            (_, Next::Node(link)) => {
+                let Some(index) = self.learn_linked(node, own, chain) else {
                     return;
                 };
-                let known = Known {
-                    link: own,
-                    chain_id: chain,
-                    chain: index,
-                    is_linked: true,
-                };
-                self.remember_address(node, known).then_some(index)
+                (
+                    Some(index),
+                    self.learn_linked(node, link, chain).map(|_| link),
+                )
             }
+            (Some(known), Next::Empty { .. }) if known.is_linked => {
+                (self.chain_of(&known), Some(own))
+            }
+            (Some(known), Next::Closed) => (self.chain_of(&known), None),
+            _ => return,
         };
         let Some(index) = index else {
             return;
-        };
-        let successor = match next {
-            Next::Node(link) if self.is_in_memory(link.address(), 8) => Some(link),
-            Next::Empty { .. } => Some(own),
-            _ => None,
         };
         let chain = self.chains.get(index);
         // A hint that has a successor must be corrected at once, even while an operation is on its
@@ -364,6 +361,43 @@ impl Middlebox {
                 chain.predicted = successor;
             }
         }
+    }
+
+    /// Learns that a node of this chain is linked, or is its beginning. Nothing if a newer node, or
+    /// one of another chain, is known there.
+    fn learn_linked(&mut self, node: u8, link: Link, chain: u64) -> Option<u32> {
+        if !self.is_in_memory(link.address(), 8) {
+            return None;
+        }
+        if let Some(known) = self.newest(node, link) {
+            if known.link != link || known.chain_id != chain {
+                return None;
+            }
+            self.addresses.set_linked(node, link);
+            if let Some(index) = self.chain_of(&known) {
+                return Some(index);
+            }
+        }
+        let index = self.enter_chain(node, chain)?;
+        let known = Known {
+            link,
+            chain_id: chain,
+            chain: index,
+            is_linked: true,
+        };
+        self.remember_address(node, known).then_some(index)
+    }
+
+    /// What is known of the slot of a node that was there, if that is no older one. An older one is
+    /// forgotten.
+    fn newest(&mut self, node: u8, link: Link) -> Option<Known> {
+        let known = self.addresses.get(node, link.address())?;
+        if known.link.generation() >= link.generation() {
+            return Some(known);
+        }
+        self.addresses.remove(node, link.address());
+        self.forget_address(&known);
+        None
     }
 
     /// Counts an operation of a chain, and determines the hottest ones from time to time.

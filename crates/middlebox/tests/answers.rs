@@ -4,6 +4,8 @@
 
 #[path = "answers/direct.rs"]
 mod direct;
+#[path = "answers/reuse.rs"]
+mod reuse;
 #[path = "world/world.rs"]
 mod world;
 

@@ -21,7 +21,7 @@ const SKIPPED: i32 = 77;
 /// What left the middlebox in a run with losses at each step: time, towards memory, bytes.
 fn frames(step: Step) -> Vec<(u64, bool, Vec<u8>)> {
     let mut case = scenario(5, Config::new(step, 1), Faults::default());
-    case.network.lost = 20;
+    case.network.lost = 40;
     case.network.damaged = 0;
     case.reads = 40;
     let mut world = World::new(&case);

@@ -145,11 +145,16 @@ impl Direct {
 
     /// A client writes a node of the chain, and is answered.
     pub(crate) fn write(&mut self, client: u8, psn: u32, link: Link) {
-        let payload = node_bytes(link, CHAIN, 1);
+        self.write_to(CHAIN, STEERABLE, client, psn, link);
+    }
+
+    /// The same for any chain and key.
+    pub(crate) fn write_to(&mut self, chain: u64, key: u32, client: u8, psn: u32, link: Link) {
+        let payload = node_bytes(link, chain, 1);
         let body = Body::WriteOnly {
             reth: Reth {
                 address: link.address(),
-                key: STEERABLE,
+                key,
                 len: payload.len() as u32,
             },
             immediate: None,
@@ -158,6 +163,23 @@ impl Direct {
         let sent = self.request(client, psn, body);
         assert_eq!(sent.len(), 1, "the WRITE passes");
         self.response(&sent[0], acknowledge());
+    }
+
+    /// A client reads a node. Returns where the READ goes, after the response with these bytes.
+    pub(crate) fn walk(&mut self, client: u8, psn: u32, link: Link, bytes: &[u8]) -> u64 {
+        let sent = self.request(client, psn, read(link));
+        let Body::ReadRequest { reth } = parsed(&sent[0]).transport.body else {
+            panic!("{sent:?}");
+        };
+        let payload = bytes;
+        self.response(
+            &sent[0],
+            Body::ReadResponseOnly {
+                aeth: aeth(),
+                payload,
+            },
+        );
+        reth.address
     }
 
     /// A client appends a node behind another, as far as the request.

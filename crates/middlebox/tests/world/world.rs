@@ -74,7 +74,7 @@ pub(crate) struct Summary {
 }
 
 /// The limit of virtual time: then something does not end.
-const LIMIT_NS: u64 = 10_000_000_000;
+const LIMIT_NS: u64 = 1_000_000_000;
 
 pub(crate) struct World {
     pub(crate) now_ns: u64,
