@@ -11,7 +11,7 @@ use files::{Disk, Document, NameCache, ResidencyProbe, SystemDisk, SystemFile};
 use sys::clock::monotonic_ns;
 use sys::file::{Folder, Wait};
 use sys::file_opener::{FileOpener, FileRequests};
-use sys::file_ring::FileRing;
+use sys::file_ring::{FileRing, Owner};
 
 use super::limits::{BACKEND_NAME_VALID_NS, BACKEND_NAMES_MAX, BACKEND_STACK_LEN};
 
@@ -98,14 +98,14 @@ impl Disk for BackendDisk {
         self.disk.read(file, offset, buffer, wait)
     }
 
-    fn start_read<T>(
+    fn start_read<F, T>(
         &self,
-        ring: &mut FileRing<T>,
+        ring: &mut FileRing<F, T>,
         file: &SystemFile,
         offset: u64,
         len: usize,
-        owner: T,
-    ) -> Result<(), T> {
+        owner: Owner<F, T>,
+    ) -> Result<(), Owner<F, T>> {
         self.disk.start_read(ring, file, offset, len, owner)
     }
 
