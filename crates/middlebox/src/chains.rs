@@ -153,6 +153,11 @@ impl Chains {
         self.chains.len()
     }
 
+    /// Number of entries of connections that wait.
+    pub(crate) fn waiters(&self) -> usize {
+        self.chains.iter().map(|chain| chain.waiters.len()).sum()
+    }
+
     /// The index of a chain, which is inserted if it is not known.
     ///
     /// A chain is not replaced while operations are on their way that began after `stale_ns`.

@@ -286,8 +286,13 @@ impl Flows {
             Some(index) => {
                 let old = &mut self.flows[index as usize];
                 old.fail(frames);
-                self.by_client.remove(&old.client);
-                self.by_server.remove(&old.server);
+                // Another connection may have come to one of them since.
+                if self.by_client.get(&old.client) == Some(&index) {
+                    self.by_client.remove(&old.client);
+                }
+                if self.by_server.get(&old.server) == Some(&index) {
+                    self.by_server.remove(&old.server);
+                }
                 *old = flow;
                 index
             }
@@ -299,5 +304,55 @@ impl Flows {
         self.by_client.insert(new.client, index);
         self.by_server.insert(new.server, index);
         index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roce::wire::{Ethernet, Ipv4};
+
+    #[test]
+    fn a_replaced_connection_leaves_the_queue_pair_that_another_has_taken_over() {
+        let new = |client: u32, server: u32| NewFlow {
+            attempt: Attempt {
+                client: client.into(),
+                index: 0,
+                attempt: 1,
+            },
+            to_client: Addresses {
+                ethernet: Ethernet {
+                    source: [2; 6],
+                    target: [4; 6],
+                },
+                ip: Ip::V4(Ipv4 {
+                    source: [10, 0, 0, 1],
+                    target: [10, 0, 0, 2],
+                    tos: 0,
+                    ttl: 64,
+                    identification: 0,
+                    dont_fragment: true,
+                }),
+                udp_source: 0xc000,
+            },
+            client: (1, client),
+            server: (2, server),
+            node: 0,
+            mtu: 1024,
+            first: Psn::default(),
+            now_ns: 0,
+        };
+        let (mut flows, mut frames) = (Flows::default(), Frames::default());
+        let mut insert = |flows: &mut Flows, new: NewFlow| {
+            let replaced = flows.replaced(&new).unwrap();
+            flows.insert(&new, replaced, &mut frames)
+        };
+        insert(&mut flows, new(10, 20));
+        insert(&mut flows, new(11, 21));
+        // Client 10 gets the memory node's queue pair 21, and client 11 another.
+        assert_eq!(insert(&mut flows, new(10, 21)), 0);
+        assert_eq!(insert(&mut flows, new(11, 22)), 1);
+        assert_eq!(flows.by_server((2, 21)), Some(0));
+        assert_eq!(flows.by_server((2, 22)), Some(1));
     }
 }

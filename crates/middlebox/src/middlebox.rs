@@ -77,6 +77,8 @@ pub struct Sizes {
     pub frames: usize,
     /// Timers.
     pub timers: usize,
+    /// Connections that wait for chains or shared queue pairs, counted at each.
+    pub waiters: usize,
 }
 
 impl Middlebox {
@@ -113,7 +115,10 @@ impl Middlebox {
 
     /// How much it knows.
     pub fn sizes(&self) -> Sizes {
+        let pairs = self.nodes.iter().flat_map(|node| &node.pairs);
+        let for_pairs: usize = pairs.map(|pair| pair.waiters.len()).sum();
         Sizes {
+            waiters: self.chains.waiters() + for_pairs,
             flows: self.flows.len(),
             chains: self.chains.len(),
             frames: self.frames.used(),
@@ -268,13 +273,13 @@ impl Middlebox {
         match wait {
             Wait::Chain(index) => {
                 self.counters.swaps_held += 1;
-                self.chains.get(index).waiters.push_back(flow);
+                enter(&mut self.chains.get(index).waiters, flow);
                 self.arm_hold(now_ns, index);
             }
             Wait::Shared(pair) => {
                 self.counters.shared_waits += 1;
                 let node = &mut self.nodes[usize::from(node)];
-                node.pairs[pair as usize].waiters.push_back(flow);
+                enter(&mut node.pairs[pair as usize].waiters, flow);
             }
         }
     }
@@ -311,5 +316,13 @@ impl Middlebox {
         if !self.chains.get(index).waiters.is_empty() {
             self.arm_hold(now_ns, index);
         }
+    }
+}
+
+/// Adds a connection to those that wait. It may be there from before it failed and was opened
+/// again.
+fn enter(waiters: &mut VecDeque<u32>, flow: u32) {
+    if !waiters.contains(&flow) {
+        waiters.push_back(flow);
     }
 }

@@ -87,9 +87,13 @@ impl Middlebox {
             }
             Opcode::ReadRequest => {
                 if let Some(reth) = packet.reth() {
-                    let (_, address) = self.steer_read(node, &reth);
-                    if address != reth.address {
-                        packet.set_address(address);
+                    // A READ of several packets is repeated in parts, which have addresses of
+                    // their own.
+                    if reth.len <= self.flows.get(index).mtu {
+                        let (_, address) = self.steer_read(node, &reth);
+                        if address != reth.address {
+                            packet.set_address(address);
+                        }
                     }
                     let is_node = reth.key == self.config.keys.steerable;
                     self.remember(index, packet.psn(), Kind::Read { is_node });

@@ -25,7 +25,9 @@ impl Middlebox {
                     }
                     (Side::Client, Some(Message::Disconnect { client })) => {
                         let (_, target) = ip_numbers(&datagram.addresses);
-                        self.leave(now_ns, target, |attempt| attempt.client == client, emit)
+                        let has_left =
+                            self.leave(now_ns, target, |attempt| attempt.client == client, emit);
+                        has_left && !self.is_unsettled(target)
                     }
                     (Side::Memory, Some(Message::Refuse(attempt, _))) => {
                         attempt.client < SHARED_CLIENTS
@@ -65,6 +67,13 @@ impl Middlebox {
             turn: 0,
         });
         Some(self.nodes.len() as u8 - 1)
+    }
+
+    /// Whether packets that were sent on a shared queue pair before it died may still take effect
+    /// at this memory node. The connections of their owners have none open any more.
+    fn is_unsettled(&self, ip: u128) -> bool {
+        let node = self.nodes.iter().find(|node| node.ip == ip);
+        node.is_some_and(|node| node.unsettled().is_some())
     }
 
     /// Whether a request to connect may pass.
@@ -196,7 +205,8 @@ impl Middlebox {
             self.counters.replies_dropped += 1;
             return false;
         };
-        if self.config.switches.mapping && !self.nodes[usize::from(node)].is_fenced {
+        let is_fenced = self.nodes[usize::from(node)].is_fenced && !self.is_unsettled(source);
+        if self.config.switches.mapping && !is_fenced {
             self.counters.replies_dropped += 1;
             return false;
         }

@@ -258,16 +258,18 @@ impl Middlebox {
                 self.counters.tails_disowned += u64::from(was_owned);
             }
         }
-        let mut code = code;
-        for slot in self.pair(node, index).take_slots() {
+        for (place, slot) in (0..).zip(self.pair(node, index).take_slots()) {
             self.frames.put(slot.frame);
+            // An owner may have an older request on another shared queue pair.
+            let code = code.filter(|_| place == 0);
             let flow = self.flows.get(slot.flow);
             flow.open -= 1;
             if !flow.has_failed {
                 self.counters.flows_failed += 1;
                 flow.fail(&mut self.frames);
                 let answered = flow.answered;
-                let code = code.take().unwrap_or(NakCode::RemoteOperation);
+                let code = code.filter(|_| slot.psn == answered);
+                let code = code.unwrap_or(NakCode::RemoteOperation);
                 self.refuse(slot.flow, answered, code, emit);
             }
         }

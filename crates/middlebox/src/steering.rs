@@ -459,15 +459,16 @@ impl Middlebox {
     }
 
     /// Remembers an address; false if there is no space. A tail that operations are on their way to
-    /// is kept, and a tail that is no longer found is not owned any more.
+    /// is kept, as are the nodes that they may link; and a tail that is no longer found is not owned
+    /// any more.
     fn remember_address(&mut self, node: u8, known: Known) -> bool {
         let chains = &self.chains;
         let is_pinned = |known: &Known| {
             chains
                 .checked(known.chain, known.chain_id)
                 .is_some_and(|chain| {
-                    let link = Some(known.link);
-                    chain.pending > 0 && (chain.tail == link || chain.predicted == link)
+                    let is_tail = chain.tail == Some(known.link);
+                    chain.pending > 0 && (is_tail || !known.is_linked)
                 })
         };
         match self.addresses.insert(node, known, is_pinned) {

@@ -2,6 +2,8 @@
 //! wrong, one test each.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "answers/bounds.rs"]
+mod bounds;
 #[path = "answers/direct.rs"]
 mod direct;
 #[path = "answers/reuse.rs"]

@@ -106,23 +106,28 @@ impl Direct {
         };
         let request = datagram(&addresses(client, 0), &Message::Connect(attempt, local));
         let sent = self.process(Side::Client, &request);
-        for (_, frame) in &sent {
-            let request = Datagram::parse(frame).unwrap();
-            let Some(Message::Connect(attempt, local)) = Message::parse(request.payload) else {
-                panic!("not a request");
-            };
-            let qpn = if attempt.client > 100 {
-                0x70 + u32::from(attempt.index)
-            } else {
-                server_qpn(client)
-            };
-            let accept = Message::Accept(attempt, QueuePair { qpn, ..local });
-            self.process(
-                Side::Memory,
-                &datagram(&request.addresses.reversed(), &accept),
-            );
+        for frame in &sent {
+            self.accept(client, frame);
         }
         sent
+    }
+
+    /// The memory node accepts a request to connect that has left.
+    pub(crate) fn accept(&mut self, client: u8, (_, frame): &Sent) {
+        let request = Datagram::parse(frame).unwrap();
+        let Some(Message::Connect(attempt, local)) = Message::parse(request.payload) else {
+            panic!("no request to connect");
+        };
+        let qpn = if attempt.client > 100 {
+            0x70 + u32::from(attempt.index)
+        } else {
+            server_qpn(client)
+        };
+        let accept = Message::Accept(attempt, QueuePair { qpn, ..local });
+        self.process(
+            Side::Memory,
+            &datagram(&request.addresses.reversed(), &accept),
+        );
     }
 
     /// A request of a client.
