@@ -459,8 +459,7 @@ impl Middlebox {
     }
 
     /// Remembers an address; false if there is no space. A tail that operations are on their way to
-    /// is kept, as are the nodes that they may link; and a tail that is no longer found is not owned
-    /// any more.
+    /// is kept, as are the nodes that they may link. A tail that is no longer found is not owned.
     fn remember_address(&mut self, node: u8, known: Known) -> bool {
         let chains = &self.chains;
         let is_pinned = |known: &Known| {
