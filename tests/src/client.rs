@@ -20,6 +20,8 @@ pub struct Client {
     /// The connection.
     pub socket: Socket,
     received: Vec<u8>,
+    /// Number of values that were stored to evict others.
+    fillers: u64,
 }
 
 impl Client {
@@ -33,6 +35,7 @@ impl Client {
         Ok(Self {
             socket,
             received: Vec::new(),
+            fillers: 0,
         })
     }
 
@@ -83,6 +86,41 @@ impl Client {
             "STORED" => Ok(()),
             answer => bail!("set was answered '{answer}'"),
         }
+    }
+
+    /// Stores values until everything that a server with a memory of `memory_bytes` had in it was
+    /// evicted, except items that were often requested. The values are longer than a segment of a
+    /// tier of up to 64 MiB, so the tier does not take them.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn evict_others(&mut self, memory_bytes: usize) -> Result<()> {
+        const LEN: usize = 300 << 10;
+        let value = vec![b'f'; LEN];
+        for _ in 0..memory_bytes * 5 / 4 / LEN {
+            // A key of its own: an overwritten value may leave its memory to the new one.
+            self.fillers += 1;
+            let head = format!("set filler{} 0 0 {LEN} noreply\r\n", self.fillers);
+            self.send(&[head.as_bytes(), &value, b"\r\n"].concat())?;
+        }
+        match self.request("mn")?.as_str() {
+            "MN" => Ok(()),
+            answer => bail!("mn was answered '{answer}'"),
+        }
+    }
+
+    /// Does as [`evict_others`](Self::evict_others) until the tier has this number of items.
+    ///
+    /// # Errors
+    /// The server does not answer, or the tier does not get them.
+    pub fn evict_to_tier(&mut self, memory_bytes: usize, items: u64) -> Result<()> {
+        for _ in 0..20 {
+            self.evict_others(memory_bytes)?;
+            if self.stat("extstore_objects_used")? == items {
+                return Ok(());
+            }
+        }
+        bail!("the tier does not have {items} items")
     }
 
     /// Fetches a value. Returns `None` if the key has no item.

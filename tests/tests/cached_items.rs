@@ -96,6 +96,58 @@ fn an_item_in_the_tier_is_deleted_if_any_item_matches() {
     }
 }
 
+#[test]
+fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.probe().is_ok()) {
+        let tier = format!("{}:32m", folder.path().join(kind.name()).display());
+        let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
+        let mut both = Both::start_with(kind, &arguments);
+        // An item that has been read may stay in memory, so each request gets a new one.
+        let mut items = 0;
+        let mut cold = |method: &str, condition: &str, body: &str| {
+            items += 1;
+            let set = format!("ms item{items} 7 c\r\na value");
+            let stored = both.cache.request(&set).unwrap();
+            let tag = format!("\"{}\"", stored.strip_prefix("HD c").unwrap());
+            both.cache.evict_to_tier(2 << 20, 1).unwrap();
+            let fields = match condition {
+                "" => String::new(),
+                _ => format!("{}\r\n", condition.replace("TAG", &tag)),
+            };
+            let answer = both.request(method, &format!("/cache/item{items}"), &fields, body);
+            let left = both.request("GET", &format!("/cache/item{items}"), "", "");
+            both.cache.request(&format!("delete item{items}")).unwrap();
+            (answer, left, tag)
+        };
+        let (got, _, tag) = cold("GET", "", "");
+        assert!(got.ends_with("\r\n\r\na value"), "{kind:?}: {got}");
+        assert_eq!(field(&got, "ETag:"), tag, "{kind:?}");
+        let (head, _, tag) = cold("HEAD", "", "");
+        assert_eq!(field(&head, "ETag:"), tag, "{kind:?}: {head}");
+        let expected = [
+            ("PUT", "If-None-Match: *", "412", "a value"),
+            ("PUT", "If-Match: *", "204", "new"),
+            ("PUT", "If-Match: TAG", "204", "new"),
+            ("PUT", "If-Match: \"1\"", "412", "a value"),
+            ("DELETE", "If-Match: TAG", "204", "no such item\n"),
+            ("DELETE", "If-Match: \"1\"", "412", "a value"),
+        ];
+        for (method, condition, status, end) in expected {
+            let body = if method == "PUT" { "new" } else { "" };
+            let (answer, left, _) = cold(method, condition, body);
+            let is_right = answer.starts_with(&format!("HTTP/1.1 {status} "));
+            assert!(is_right, "{kind:?}, {method}, {condition}: {answer}");
+            assert!(
+                left.ends_with(end),
+                "{kind:?}, {method}, {condition}: {left}"
+            );
+        }
+        let read = both.cache.stat("get_extstore").unwrap();
+        assert_eq!(read, 8, "{kind:?}");
+    }
+}
+
 /// Stores more items than fit into 2 MiB. Returns a key that is in the tier and not in memory.
 fn put_in_tier(cache: &mut Client) -> String {
     for key in 0..6000 {

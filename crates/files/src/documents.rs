@@ -29,11 +29,12 @@ use service::{Abandoned, NoPin, Output, Progress, Service, Tickets, Worker};
 use crate::disk::Disk;
 use crate::limits::BLOCK_LEN;
 use crate::reader_pool::Completion;
+pub use crate::reader_pool::Fetched;
 use crate::worker::{FileSet, FileWorker};
 
 pub use access_log::AccessLog;
 pub use clock::WallClock;
-pub use items::{Changed, Condition, FoundItem, Items};
+pub use items::{Changed, Condition, FetchReply, FoundItem, Items};
 pub use session::DocumentSession;
 
 use access_log::LogBuffer;

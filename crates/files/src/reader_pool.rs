@@ -6,6 +6,7 @@
 //! With some strategies each thread has an opener, which is a process, and passes operations to it.
 //! If the opener has ended, the thread does them itself.
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
@@ -33,7 +34,12 @@ pub enum Completion<F> {
     /// What an operation needs has been brought into memory, as far as possible. The worker has to
     /// do the operation.
     Touched,
+    /// An item of the cache was read from slower memory. `None`: it is not there any more.
+    Fetched(Option<Fetched>),
 }
+
+/// What was read of an item. Only the cache knows its type.
+pub type Fetched = Box<dyn Any + Send>;
 
 /// An operation that may wait for the disk.
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use files::documents::{Changed, Condition, FoundItem, Items};
+use ::tier::{Readers, Record, Reply, Request};
+use files::documents::{Changed, Condition, FetchReply, Fetched, FoundItem, Items};
 use session::{Clock, Now};
 use store::{Deleted, Expiry, Mode, Published, Read, Rejected, Store, Write};
 
@@ -12,15 +13,33 @@ use store::{Deleted, Expiry, Mode, Published, Read, Rejected, Store, Write};
 pub(crate) struct CachedItems {
     store: Arc<Store>,
     worker: store::Worker,
+    /// The threads that read from the tier.
+    readers: Option<Arc<Readers>>,
     clock: Clock,
     now: Now,
 }
 
+/// The connection that waits for an item of the tier.
+#[derive(Debug)]
+struct TierReply(Box<dyn FetchReply>);
+
+impl Reply for TierReply {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn complete(self: Box<Self>, record: Option<Record>) {
+        let fetched = record.map(|record| -> Fetched { Box::new(record) });
+        self.0.complete(fetched);
+    }
+}
+
 impl CachedItems {
-    pub(crate) fn new(store: &Arc<Store>, clock: Clock) -> Self {
+    pub(crate) fn new(store: &Arc<Store>, readers: Option<&Arc<Readers>>, clock: Clock) -> Self {
         Self {
             store: Arc::clone(store),
             worker: store.worker(),
+            readers: readers.cloned(),
             clock,
             now: clock.at(0),
         }
@@ -68,6 +87,43 @@ impl Items for CachedItems {
         let worker = mem::replace(&mut self.worker, self.store.worker());
         // A panic may have left the old handle inconsistent, so that dropping it panics again.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(worker)));
+    }
+
+    fn must_fetch(&mut self, key: &[u8]) -> bool {
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        self.readers.is_some()
+            && !self.worker.is_in_memory(key, hash)
+            && self.worker.find_in_tier(hash, now_s).is_some()
+    }
+
+    fn fetch(&mut self, key: &[u8], reply: Box<dyn FetchReply>) {
+        let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
+        match (&self.readers, self.worker.find_in_tier(hash, now_s)) {
+            (Some(readers), Some(address)) => readers.read(Request {
+                hash: self.worker.hash_number(hash),
+                address,
+                key: key.into(),
+                reply: Box::new(TierReply(reply)),
+            }),
+            _ => reply.complete(None),
+        }
+    }
+
+    fn restore(&mut self, fetched: Fetched) -> bool {
+        let (Some(readers), Ok(record)) = (&self.readers, fetched.downcast::<Record>()) else {
+            return true;
+        };
+        let (item, hash) = (record.item(), self.worker.hash(record.key()));
+        let (value, now_s) = (record.value(), self.now.elapsed_s);
+        let restored = self
+            .worker
+            .restore(&item, hash, value, record.address(), now_s);
+        match restored {
+            Ok(false) => {}
+            Ok(true) => readers.tier().count_restored(true),
+            Err(_) => readers.tier().count_restored(false),
+        }
+        restored.is_ok()
     }
 
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<FoundItem> {

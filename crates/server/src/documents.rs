@@ -137,9 +137,9 @@ impl Parts {
 
 /// The items of the cache.
 fn items(cache: &CacheService, config: &Config) -> ItemService {
-    let (store, clock) = (Arc::clone(&cache.store), cache.clock);
+    let (store, readers, clock) = (Arc::clone(&cache.store), cache.tier.clone(), cache.clock);
     ItemService {
-        worker: Arc::new(move || Box::new(CachedItems::new(&store, clock))),
+        worker: Arc::new(move || Box::new(CachedItems::new(&store, readers.as_ref(), clock))),
         wake_maintenance: Arc::from(cache.maintenance_waker()),
         value_max: (config.item_size_max as usize).min(ITEM_VALUE_MAX),
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::tier::{Device, FileDevice, Readers, Rules, Statistics, Stopped, Tier};
-use session::{StatWriter, TierTicket};
+use session::StatWriter;
 use store::Store;
 
 use crate::error::Error;
@@ -47,7 +47,7 @@ pub(crate) struct OpenTier {
 /// A tier with its threads.
 pub(crate) struct RunningTier {
     open: OpenTier,
-    pub(crate) readers: Arc<Readers<TierTicket>>,
+    pub(crate) readers: Arc<Readers>,
     store: Arc<Store>,
 }
 

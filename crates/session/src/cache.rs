@@ -17,7 +17,7 @@ use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
-use crate::tier_reads::{TierAccess, TierRead, TierTicket};
+use crate::tier_reads::{TierAccess, TierRead};
 
 /// The cache as a [`Service`]. Clones share the store and the counters.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct CacheService {
     /// loads per burst.
     pub records_latency: bool,
     /// The threads that read from the tier below the store, if it has one.
-    pub tier: Option<Arc<Readers<TierTicket>>>,
+    pub tier: Option<Arc<Readers>>,
 }
 
 /// The cache's state of one worker of a runtime.

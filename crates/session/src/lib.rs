@@ -79,4 +79,4 @@ pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 pub use registry::CounterRegistry;
 pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;
-pub use tier_reads::{TierAccess, TierRead, TierTicket};
+pub use tier_reads::{TierAccess, TierRead};

@@ -24,14 +24,14 @@ pub type TierRead = Option<Record>;
 
 /// The ticket for which the tier is read.
 #[derive(Debug)]
-pub struct TierTicket(Ticket<TierRead>);
+struct TierTicket(Ticket<TierRead>);
 
 impl Reply for TierTicket {
     fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    fn complete(self, record: TierRead) {
+    fn complete(self: Box<Self>, record: TierRead) {
         self.0.complete(record);
     }
 }
@@ -40,7 +40,7 @@ impl Reply for TierTicket {
 #[derive(Debug)]
 pub struct TierAccess<'a> {
     /// The threads that read.
-    pub readers: &'a Readers<TierTicket>,
+    pub readers: &'a Readers,
     /// Issues tickets for the session's connection.
     pub tickets: Tickets<'a, TierRead>,
     /// The items that the session needs before it can execute the next request.
@@ -52,7 +52,7 @@ pub struct TierAccess<'a> {
 impl<'a> TierAccess<'a> {
     /// The access of a session in one turn.
     #[must_use]
-    pub fn new(readers: &'a Readers<TierTicket>, tickets: Tickets<'a, TierRead>) -> Self {
+    pub fn new(readers: &'a Readers, tickets: Tickets<'a, TierRead>) -> Self {
         Self {
             readers,
             tickets,
@@ -200,7 +200,7 @@ impl RequestContext<'_> {
                 hash: self.worker.hash_number(wanted.hash),
                 address: wanted.address,
                 key: wanted.key,
-                reply: TierTicket(ticket),
+                reply: Box::new(TierTicket(ticket)),
             });
         }
         let next = match fetch.waiting {

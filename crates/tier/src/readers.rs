@@ -1,5 +1,6 @@
 //! Threads that read copies for workers, and the thread that writes segments.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +15,18 @@ use crate::record::Record;
 use crate::tier::Tier;
 
 /// The connection that waits for a read.
-pub trait Reply: Send + 'static {
+pub trait Reply: fmt::Debug + Send {
     /// Whether the connection was closed, so that the read is not needed any more.
     fn is_cancelled(&self) -> bool;
 
     /// Delivers the record; `None`: there is no item. Without it, dropping the reply must tell the
     /// connection that nothing was read.
-    fn complete(self, record: Option<Record>);
+    fn complete(self: Box<Self>, record: Option<Record>);
 }
 
 /// A read of a copy.
 #[derive(Debug)]
-pub struct Request<R> {
+pub struct Request {
     /// The hash of the key.
     pub hash: u64,
     /// The address of the copy.
@@ -33,7 +34,7 @@ pub struct Request<R> {
     /// The key.
     pub key: Box<[u8]>,
     /// Takes the outcome.
-    pub reply: R,
+    pub reply: Box<dyn Reply>,
 }
 
 /// The memory of a record, from the request for it until it is dropped.
@@ -67,13 +68,13 @@ impl Drop for Credit {
 /// The threads of a tier. Dropping this value stops the tier, and ends the threads that read
 /// without waiting for them.
 #[derive(Debug)]
-pub struct Readers<R> {
+pub struct Readers {
     tier: Arc<Tier>,
-    pool: JobPool<(Request<R>, Credit)>,
+    pool: JobPool<(Request, Credit)>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl<R: Reply> Readers<R> {
+impl Readers {
     /// Starts `readers` threads that read, and one that writes.
     ///
     /// # Errors
@@ -89,7 +90,7 @@ impl<R: Reply> Readers<R> {
             "tier-reader",
             sizes,
             || (),
-            move |(), (request, credit): (Request<R>, Credit)| {
+            move |(), (request, credit): (Request, Credit)| {
                 if request.reply.is_cancelled() {
                     add(&reader.counters.reads_cancelled, 1);
                     sub(&reader.counters.reads_waiting, 1);
@@ -119,7 +120,7 @@ impl<R: Reply> Readers<R> {
 
     /// Reads a copy on a thread that may wait. If too many reads are waiting, or
     /// their records take too much memory, the reply is dropped.
-    pub fn read(&self, request: Request<R>) {
+    pub fn read(&self, request: Request) {
         let len = u64::from(request.address.len);
         add(&self.tier.counters.reads_waiting, 1);
         let submitted = Credit::take(&self.tier, len)
@@ -129,9 +130,7 @@ impl<R: Reply> Readers<R> {
             add(&self.tier.counters.reads_refused, 1);
         }
     }
-}
 
-impl<R> Readers<R> {
     /// Stops the tier, and waits until all its segments are written. Returns false if that failed
     /// before.
     pub fn finish(&self) -> bool {
@@ -145,7 +144,7 @@ impl<R> Readers<R> {
     }
 }
 
-impl<R> Drop for Readers<R> {
+impl Drop for Readers {
     fn drop(&mut self) {
         self.tier.stop();
     }

@@ -2,13 +2,18 @@
 //!
 //! This crate knows no cache. A server that has one passes [`Items`] of it for each worker.
 
+use std::fmt;
+
 use http::{Conditions, Head, Request, Status, Validators, Verdict, decode_percent};
 
 use super::reply::Reply;
 use crate::limits::{ITEM_KEY_MAX, ITEM_TTL_MAX_S};
+use crate::reader_pool::Fetched;
 
 /// The beginning of the path of an item.
 const PREFIX: &str = "/cache/";
+/// Sent if there is no memory, or if too many items are being read.
+const BUSY: &str = "the cache is busy\n";
 
 /// A worker's access to the items of a cache. The methods without result are those of
 /// [`service::Worker`].
@@ -34,6 +39,16 @@ pub trait Items: Send {
     /// Replaces what a panic may have left inconsistent.
     fn reset(&mut self);
 
+    /// Whether the item of a key is in slower memory only, so that the other methods do not see it.
+    fn must_fetch(&mut self, key: &[u8]) -> bool;
+
+    /// Begins to read such an item.
+    fn fetch(&mut self, key: &[u8], reply: Box<dyn FetchReply>);
+
+    /// Makes an item that was read visible to the other methods. Returns false if there is no
+    /// memory at the moment.
+    fn restore(&mut self, fetched: Fetched) -> bool;
+
     /// Appends the value of a key to `value`. `None`: there is no such item, or it cannot be read
     /// now.
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Option<FoundItem>;
@@ -49,6 +64,16 @@ pub trait Items: Send {
 
     /// Deletes an item.
     fn delete(&mut self, key: &[u8], condition: Condition) -> Changed;
+}
+
+/// The connection that waits for an item.
+pub trait FetchReply: fmt::Debug + Send {
+    /// Whether the connection was closed.
+    fn is_cancelled(&self) -> bool;
+
+    /// Delivers what was read; `None`: there is no item. A reply that is dropped tells the
+    /// connection that the cache is busy.
+    fn complete(self: Box<Self>, fetched: Option<Fetched>);
 }
 
 /// An item that was read.
@@ -93,6 +118,24 @@ pub(super) fn is_item(request: &Request<'_>) -> bool {
     request.path().starts_with(PREFIX)
 }
 
+/// The key of the item that has to be in the cache before a request can be answered. `None`: the
+/// request does not depend on the present item, or is malformed.
+pub(super) fn key_needed(request: &Request<'_>) -> Option<Vec<u8>> {
+    let is_needed = match request.method {
+        "GET" | "HEAD" => true,
+        "PUT" => condition(request).is_ok_and(|it| it != Condition::None),
+        // Other conditions of a deletion need no more than the knowledge that there is an item.
+        "DELETE" => condition(request).is_ok_and(|it| matches!(it, Condition::Cas(_))),
+        _ => false,
+    };
+    key(request).filter(|_| is_needed)
+}
+
+/// Answers a request whose item cannot be read at the moment.
+pub(super) fn respond_busy(reply: &Reply<'_>, out: &mut Vec<u8>) {
+    reply.message(Status::ServiceUnavailable, BUSY, out);
+}
+
 /// Answers a request for an item. `value` is memory for reuse.
 pub(super) fn respond(
     request: &Request<'_>,
@@ -126,7 +169,7 @@ pub(super) fn respond(
         Ok(Changed::ConditionFailed) => (Status::PreconditionFailed, "the item is another one\n"),
         Ok(Changed::NotFound) => (Status::NotFound, "there is no such item\n"),
         Ok(Changed::TooLarge) => (Status::ContentTooLarge, "the value is too large\n"),
-        Ok(Changed::Busy) => (Status::ServiceUnavailable, "the cache is busy\n"),
+        Ok(Changed::Busy) => (Status::ServiceUnavailable, BUSY),
     };
     reply.message(status, text, out);
 }

@@ -1,5 +1,6 @@
 //! The state of one connection.
 
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use service::{Abandoned, Next, NoPin, Output, Progress, Ticket, Tickets};
 use sys::file::FileKind;
 
 use super::DocumentWorker;
-use super::items::{self, is_item};
+use super::items::{self, FetchReply, Items, is_item};
 use super::reply::Reply;
 use crate::counts::FileCount;
 use crate::disk::{Disk, Document};
 use crate::limits::BLOCK_LEN;
-use crate::reader_pool::Completion;
+use crate::reader_pool::{Completion, Fetched};
 use crate::strategy::Attempt;
 
 /// The file that is served for a folder.
@@ -46,6 +47,10 @@ enum State<F> {
     Opened(io::Result<Arc<Document<F>>>),
     /// The name of its file has been brought into memory.
     NameTouched,
+    /// Its item is read elsewhere.
+    AwaitsItem,
+    /// Its item has been read elsewhere. The error: it has not.
+    Fetched(Result<Option<Fetched>, Abandoned>),
     /// The bytes of a document are sent. The request has been consumed.
     Sends(Transfer<F>),
     /// The next bytes are read elsewhere.
@@ -68,7 +73,10 @@ struct Transfer<F> {
 impl<F> State<F> {
     /// Whether the request at the front of the input may be answered.
     fn may_answer(&self) -> bool {
-        matches!(self, Self::Idle | Self::Opened(_) | Self::NameTouched)
+        matches!(
+            self,
+            Self::Idle | Self::Opened(_) | Self::NameTouched | Self::Fetched(_)
+        )
     }
 }
 
@@ -169,6 +177,8 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             (State::AwaitsOpen, Ok(Completion::Opened { outcome, .. })) => State::Opened(outcome),
             (State::AwaitsOpen, Ok(Completion::Touched)) => State::NameTouched,
             (State::AwaitsOpen, _) => State::Opened(Err(busy())),
+            (State::AwaitsItem, Ok(Completion::Fetched(fetched))) => State::Fetched(Ok(fetched)),
+            (State::AwaitsItem, _) => State::Fetched(Err(Abandoned)),
             (State::AwaitsBlock(transfer), Ok(Completion::Read(block))) => {
                 State::HasBlock(transfer, block)
             }
@@ -217,8 +227,9 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         let bytes = out.bytes_mut();
         self.is_closed = is_last;
         if let Some(items) = worker.items.as_deref_mut().filter(|_| is_item(request)) {
-            items::respond(request, items, &reply, &mut worker.value, bytes);
-            return Answered::Complete;
+            let is_available = self.has_item(request, opened, items, tickets);
+            let value = &mut worker.value;
+            return respond_item(is_available, request, items, &reply, value, bytes);
         }
         let (name, is_index) = match file_name(request) {
             Ok(found) => found,
@@ -285,6 +296,43 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         }
     }
 
+    /// Whether the item that a request needs can be read, if there is one. `None`: the session has
+    /// to wait for it.
+    fn has_item(
+        &mut self,
+        request: &Request<'_>,
+        state: State<F>,
+        items: &mut dyn Items,
+        tickets: &mut Tickets<'_, Completion<F>>,
+    ) -> Option<bool> {
+        match state {
+            State::Fetched(Ok(None)) => Some(true),
+            State::Fetched(Ok(Some(fetched))) => Some(items.restore(fetched)),
+            State::Fetched(Err(Abandoned)) => Some(false),
+            _ => match self.fetch(request, items, tickets) {
+                Some(_) => None,
+                None => Some(true),
+            },
+        }
+    }
+
+    /// Begins to read the item that a request needs, if it is in slower memory only.
+    fn fetch(
+        &mut self,
+        request: &Request<'_>,
+        items: &mut dyn Items,
+        tickets: &mut Tickets<'_, Completion<F>>,
+    ) -> Option<Answered> {
+        let key = items::key_needed(request).filter(|key| items.must_fetch(key))?;
+        // Without a ticket, the item is as if it were not there.
+        let ticket = self.issue(tickets)?;
+        self.state = State::AwaitsItem;
+        // The request is answered later.
+        self.is_closed = false;
+        items.fetch(&key, Box::new(ItemTicket(ticket)));
+        Some(Answered::Awaits)
+    }
+
     /// Continues the bytes of a document. Returns what the session needs first; `None` if it may
     /// answer requests.
     fn continue_transfer<D: Disk<File = F>>(
@@ -294,12 +342,12 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         out: &mut Output<NoPin>,
     ) -> Option<Next> {
         match std::mem::replace(&mut self.state, State::Idle) {
-            state @ (State::Idle | State::Opened(_) | State::NameTouched) => {
+            state @ (State::Idle | State::Opened(_) | State::NameTouched | State::Fetched(_)) => {
                 self.state = state;
                 None
             }
             // A turn without the result, for example because the output was sent.
-            state @ (State::AwaitsOpen | State::AwaitsBlock(_)) => {
+            state @ (State::AwaitsOpen | State::AwaitsItem | State::AwaitsBlock(_)) => {
                 self.state = state;
                 Some(Next::Completion)
             }
@@ -413,6 +461,42 @@ impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
 
     fn discard_prepared(&mut self) {
         self.heads.discard();
+    }
+}
+
+/// Answers a request for an item, unless the session has to wait for the item.
+fn respond_item(
+    is_available: Option<bool>,
+    request: &Request<'_>,
+    items: &mut dyn Items,
+    reply: &Reply<'_>,
+    value: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Answered {
+    match is_available {
+        Some(true) => items::respond(request, items, reply, value, out),
+        Some(false) => items::respond_busy(reply, out),
+        None => return Answered::Awaits,
+    }
+    Answered::Complete
+}
+
+/// The ticket of a connection that waits for an item.
+struct ItemTicket<F>(Ticket<Completion<F>>);
+
+impl<F> fmt::Debug for ItemTicket<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ItemTicket").finish_non_exhaustive()
+    }
+}
+
+impl<F: Send + Sync> FetchReply for ItemTicket<F> {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    fn complete(self: Box<Self>, fetched: Option<Fetched>) {
+        self.0.complete(Completion::Fetched(fetched));
     }
 }
 
