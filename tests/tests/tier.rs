@@ -143,6 +143,125 @@ fn an_item_keeps_its_cas_and_flags_in_the_tier() {
     assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"new"[..]));
 }
 
+/// A server whose items are evicted to the tier by [`evict`], and only then.
+fn started_for_eviction(folder: &Path) -> (Server, Client) {
+    let tier = format!("{}:32m", folder.join("tier").display());
+    let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
+    let server = Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    });
+    let server = server.unwrap();
+    let client = Client::connect(&server.address).unwrap();
+    (server, client)
+}
+
+/// Evicts everything to the tier that was not requested again.
+fn evict(client: &mut Client) {
+    client.evict_others(2 << 20).unwrap();
+}
+
+#[test]
+fn a_removed_item_leaves_no_copy_in_the_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started_for_eviction(folder.path());
+    let removals = [
+        ("delete k", "DELETED"),
+        ("md k", "HD"),
+        ("md k q\r\nmn", "MN"),
+        ("touch k -1", "TOUCHED"),
+        ("mg k T-1", "HD"),
+        ("ms k 1 T-1\r\nx", "HD"),
+        ("set k 0 -1 1\r\nx", "STORED"),
+        ("flush_all", "OK"),
+    ];
+    // A key that is often requested would stay in memory, so each removal gets a new one.
+    for (number, (removal, reply)) in removals.into_iter().enumerate() {
+        let key = format!("k{number}");
+        let removal = removal.replace(" k", &format!(" {key}"));
+        client.set(&key, b"value").unwrap();
+        client.evict_to_tier(2 << 20, 1).unwrap();
+        assert_eq!(client.request(&removal).unwrap(), reply);
+        assert_eq!(client.get(&key).unwrap(), None, "after {removal}");
+        evict(&mut client);
+        assert_eq!(client.get(&key).unwrap(), None, "later, after {removal}");
+        assert_eq!(
+            client.request(&format!("delete {key}")).unwrap(),
+            "NOT_FOUND"
+        );
+        let used = client.stat("extstore_objects_used").unwrap();
+        assert!(
+            removal == "flush_all" || used == 0,
+            "after {removal}: {used}"
+        );
+    }
+    let read = client.stat("get_extstore").unwrap();
+    // The two touches need the item.
+    assert_eq!(read, 2);
+}
+
+/// An item whose value was removed, or that is stale or claimed, is so after another eviction too.
+#[test]
+fn stale_and_claimed_items_stay_so_in_the_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started_for_eviction(folder.path());
+    client.set("k", b"value").unwrap();
+    let mut cold = |line: &str| {
+        evict(&mut client);
+        client.request(line).unwrap()
+    };
+    assert_eq!(cold("md k I T1000"), "HD");
+    assert_eq!(cold("mg k s"), "HD s5 X W", "the first one recaches");
+    assert_eq!(cold("mg k s"), "HD s5 Z X", "the others know that it does");
+    assert_eq!(cold("ms k 3 T0\r\nnew"), "HD");
+    assert_eq!(cold("mg k s R30"), "HD s3");
+    assert_eq!(cold("md k x"), "HD");
+    assert_eq!(cold("mg k s f t"), "HD s0 f0 t-1");
+    assert!(client.stat("get_extstore").unwrap() >= 1);
+}
+
+/// The time to live of an item counts in the tier as it does in memory, and every command that sets
+/// it sets it for both.
+#[test]
+fn items_of_the_tier_expire() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started_for_eviction(folder.path());
+    client.send(b"set short 0 2 1 noreply\r\nx\r\n").unwrap();
+    for key in ["touched", "gat", "mg", "kept", "longer"] {
+        client.set(key, b"x").unwrap();
+    }
+    evict(&mut client);
+    assert_eq!(client.request("touch touched 2").unwrap(), "TOUCHED");
+    assert_eq!(client.request("gat 2 gat").unwrap(), "VALUE gat 0 1");
+    assert_eq!(
+        [client.line().unwrap(), client.line().unwrap()],
+        ["x", "END"]
+    );
+    assert_eq!(client.request("mg mg T2").unwrap(), "HD");
+    assert_eq!(client.request("touch longer 1000").unwrap(), "TOUCHED");
+    evict(&mut client);
+    let expiring = ["short", "touched", "gat", "mg"];
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    // Reading one of them would bring it back into memory.
+    while expiring.iter().any(|key| {
+        evict(&mut client);
+        client.get(key).unwrap().is_some()
+    }) {
+        assert!(std::time::Instant::now() < deadline, "they do not expire");
+    }
+    assert_eq!(client.request("mg kept t").unwrap(), "HD t-1");
+    let left = client.request("mg longer t").unwrap();
+    let left: u32 = left.strip_prefix("HD t").unwrap().parse().unwrap();
+    assert!((900..=1000).contains(&left), "{left}");
+    for key in expiring {
+        assert_eq!(
+            client.request(&format!("delete {key}")).unwrap(),
+            "NOT_FOUND"
+        );
+    }
+}
+
 #[test]
 fn flushed_items_do_not_return() {
     let folder = tempfile::tempdir().unwrap();
