@@ -123,7 +123,7 @@ fn every_command_sees_an_item_that_is_only_in_the_tier() {
 #[test]
 fn an_item_keeps_its_cas_and_flags_in_the_tier() {
     let folder = tempfile::tempdir().unwrap();
-    let (_server, mut client) = started(folder.path());
+    let (_server, mut client) = started_for_eviction(folder.path());
     let stored = client.request("ms key 5 F77 c\r\nvalue").unwrap();
     let cas = stored.strip_prefix("HD c").unwrap();
     let with_cas = format!("VALUE key 77 5 {cas}");
@@ -143,10 +143,14 @@ fn an_item_keeps_its_cas_and_flags_in_the_tier() {
     assert_eq!(client.get("key").unwrap().as_deref(), Some(&b"new"[..]));
 }
 
-/// A server whose items are evicted to the tier by [`evict`], and only then.
+/// A server whose items are evicted to the tier by [`evict`] or [`fill`], and only then. It has one
+/// worker: each has an open segment of its own, and an item in that of an idle worker stays in
+/// memory.
 fn started_for_eviction(folder: &Path) -> (Server, Client) {
     let tier = format!("{}:32m", folder.join("tier").display());
-    let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
+    let arguments = [
+        "-m", "2", "-I", "512k", "-t", "1", "-u", "root", "--tier", &tier,
+    ];
     let server = Server::tcp(|| {
         let mut command = curtail();
         command.args(arguments);
