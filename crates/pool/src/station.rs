@@ -32,14 +32,7 @@ impl Station {
                 source: self.mac,
                 target: target.mac,
             },
-            ip: Ip::V4(Ipv4 {
-                source: self.ip,
-                target: target.ip,
-                tos: 0,
-                ttl: 64,
-                identification: 0,
-                dont_fragment: true,
-            }),
+            ip: Ip::V4(Ipv4::between(self.ip, target.ip)),
             udp_source: self.udp_source,
         }
     }

@@ -95,14 +95,7 @@ fn ring(body: Body) -> Vec<Vec<u8>> {
             source: [2, 0, 0, 0, 0, 1],
             target: [2, 0, 0, 0, 0, 2],
         },
-        ip: Ip::V4(Ipv4 {
-            source: [10, 0, 0, 1],
-            target: [10, 0, 0, 2],
-            tos: 0,
-            ttl: 64,
-            identification: 0,
-            dont_fragment: true,
-        }),
+        ip: Ip::V4(Ipv4::between([10, 0, 0, 1], [10, 0, 0, 2])),
         udp_source: 0xc000,
     };
     (0..FRAMES as u32)

@@ -397,14 +397,7 @@ fn a_payload_above_the_largest_mtu_is_refused() {
         source: [0; 6],
         target: [0; 6],
     };
-    let ip = Ipv4 {
-        source: [10, 0, 0, 1],
-        target: [10, 0, 0, 2],
-        tos: 0,
-        ttl: 64,
-        identification: 0,
-        dont_fragment: true,
-    };
+    let ip = Ipv4::between([10, 0, 0, 1], [10, 0, 0, 2]);
     let repr = Repr {
         addresses: Addresses {
             ethernet,

@@ -85,14 +85,7 @@ fn addresses(client: usize) -> Addresses {
             source: [2, 0, 0, 0, 1, client as u8],
             target: [2, 0, 0, 0, 2, 0],
         },
-        ip: Ip::V4(Ipv4 {
-            source: [10, 0, 1, client as u8],
-            target: [10, 0, 2, 1],
-            tos: 0,
-            ttl: 64,
-            identification: 0,
-            dont_fragment: true,
-        }),
+        ip: Ip::V4(Ipv4::between([10, 0, 1, client as u8], [10, 0, 2, 1])),
         udp_source: 0xd000 + client as u16,
     }
 }

@@ -51,6 +51,21 @@ pub struct Ipv4 {
     pub dont_fragment: bool,
 }
 
+impl Ipv4 {
+    /// The header between two hosts on a network of their own: nothing special, and no fragments.
+    #[must_use]
+    pub const fn between(source: [u8; 4], target: [u8; 4]) -> Self {
+        Self {
+            source,
+            target,
+            tos: 0,
+            ttl: 64,
+            identification: 0,
+            dont_fragment: true,
+        }
+    }
+}
+
 /// The header of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6 {
