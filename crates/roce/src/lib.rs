@@ -28,4 +28,6 @@ pub mod endpoint;
 pub mod fuzzing;
 pub mod limits;
 pub mod pcap;
+#[doc(hidden)]
+pub mod testing;
 pub mod wire;

@@ -27,7 +27,7 @@ struct Pair {
     requester: Requester,
     responder: Responder,
     memory: ByteMemory,
-    network: Network,
+    network: Network<bool>,
     now_ns: u64,
     received: Vec<Event>,
     completions: Vec<Completion>,
@@ -61,7 +61,7 @@ impl Pair {
             requester: Requester::new(&connection, window, reads_max, retries),
             responder,
             memory: memory(),
-            network: Network::new(random.next(), faults),
+            network: network::network(random.next(), faults),
             now_ns: 0,
             received: Vec::new(),
             completions: Vec::new(),
@@ -321,7 +321,7 @@ proptest! {
 fn without_a_peer_the_oldest_operation_reports_it() {
     let mut pair = Pair::new(
         1,
-        Faults::LOST,
+        network::LOST,
         Retries {
             losses_max: 7,
             ..PATIENT

@@ -94,14 +94,7 @@ pub(crate) fn addresses(client: u8, node: u8) -> Addresses {
             source: [2, 0, 0, 0, 1, client],
             target: [2, 0, 0, 0, 2, node],
         },
-        ip: Ip::V4(Ipv4 {
-            source: [10, 0, 1, client],
-            target: [10, 0, 2, node],
-            tos: 0,
-            ttl: 64,
-            identification: 0,
-            dont_fragment: true,
-        }),
+        ip: Ip::V4(Ipv4::between([10, 0, 1, client], [10, 0, 2, node])),
         udp_source: 0xd000 + u16::from(client),
     }
 }
@@ -249,7 +242,7 @@ impl World {
                     }
                 }
             }
-            if self.network.random.below(4) == 0 {
+            if self.network.frames.random.below(4) == 0 {
                 self.acknowledge();
             }
         }
@@ -317,7 +310,7 @@ pub(crate) fn scenario(seed: u64, mut config: Config, faults: Faults) -> Scenari
         depth: 1 + random.below(3) as usize,
         reads: [0, 30, 60][random.below(3) as usize],
         exact: [0, 20, 50][random.below(3) as usize],
-        network: NetworkFaults::any(&mut random),
+        network: network::any_faults(&mut random),
         losses_max: 12,
         dying: 0,
         restart_ns: None,

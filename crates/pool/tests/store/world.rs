@@ -1,92 +1,32 @@
 //! A pool in virtual time, on a network whose faults come from a seed.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use pool::layout::{self, START};
 use pool::{
     Client, ClientConfig, Completion, MemoryNode, Metadata, MetadataConfig, Operation, Station,
 };
 use roce::endpoint::ByteMemory;
+pub(crate) use roce::testing::{Faults, Random};
+use roce::testing::{Network, Path};
 
-/// Delay of a frame that is not held back, in nanoseconds.
-const DELAY_NS: u64 = 10_000;
+const PATH: Path = Path {
+    delay_ns: 10_000,
+    held_ns: 500_000,
+    // The addresses: with damaged ones, the frame would be lost, which is another fault.
+    intact_len: 42,
+};
 /// No test takes longer than this, in virtual time.
 const LIMIT_NS: u64 = 1_000_000_000_000;
 
 pub(crate) const NODE: Station = Station::of_ip([10, 0, 0, 1], 0xc000);
 pub(crate) const METADATA: Station = Station::of_ip([10, 0, 0, 2], 0xc000);
 
-/// Chances of each frame, in 1/1000.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) lost: u64,
-    pub(crate) repeated: u64,
-    /// Held back for a while, so that others overtake it.
-    pub(crate) late: u64,
-    pub(crate) damaged: u64,
-}
-
-/// A sequence of numbers from a seed (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
-#[derive(Clone)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
-
-/// Frames on their way.
-struct Network {
-    random: Random,
-    faults: Faults,
-    frames: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
-    sent: u64,
-}
-
-impl Network {
-    fn push(&mut self, now_ns: u64, frame: &[u8]) {
-        let Faults {
-            lost,
-            repeated,
-            late,
-            damaged,
-        } = self.faults;
-        let copies = 1 + u64::from(self.random.below(1000) < repeated);
-        for _ in 0..copies {
-            if self.random.below(1000) < lost {
-                continue;
-            }
-            let mut frame = frame.to_vec();
-            if self.random.below(1000) < damaged {
-                // Not the addresses: the frame would be lost, which is another fault.
-                let offset = 42 + self.random.below(frame.len() as u64 - 42) as usize;
-                frame[offset] ^= 1 << self.random.below(8);
-            }
-            let mut due_ns = now_ns + DELAY_NS;
-            if self.random.below(1000) < late {
-                due_ns += self.random.below(50 * DELAY_NS);
-            }
-            self.sent += 1;
-            self.frames.push(Reverse((due_ns, self.sent, frame)));
-        }
-    }
-}
-
 /// Everything.
 pub(crate) struct World {
     pub(crate) now_ns: u64,
-    network: Network,
+    /// All frames go to the host that their addresses name.
+    network: Network<()>,
     pub(crate) memory: ByteMemory,
     node: MemoryNode,
     metadata: Metadata,
@@ -109,12 +49,7 @@ impl World {
         layout::format(&mut memory, memory_len as u64, slab_len).expect("space for slabs");
         Self {
             now_ns: 0,
-            network: Network {
-                random: Random(seeds.next()),
-                faults,
-                frames: BinaryHeap::new(),
-                sent: 0,
-            },
+            network: Network::new(Random(seeds.next()), faults, PATH),
             memory,
             node: MemoryNode::new(NODE, memory_len as u64, seeds.next()),
             metadata: Metadata::new(MetadataConfig::new(METADATA, NODE, seeds.next())),
@@ -202,7 +137,7 @@ impl World {
             clients,
             ..
         } = self;
-        let frame_ns = network.frames.peek().map(|Reverse((due_ns, ..))| *due_ns);
+        let frame_ns = network.next_ns();
         let is_running = |number: u8| self.paused != Some(number);
         let metadata_ns = metadata.deadline_ns().filter(|_| is_running(2));
         let running = clients.iter().filter(|(number, _)| is_running(**number));
@@ -215,12 +150,7 @@ impl World {
     fn deliver(&mut self) {
         let burst = 1 + self.network.random.below(4);
         for _ in 0..burst {
-            let is_due =
-                |Reverse((due_ns, ..)): &Reverse<(u64, u64, Vec<u8>)>| *due_ns <= self.now_ns;
-            if !self.network.frames.peek().is_some_and(is_due) {
-                break;
-            }
-            let Some(Reverse((.., frame))) = self.network.frames.pop() else {
+            let Some(((), frame)) = self.network.take(self.now_ns) else {
                 break;
             };
             let (network, now_ns) = (&mut self.network, self.now_ns);
@@ -229,7 +159,7 @@ impl World {
                 1 => self
                     .node
                     .handle(now_ns, &frame, &mut self.memory, &mut |frame| {
-                        network.push(now_ns, frame);
+                        network.push(now_ns, (), frame);
                     }),
                 2 => self.metadata.handle(now_ns, &frame),
                 number => {
@@ -241,12 +171,12 @@ impl World {
         }
         let (network, now_ns) = (&mut self.network, self.now_ns);
         self.node
-            .acknowledge(&mut |frame| network.push(now_ns, frame));
+            .acknowledge(&mut |frame| network.push(now_ns, (), frame));
     }
 
     fn transmit(&mut self) {
         let (network, now_ns) = (&mut self.network, self.now_ns);
-        let mut send = |frame: &[u8]| network.push(now_ns, frame);
+        let mut send = |frame: &[u8]| network.push(now_ns, (), frame);
         if self.paused != Some(2) {
             self.metadata.transmit(now_ns, &mut send);
         }
