@@ -25,12 +25,6 @@ impl NodeMemory {
             .and_then(|offset| usize::try_from(offset).ok())
             .unwrap_or(usize::MAX)
     }
-
-    fn number(&self, address: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes);
-        u64::from_le_bytes(bytes)
-    }
 }
 
 impl Memory for NodeMemory {
@@ -42,20 +36,6 @@ impl Memory for NodeMemory {
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
         self.0.write(Self::offset(address), bytes);
-    }
-
-    fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64 {
-        let original = self.number(address);
-        if original == compare {
-            self.write(address, &swap.to_le_bytes());
-        }
-        original
-    }
-
-    fn fetch_add(&mut self, address: u64, add: u64) -> u64 {
-        let original = self.number(address);
-        self.write(address, &original.wrapping_add(add).to_le_bytes());
-        original
     }
 }
 

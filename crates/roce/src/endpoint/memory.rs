@@ -5,7 +5,8 @@ use std::ops::Range;
 /// Memory with addresses. The responder checks keys, bounds and alignment before each call.
 ///
 /// Numbers of atomic operations are values: how memory stores them is its own affair, and only on
-/// the wire are they big-endian.
+/// the wire are they big-endian. As given here, memory stores them in little-endian order, as
+/// adapters of most hosts do.
 pub trait Memory {
     /// Copies memory to `bytes`.
     fn read(&self, address: u64, bytes: &mut [u8]);
@@ -13,12 +14,29 @@ pub trait Memory {
     fn write(&mut self, address: u64, bytes: &[u8]);
     /// Stores `swap` if memory has `compare`; the original value in either case. The address is a
     /// multiple of eight.
-    fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64;
+    fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64 {
+        let original = little_endian(self, address);
+        if original == compare {
+            self.write(address, &swap.to_le_bytes());
+        }
+        original
+    }
     /// Adds, modulo 2⁶⁴; the original value. The address is a multiple of eight.
-    fn fetch_add(&mut self, address: u64, add: u64) -> u64;
+    fn fetch_add(&mut self, address: u64, add: u64) -> u64 {
+        let original = little_endian(self, address);
+        self.write(address, &original.wrapping_add(add).to_le_bytes());
+        original
+    }
 }
 
-/// A vector as memory, with numbers in little-endian order, as adapters of most hosts store them.
+/// The number that memory has at an address, in little-endian order.
+fn little_endian(memory: &(impl Memory + ?Sized), address: u64) -> u64 {
+    let mut bytes = [0; 8];
+    memory.read(address, &mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// A vector as memory.
 ///
 /// Bytes outside are read as zeros, and writes there are dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +56,6 @@ impl ByteMemory {
         let start = offset.map_or(self.bytes.len(), |offset| offset.min(self.bytes.len()));
         start..start + len.min(self.bytes.len() - start)
     }
-
-    fn number(&self, address: u64) -> u64 {
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes);
-        u64::from_le_bytes(bytes)
-    }
 }
 
 impl Memory for ByteMemory {
@@ -57,19 +69,5 @@ impl Memory for ByteMemory {
         let range = self.range(address, bytes.len());
         let len = range.len();
         self.bytes[range].copy_from_slice(&bytes[..len]);
-    }
-
-    fn compare_swap(&mut self, address: u64, compare: u64, swap: u64) -> u64 {
-        let original = self.number(address);
-        if original == compare {
-            self.write(address, &swap.to_le_bytes());
-        }
-        original
-    }
-
-    fn fetch_add(&mut self, address: u64, add: u64) -> u64 {
-        let original = self.number(address);
-        self.write(address, &original.wrapping_add(add).to_le_bytes());
-        original
     }
 }
