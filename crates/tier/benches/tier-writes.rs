@@ -7,10 +7,10 @@
 //! ring reached them, because their items were requested.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use store::{Config, Expiry, Mode, Read, Store, Write};
+use tier::testing::MemoryDevice;
 use tier::{Device, Rules, Tier};
 
 const MEMORY: u64 = 16 << 20;
@@ -20,27 +20,6 @@ const ITEM_LEN: u64 = 1060;
 const SEGMENT: u64 = 256 << 10;
 /// The time does not pass.
 const NOW_S: u32 = 1;
-
-#[derive(Debug)]
-struct MemoryDevice(Mutex<Vec<u8>>);
-
-impl Device for MemoryDevice {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let offset = offset as usize;
-        buffer.copy_from_slice(&self.0.lock().unwrap()[offset..offset + buffer.len()]);
-        Ok(())
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let offset = offset as usize;
-        self.0.lock().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// SplitMix64 (Steele and others, OOPSLA 2014).
 struct Random(u64);
@@ -75,7 +54,7 @@ struct Cache {
 
 impl Cache {
     fn new(working_set: u64, tier_bytes: u64, skew: f64) -> Self {
-        let device = MemoryDevice(Mutex::new(vec![0; tier_bytes as usize]));
+        let device = MemoryDevice::new(tier_bytes as usize);
         let rules = Rules {
             segment_bytes: Some(SEGMENT),
             ..Rules::default()

@@ -37,6 +37,8 @@ mod record;
 mod restart;
 mod ring;
 mod saved;
+#[doc(hidden)]
+pub mod testing;
 mod tier;
 mod write_rate;
 

@@ -8,12 +8,12 @@
     clippy::panic
 )]
 
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use store::{Config, Expiry, Miss, Mode, Read, Rejected, Store, Worker, Write};
+use tier::testing::MemoryDevice;
 use tier::{Device, Rules, Tier};
 
 const KEYS: usize = 2000;
@@ -22,27 +22,6 @@ const OPERATIONS: usize = 60_000;
 const SEGMENT: u64 = 64 << 10;
 const SEGMENTS: u64 = 20;
 const NOW_S: u32 = 1;
-
-#[derive(Debug)]
-struct Memory(Mutex<Vec<u8>>);
-
-impl Device for Memory {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let offset = offset as usize;
-        buffer.copy_from_slice(&self.0.lock().unwrap()[offset..offset + buffer.len()]);
-        Ok(())
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let offset = offset as usize;
-        self.0.lock().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// What is known of a key.
 #[derive(Default)]
@@ -135,7 +114,7 @@ fn read(worker: &mut Worker, shared: &Shared, key: usize) {
 #[test]
 fn no_key_goes_back_to_an_earlier_value() {
     let bytes = SEGMENT * SEGMENTS;
-    let device: Box<dyn Device> = Box::new(Memory(Mutex::new(vec![0; bytes as usize])));
+    let device: Box<dyn Device> = Box::new(MemoryDevice::new(bytes as usize));
     let rules = Rules {
         segment_bytes: Some(SEGMENT),
         ..Rules::default()
