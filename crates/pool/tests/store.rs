@@ -349,6 +349,17 @@ fn chain_of(world: &World, key: &str) -> Vec<Link> {
     nodes
 }
 
+/// Slabs without anchors are passed one by one when the service reads the memory.
+#[test]
+fn a_pool_of_very_many_slabs_starts() {
+    let mut world = World::new(12, Faults::default(), 256 << 20, 4096);
+    world.start_client(10);
+    call(&mut world, 10, set("a", "1")).unwrap();
+    world.restart_metadata();
+    assert_eq!(read(&mut world, 10, "a"), Some("1".into()));
+    assert_eq!(world.metadata().error(), None);
+}
+
 #[test]
 fn slots_of_old_nodes_are_used_again() {
     // Memory for about 300 nodes of this length, and three slabs for anchors and others.

@@ -45,38 +45,51 @@ impl Metadata {
             return;
         }
         let layout = self.superblock.layout;
-        match self.phase {
-            Phase::Superblock => self.read(START, Superblock::LEN, Job::Recover),
-            Phase::Table { next } if next < layout.slabs => {
-                let left = (layout.slabs - next) * SlabEntry::LEN as u32;
-                self.read(layout.entry(next), left.min(CHUNK_LEN), Job::Recover);
-            }
-            Phase::Table { .. } => {
-                self.phase = Phase::Anchors { slab: 0, slot: 0 };
-                self.continue_recovery();
-            }
-            Phase::Anchors { slab, slot } => {
-                let Some(entry) = self.slabs.get(slab as usize) else {
-                    self.phase = Phase::Reserve;
-                    self.continue_recovery();
-                    return;
-                };
-                let slots = layout.slab_len / entry.slot_len.max(1);
-                if entry.owner != METADATA || slot >= slots {
-                    self.phase = Phase::Anchors {
-                        slab: slab + 1,
-                        slot: 0,
-                    };
-                    self.continue_recovery();
+        // A loop: there may be millions of slabs without anchors, each of which is passed.
+        loop {
+            match self.phase {
+                Phase::Superblock => {
+                    self.read(START, Superblock::LEN, Job::Recover);
                     return;
                 }
-                let count = (CHUNK_LEN / entry.slot_len).clamp(1, slots - slot);
-                let address = layout.slab(slab) + u64::from(slot) * u64::from(entry.slot_len);
-                self.read(address, count * entry.slot_len, Job::Recover);
+                Phase::Table { next } if next < layout.slabs => {
+                    let left = (layout.slabs - next) * SlabEntry::LEN as u32;
+                    self.read(layout.entry(next), left.min(CHUNK_LEN), Job::Recover);
+                    return;
+                }
+                Phase::Table { .. } => self.phase = Phase::Anchors { slab: 0, slot: 0 },
+                Phase::Anchors { slab, slot } => {
+                    if self.read_on(slab, slot) {
+                        return;
+                    }
+                }
+                Phase::Reserve => {
+                    self.reserve();
+                    return;
+                }
+                Phase::Over => return,
             }
-            Phase::Reserve => self.reserve(),
-            Phase::Over => {}
         }
+    }
+
+    /// Requests the anchors of a slab from a slot on. False, and the phase is the next one, if it
+    /// has none there.
+    fn read_on(&mut self, slab: u32, slot: u32) -> bool {
+        let layout = self.superblock.layout;
+        let Some(entry) = self.slabs.get(slab as usize) else {
+            self.phase = Phase::Reserve;
+            return false;
+        };
+        let slots = layout.slab_len / entry.slot_len.max(1);
+        if entry.owner != METADATA || slot >= slots {
+            let (slab, slot) = (slab + 1, 0);
+            self.phase = Phase::Anchors { slab, slot };
+            return false;
+        }
+        let count = (CHUNK_LEN / entry.slot_len).clamp(1, slots - slot);
+        let address = layout.slab(slab) + u64::from(slot) * u64::from(entry.slot_len);
+        self.read(address, count * entry.slot_len, Job::Recover);
+        true
     }
 
     /// Promises further numbers of chains and clients.
