@@ -309,28 +309,29 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             State::Fetched(Ok(None)) => Some(true),
             State::Fetched(Ok(Some(fetched))) => Some(items.restore(fetched)),
             State::Fetched(Err(Abandoned)) => Some(false),
-            _ => match self.fetch(request, items, tickets) {
-                Some(_) => None,
+            _ => match items::key_needed(request).filter(|key| items.must_fetch(key)) {
+                Some(key) => self.fetch(&key, items, tickets),
                 None => Some(true),
             },
         }
     }
 
-    /// Begins to read the item that a request needs, if it is in slower memory only.
+    /// Begins to read an item that is in slower memory only. Without a ticket, it cannot be read
+    /// now.
     fn fetch(
         &mut self,
-        request: &Request<'_>,
+        key: &[u8],
         items: &mut dyn Items,
         tickets: &mut Tickets<'_, Completion<F>>,
-    ) -> Option<Answered> {
-        let key = items::key_needed(request).filter(|key| items.must_fetch(key))?;
-        // Without a ticket, the item is as if it were not there.
-        let ticket = self.issue(tickets)?;
+    ) -> Option<bool> {
+        let Some(ticket) = self.issue(tickets) else {
+            return Some(false);
+        };
         self.state = State::AwaitsItem;
         // The request is answered later.
         self.is_closed = false;
-        items.fetch(&key, Box::new(ItemTicket(ticket)));
-        Some(Answered::Awaits)
+        items.fetch(key, Box::new(ItemTicket(ticket)));
+        None
     }
 
     /// Continues the bytes of a document. Returns what the session needs first; `None` if it may
@@ -526,3 +527,6 @@ fn block_len(rest: ByteRange) -> usize {
 fn stop(consumed: usize, next: Next) -> Progress {
     Progress { consumed, next }
 }
+
+#[cfg(test)]
+mod tests;
