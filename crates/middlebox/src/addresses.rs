@@ -56,7 +56,7 @@ pub(crate) enum Inserted {
 
 /// Where an address would be.
 #[derive(Clone, Copy)]
-struct Place {
+struct Location {
     set: usize,
     tag: u32,
 }
@@ -71,9 +71,9 @@ impl Addresses {
         }
     }
 
-    fn place(&self, node: u8, address: u64) -> Place {
+    fn locate(&self, node: u8, address: u64) -> Location {
         let hash = (address ^ (u64::from(node) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Place {
+        Location {
             set: (hash >> 32) as usize & (self.heads.len() - 1),
             // Bits that do not choose the set, and never 0.
             tag: (hash >> 8) as u32 | 1,
@@ -81,11 +81,11 @@ impl Addresses {
     }
 
     /// The entry of an address, as its number within the set.
-    fn find(&self, place: Place, node: u8, address: u64) -> Option<usize> {
-        let tags = &self.heads[place.set].tags;
+    fn find(&self, location: Location, node: u8, address: u64) -> Option<usize> {
+        let tags = &self.heads[location.set].tags;
         (0..WAYS).find(|way| {
-            tags[*way] == place.tag
-                && self.entries[place.set * WAYS + way]
+            tags[*way] == location.tag
+                && self.entries[location.set * WAYS + way]
                     .is_some_and(|(of, known)| of == node && known.link.address() == address)
         })
     }
@@ -97,19 +97,19 @@ impl Addresses {
 
     /// What is known of the node at an address, which counts as used.
     pub(crate) fn get(&mut self, node: u8, address: u64) -> Option<Known> {
-        let place = self.place(node, address);
-        let way = self.find(place, node, address)?;
+        let location = self.locate(node, address);
+        let way = self.find(location, node, address)?;
         let now = self.tick();
-        self.heads[place.set].stamps[way] = now;
-        self.entries[place.set * WAYS + way].map(|(_, known)| known)
+        self.heads[location.set].stamps[way] = now;
+        self.entries[location.set * WAYS + way].map(|(_, known)| known)
     }
 
     /// Notes that a link to a node is in memory. Nothing if another node is known there.
     pub(crate) fn set_linked(&mut self, node: u8, link: Link) {
-        let place = self.place(node, link.address());
-        let way = self.find(place, node, link.address());
+        let location = self.locate(node, link.address());
+        let way = self.find(location, node, link.address());
         if let Some(way) = way
-            && let Some((_, known)) = &mut self.entries[place.set * WAYS + way]
+            && let Some((_, known)) = &mut self.entries[location.set * WAYS + way]
             && known.link == link
         {
             known.is_linked = true;
@@ -118,10 +118,10 @@ impl Addresses {
 
     /// Forgets the node at an address.
     pub(crate) fn remove(&mut self, node: u8, address: u64) {
-        let place = self.place(node, address);
-        if let Some(way) = self.find(place, node, address) {
-            self.heads[place.set].tags[way] = 0;
-            self.entries[place.set * WAYS + way] = None;
+        let location = self.locate(node, address);
+        if let Some(way) = self.find(location, node, address) {
+            self.heads[location.set].tags[way] = 0;
+            self.entries[location.set * WAYS + way] = None;
         }
     }
 
@@ -134,30 +134,30 @@ impl Addresses {
         is_pinned: impl Fn(&Known) -> bool,
     ) -> Inserted {
         let now = self.tick();
-        let place = self.place(node, known.link.address());
-        let same = self.find(place, node, known.link.address());
-        let head = &self.heads[place.set];
+        let location = self.locate(node, known.link.address());
+        let same = self.find(location, node, known.link.address());
+        let head = &self.heads[location.set];
         let free = || (0..WAYS).find(|way| head.tags[*way] == 0);
         let (way, inserted) = if let Some(way) = same.or_else(free) {
             (way, Inserted::Done)
         } else {
             let evictable = |way: &usize| {
-                let entry = &self.entries[place.set * WAYS + way];
+                let entry = &self.entries[location.set * WAYS + way];
                 entry.is_some_and(|(_, known)| !is_pinned(&known))
             };
             let age = |way: &usize| now.wrapping_sub(head.stamps[*way]);
             let Some(way) = (0..WAYS).filter(evictable).max_by_key(age) else {
                 return Inserted::Refused;
             };
-            let evicted = self.entries[place.set * WAYS + way];
+            let evicted = self.entries[location.set * WAYS + way];
             (
                 way,
                 evicted.map_or(Inserted::Done, |(_, known)| Inserted::Evicted(known)),
             )
         };
-        self.heads[place.set].tags[way] = place.tag;
-        self.heads[place.set].stamps[way] = now;
-        self.entries[place.set * WAYS + way] = Some((node, known));
+        self.heads[location.set].tags[way] = location.tag;
+        self.heads[location.set].stamps[way] = now;
+        self.entries[location.set * WAYS + way] = Some((node, known));
         inserted
     }
 }

@@ -38,10 +38,11 @@ counters! {
     connected,
     /// Requests to connect that were dropped, because the client has unresolved operations.
     connects_delayed,
-    /// Replies to clients that were dropped: no space for the connection, or shared queue pairs are
-    /// not established yet.
+    /// Replies to clients that were dropped: no space for the connection or the memory node, no
+    /// request to connect that is known, or shared queue pairs that are not established yet.
     replies_dropped,
-    /// Packets of connection set-up that could not be read, or were older than others, dropped.
+    /// Packets of connection set-up that are older than others, or of a memory node too many,
+    /// dropped.
     setups_ignored,
     /// Connections that were replaced because there was no space.
     flows_evicted,

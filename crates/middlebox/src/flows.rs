@@ -255,8 +255,8 @@ impl Flows {
         idle.map(|(index, _)| Some(index)).ok_or(())
     }
 
-    /// Adds a connection, in the place of `replaced`, of which the caller has taken leave. Nothing
-    /// may be left on its way of the one in this place.
+    /// Adds a connection, under the index of `replaced` if there is one. Nothing may be on its way
+    /// of that one any more.
     pub(crate) fn insert(
         &mut self,
         new: &NewFlow,

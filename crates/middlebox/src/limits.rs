@@ -1,9 +1,12 @@
-//! All bounds of a middlebox. What happens at each is counted: see [`crate::Counters`].
+//! All bounds of a middlebox. What they drop, refuse or replace is counted: see
+//! [`crate::Counters`].
 
-/// Most connections of clients. One more replaces the one that was idle for the longest time and
-/// has nothing unanswered; if there is none, the reply to the client is dropped.
+/// Most connections of clients. One more replaces one that has no request waiting here or on a
+/// shared queue pair: a failed one, or else the one that was not used for the longest time. If
+/// there is none, the reply to the client is dropped.
 pub const FLOWS_MAX: usize = 1024;
-/// Most memory nodes whose queue pairs are mapped. Replies of others are dropped.
+/// Most memory nodes. With mapping, requests to connect to others are dropped, without it their
+/// replies.
 pub const NODES_MAX: usize = 16;
 /// Most shared queue pairs at one memory node.
 pub const SHARED_MAX: usize = 256;

@@ -25,9 +25,9 @@ impl Middlebox {
                     }
                     (Side::Client, Some(Message::Disconnect { client })) => {
                         let (_, target) = ip_numbers(&datagram.addresses);
-                        let has_left =
-                            self.leave(now_ns, target, |attempt| attempt.client == client, emit);
-                        has_left && !self.is_unsettled(target)
+                        let is_client = |attempt: &Attempt| attempt.client == client;
+                        let is_settled = self.end_flows(now_ns, target, is_client, emit);
+                        is_settled && !self.is_unsettled(target)
                     }
                     (Side::Memory, Some(Message::Refuse(attempt, _))) => {
                         attempt.client < SHARED_CLIENTS
@@ -107,7 +107,7 @@ impl Middlebox {
             self.counters.setups_ignored += 1;
             return false;
         }
-        let is_settled = self.leave(
+        let is_settled = self.end_flows(
             now_ns,
             target,
             |known| {
@@ -139,7 +139,7 @@ impl Middlebox {
 
     /// Ends the connections to a memory node for which `is_old`. False if some of their operations
     /// are not settled; these connections remain known until they are.
-    fn leave(
+    fn end_flows(
         &mut self,
         now_ns: u64,
         node_ip: u128,
@@ -159,7 +159,7 @@ impl Middlebox {
                 open += flow.open;
             }
         }
-        // Without mapping, nobody will learn how these ended.
+        // Without mapping, the answers to these do not come through here any more.
         for swap in swaps {
             let Some((index, id)) = swap.chain else {
                 continue;
@@ -234,7 +234,7 @@ impl Middlebox {
             }
             let (old, ip) = (flow.attempt, flow.server.0);
             let is_eviction = flow.client != new.client && flow.server != new.server;
-            if !self.leave(now_ns, ip, |attempt| *attempt == old, emit) {
+            if !self.end_flows(now_ns, ip, |attempt| *attempt == old, emit) {
                 self.counters.replies_dropped += 1;
                 return false;
             }

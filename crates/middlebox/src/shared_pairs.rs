@@ -75,7 +75,7 @@ impl Middlebox {
             (Opcode::Acknowledge, Some(Syndrome::Nak(code))) => {
                 self.counters.naks_received += 1;
                 self.advance(now_ns, node, index, psn, emit);
-                self.bury(now_ns, node, index, Some(code), emit);
+                self.reopen(now_ns, node, index, Some(code), emit);
             }
             (Opcode::Acknowledge, _) => {}
             (opcode, _) => {
@@ -205,8 +205,8 @@ impl Middlebox {
         }
     }
 
-    /// Sends everything again that is unanswered on a shared queue pair, whoever its owners are
-    /// (go-back-N; specification, 9.7).
+    /// Sends everything again that is unanswered on a shared queue pair, of all owners (go-back-N;
+    /// specification, 9.7).
     pub(crate) fn go_back(&mut self, now_ns: u64, node: u8, index: u32, emit: Emit) {
         let is_limited = self.config.faults.resends_one_owner;
         let pair = &mut self.nodes[usize::from(node)].pairs[index as usize];
@@ -238,7 +238,7 @@ impl Middlebox {
                 if now_ns >= pair.moved_ns.saturating_add(resend_ns) {
                     pair.resends += 1;
                     if pair.resends > resends_max {
-                        self.bury(now_ns, node, index, None, emit);
+                        self.reopen(now_ns, node, index, None, emit);
                         return;
                     }
                     self.go_back(now_ns, node, index, emit);
@@ -248,9 +248,9 @@ impl Middlebox {
         }
     }
 
-    /// Ends a shared queue pair and opens it again. What was on its way fails for all owners, who
-    /// cannot know whether it was executed; with `code` for the oldest one.
-    fn bury(&mut self, now_ns: u64, node: u8, index: u32, code: Option<NakCode>, emit: Emit) {
+    /// Ends a shared queue pair and opens it again. What was on its way fails for all owners,
+    /// executed or not; with `code` for the oldest one.
+    fn reopen(&mut self, now_ns: u64, node: u8, index: u32, code: Option<NakCode>, emit: Emit) {
         self.counters.shared_dead += 1;
         for (_, chain) in self.chains.iter_mut() {
             if chain.node == node && chain.shared == Some(index) {
@@ -258,10 +258,10 @@ impl Middlebox {
                 self.counters.tails_disowned += u64::from(was_owned);
             }
         }
-        for (place, slot) in (0..).zip(self.pair(node, index).take_slots()) {
+        for (age, slot) in (0..).zip(self.pair(node, index).take_slots()) {
             self.frames.put(slot.frame);
             // An owner may have an older request on another shared queue pair.
-            let code = code.filter(|_| place == 0);
+            let code = code.filter(|_| age == 0);
             let flow = self.flows.get(slot.flow);
             flow.open -= 1;
             if !flow.has_failed {

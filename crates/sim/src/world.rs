@@ -45,7 +45,7 @@ pub struct Costs {
     pub byte_ns: f64,
 }
 
-/// Who receives a frame.
+/// What receives a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Host {
     Client(u16),

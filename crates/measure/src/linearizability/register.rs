@@ -17,7 +17,7 @@ pub(super) struct Op {
     pub(super) is_certain: bool,
     /// Whether it changes the value, if it takes effect.
     pub(super) is_mutator: bool,
-    /// Its place in the caller's list.
+    /// Its index in the caller's list.
     call: usize,
 }
 
@@ -54,8 +54,9 @@ pub(super) struct Register<'a> {
 impl<'a> Register<'a> {
     /// Attributes the calls.
     ///
-    /// # Errors Two calls store one value, or an answer names a value that none has stored, or two
-    /// successors.
+    /// # Errors
+    /// Two calls store one value, or an answer names a value that none has stored, or two answers
+    /// name successors of one value.
     pub(super) fn new(initial: Option<u64>, calls: &'a [Call]) -> Result<Self, Rejection> {
         let mut ops: Vec<Op> = calls.iter().enumerate().filter_map(op).collect();
         ops.sort_by_key(|op| op.start);

@@ -243,7 +243,6 @@ impl Client {
 
     /// Posts the next step of each operation.
     fn post(&mut self, index: usize) {
-        let cache = &self.cache;
         let session = &mut self.sessions[index];
         let requester = session.requester.as_mut().unwrap();
         for operation in &mut session.operations {
@@ -275,7 +274,6 @@ impl Client {
                 (Stage::Resolve(link), _) => read(link, EXACT),
                 (stage, action) => panic!("{stage:?} of {action:?}"),
             };
-            let _ = cache;
             operation.posted = Some(self.next_post);
             requester.post(self.next_post, request, false).unwrap();
             self.next_post += 1;

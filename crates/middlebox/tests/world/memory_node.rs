@@ -6,7 +6,7 @@ use roce::connect::{self, Attempt, Message, QueuePair};
 use roce::endpoint::{ByteMemory, Connection, Memory, Region, Responder};
 use roce::wire::{Datagram, Ip, Psn, Repr};
 
-use super::{EXACT, MEMORY_LEN, START, STEERABLE, addresses};
+use super::{EXACT, MEMORY_LEN, START, STEERABLE};
 
 pub(crate) struct MemoryNode {
     number: u8,
@@ -41,20 +41,16 @@ impl MemoryNode {
         bytes
     }
 
-    fn is_mine(&self, ip: &Ip) -> bool {
-        matches!(ip, Ip::V4(ip) if ip.target == [10, 0, 2, self.number])
-    }
-
     pub(crate) fn handle(&mut self, frame: &[u8], send: &mut impl FnMut(&[u8])) {
         if let Ok(packet) = Repr::parse(frame) {
             let responder = self.responders.get_mut(&packet.transport.bth.qpn);
-            if let Some(responder) = responder.filter(|_| true)
-                && matches!(packet.addresses.ip, Ip::V4(ip) if ip.target == [10, 0, 2, self.number])
+            if let Some(responder) = responder
+                && is_to(self.number, &packet.addresses.ip)
             {
                 responder.handle(&packet.transport, &mut self.memory, send);
             }
         } else if let Ok(datagram) = Datagram::parse(frame)
-            && self.is_mine(&datagram.addresses.ip)
+            && is_to(self.number, &datagram.addresses.ip)
             && datagram.qpn == connect::QPN
             && let Some(Message::Connect(attempt, client)) = Message::parse(datagram.payload)
         {
@@ -125,17 +121,9 @@ impl MemoryNode {
             self.responders.get_mut(&qpn).unwrap().acknowledge(send);
         }
     }
-
-    /// Packets that were refused as no requests at all.
-    pub(crate) fn naks(&self) -> u64 {
-        self.responders
-            .values()
-            .map(|responder| responder.counters().naks)
-            .sum()
-    }
 }
 
-/// The memory node's addresses towards a client.
-pub(crate) fn to_client(client: u8, node: u8) -> roce::wire::Addresses {
-    addresses(client, node).reversed()
+/// Whether a packet is to the memory node of this number.
+fn is_to(number: u8, ip: &Ip) -> bool {
+    matches!(ip, Ip::V4(ip) if ip.target == [10, 0, 2, number])
 }

@@ -40,7 +40,7 @@ pub struct ClientHost {
     load: Load,
     random: RandomStream,
     sampler: RecordSampler,
-    /// It has crashed, and another one will take its place.
+    /// It has crashed, and another one will replace it.
     pub(crate) is_down: bool,
     next_id: u64,
     /// Keys that are still to be stored, before all else.
