@@ -300,11 +300,13 @@ impl Middlebox {
         }
     }
 
-    /// Begins another attempt.
+    /// Begins another attempt. After the last number of attempts it has none that the memory node
+    /// would accept: the pair stays closed.
     fn connect_pair(&mut self, node: u8, index: u32) {
         let instance = self.config.instance;
         let pair = self.pair(node, index);
-        let attempt = instance.max(pair.attempt + 1);
+        let next = pair.attempt.checked_add(1);
+        let attempt = next.map_or(0, |next| instance.max(next));
         // Any number will do that was not used shortly before.
         let first = Psn::new(attempt.wrapping_mul(0x9e37_79b9).wrapping_add(index));
         pair.connect(attempt, first);

@@ -1,7 +1,8 @@
 //! Small tables, connections that fail while they wait, and shared queue pairs that die.
 
 use middlebox::{Config, Step};
-use roce::wire::{Body, NakCode, Reth, Syndrome};
+use roce::connect::Message;
+use roce::wire::{Body, Datagram, NakCode, Reth, Syndrome};
 
 use super::atomic;
 use super::direct::{CHAIN, Direct, FIRST, nak, node, original, parsed, read, swap};
@@ -93,6 +94,21 @@ fn the_cause_of_a_shared_queue_pairs_death_is_told_for_the_request_that_has_it()
         };
         assert_eq!(aeth.syndrome, Syndrome::Nak(code));
     }
+}
+
+#[test]
+fn after_the_last_number_of_attempts_a_dead_shared_queue_pair_stays_closed() {
+    let mut direct = Direct::with(Config::new(Step::Mapping, u32::MAX));
+    let sent = direct.request(0, FIRST + 1, read(head(CHAIN)));
+    let sent = direct.response(&sent[0], nak(NakCode::RemoteAccess));
+    let request = Datagram::parse(&sent.last().unwrap().1).unwrap();
+    let Some(Message::Connect(attempt, _)) = Message::parse(request.payload) else {
+        panic!("no request to connect");
+    };
+    assert_eq!(
+        attempt.attempt, 0,
+        "lower than all that memory nodes accept"
+    );
 }
 
 #[test]
