@@ -9,7 +9,7 @@ use crate::middlebox::{Emit, Middlebox, Side, View};
 use crate::steering::Steered;
 
 impl Middlebox {
-    pub(crate) fn request_plain(&mut self, now_ns: u64, index: u32, packet: View, emit: Emit) {
+    pub(crate) fn request_plain(&mut self, now_ns: u64, index: u32, mut packet: View, emit: Emit) {
         let psn = packet.psn();
         let flow = self.flows.get(index);
         let is_waiting = !flow.queue.is_empty();
@@ -25,7 +25,7 @@ impl Middlebox {
         }
         if is_waiting {
             self.enqueue(now_ns, index, None, &packet);
-        } else if let Err((wait, packet)) = self.dispatch_plain(now_ns, index, packet, emit) {
+        } else if let Err(wait) = self.dispatch_plain(now_ns, index, &mut packet, emit) {
             self.enqueue(now_ns, index, Some(wait), &packet);
         }
     }
@@ -57,10 +57,10 @@ impl Middlebox {
         emit: Emit,
     ) -> Option<(Wait, Vec<u8>)> {
         let held = match Packet::new_checked(frame.as_mut_slice()) {
-            Ok(packet) => self.dispatch_plain(now_ns, index, packet, emit).err(),
+            Ok(mut packet) => self.dispatch_plain(now_ns, index, &mut packet, emit).err(),
             Err(_) => None,
         };
-        match held.map(|(wait, _)| wait) {
+        match held {
             Some(wait) => Some((wait, frame)),
             None => {
                 self.frames.put(frame);
@@ -70,13 +70,13 @@ impl Middlebox {
     }
 
     /// Sends a request, or says what it has to wait for.
-    fn dispatch_plain<'a>(
+    fn dispatch_plain(
         &mut self,
         now_ns: u64,
         index: u32,
-        mut packet: View<'a>,
+        packet: &mut View,
         emit: Emit,
-    ) -> Result<(), (Wait, View<'a>)> {
+    ) -> Result<(), Wait> {
         let node = self.flows.get(index).node;
         match packet.opcode() {
             Opcode::CompareSwap => return self.dispatch_swap(now_ns, index, packet, emit),
@@ -102,17 +102,17 @@ impl Middlebox {
             Opcode::FetchAdd => self.remember(index, packet.psn(), Kind::Add),
             _ => {}
         }
-        self.forward(index, &packet, emit);
+        self.forward(index, packet, emit);
         Ok(())
     }
 
-    fn dispatch_swap<'a>(
+    fn dispatch_swap(
         &mut self,
         now_ns: u64,
         index: u32,
-        mut packet: View<'a>,
+        packet: &mut View,
         emit: Emit,
-    ) -> Result<(), (Wait, View<'a>)> {
+    ) -> Result<(), Wait> {
         let psn = packet.psn();
         let flow = self.flows.get(index);
         let (node, is_again) = (flow.node, self.config.faults.steers_again);
@@ -133,7 +133,7 @@ impl Middlebox {
                 return Ok(());
             };
             let swap = match self.steer_swap(now_ns, node, &atomic) {
-                Steered::Held(chain) => return Err((Wait::Chain(chain), packet)),
+                Steered::Held(chain) => return Err(Wait::Chain(chain)),
                 Steered::Sent(swap) => swap,
             };
             self.counters.swaps += 1;
@@ -141,7 +141,7 @@ impl Middlebox {
             swap
         };
         if swap.is_converted {
-            self.forward_converted(index, psn, &swap, &packet, emit);
+            self.forward_converted(index, psn, &swap, packet, emit);
             return Ok(());
         }
         if swap.target != packet.atomic_eth().map_or(0, |atomic| atomic.address) {
@@ -150,7 +150,7 @@ impl Middlebox {
         if swap.expected != swap.compare {
             packet.set_compare(swap.expected);
         }
-        self.forward(index, &packet, emit);
+        self.forward(index, packet, emit);
         Ok(())
     }
 
