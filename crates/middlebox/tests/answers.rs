@@ -40,9 +40,7 @@ fn told(sent: &Sent) -> (u64, u32) {
 /// Client 0 has linked node 1 behind the head.
 fn linked(step: Step) -> Direct {
     let mut direct = Direct::new(step);
-    direct.write(0, FIRST + 1, node(1));
-    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
-    let answer = direct.response(&sent[0], original(head(CHAIN).empty().word()));
+    let answer = direct.link();
     assert_eq!(told(&answer[0]), (head(CHAIN).empty().word(), FIRST + 2));
     direct
 }
@@ -235,11 +233,7 @@ fn a_converted_append_is_a_write_of_the_word_as_memory_has_it() {
 #[test]
 fn one_acknowledgement_answers_every_owner() {
     let mut direct = linked(Step::Conversion);
-    for client in [1, 2] {
-        direct.write(client, FIRST, node(1 + u64::from(client)));
-    }
-    direct.append(1, FIRST + 1, head(CHAIN), node(2));
-    let last = direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    let [_, last] = direct.append_two();
     let answers = direct.response(&last[0], acknowledge());
     assert_eq!(answers.len(), 2);
     for (answer, client) in answers.iter().zip([1, 2]) {
@@ -259,11 +253,7 @@ fn one_acknowledgement_answers_every_owner() {
 fn a_loss_is_repaired_for_every_owner_and_a_dead_one() {
     for code in [true, false] {
         let mut direct = linked(Step::Conversion);
-        for client in [1, 2] {
-            direct.write(client, FIRST, node(1 + u64::from(client)));
-        }
-        let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
-        let second = direct.append(2, FIRST + 1, head(CHAIN), node(3));
+        let [first, second] = direct.append_two();
         // The memory node misses the first, or everything: then client 2 repeats its request.
         let again = if code {
             direct.response(&first[0], nak(NakCode::PsnSequence))
@@ -494,14 +484,8 @@ fn a_coalesced_acknowledgement_without_injection_leaves_owners_waiting() {
         ..Faults::default()
     };
     let mut direct = Direct::with(config);
-    direct.write(0, FIRST + 1, node(1));
-    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
-    direct.response(&sent[0], original(head(CHAIN).empty().word()));
-    for client in [1, 2] {
-        direct.write(client, FIRST, node(1 + u64::from(client)));
-    }
-    direct.append(1, FIRST + 1, head(CHAIN), node(2));
-    let last = direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.link();
+    let [_, last] = direct.append_two();
     let answers = direct.response(&last[0], acknowledge());
     assert_eq!(answers.len(), 1);
     // Until it repeats its request.
@@ -514,14 +498,8 @@ fn with_the_prototypes_recovery_one_owner_of_a_loss_goes_on() {
     let mut config = Config::new(Step::Conversion, 1);
     config.faults.resends_one_owner = true;
     let mut direct = Direct::with(config);
-    direct.write(0, FIRST + 1, node(1));
-    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
-    direct.response(&sent[0], original(head(CHAIN).empty().word()));
-    for client in [1, 2] {
-        direct.write(client, FIRST, node(1 + u64::from(client)));
-    }
-    let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
-    direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.link();
+    let [first, _] = direct.append_two();
     let again = direct.response(&first[0], nak(NakCode::PsnSequence));
     assert_eq!(again, first, "and not the other's");
 }

@@ -109,14 +109,8 @@ fn write() {
 /// Appends of three clients, losses, a failure, and a client that connects again.
 fn conversation(step: Step) -> Direct {
     let mut direct = Direct::with_shared(Config::new(step, 1), 2);
-    direct.write(0, FIRST + 1, node(1));
-    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
-    direct.response(&sent[0], original(head(CHAIN).empty().word()));
-    for client in [1, 2] {
-        direct.write(client, FIRST, node(1 + u64::from(client)));
-    }
-    let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
-    direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.link();
+    let [first, _] = direct.append_two();
     direct.response(&first[0], nak(NakCode::PsnSequence));
     direct.request(0, FIRST + 3, read(head(CHAIN)));
     let is_converted = parsed_opcode(&first[0]) == Opcode::WriteOnly;

@@ -13,13 +13,8 @@ fn nodes_between_an_owned_tail_and_the_last_one_on_its_way_are_not_evicted() {
     let mut config = Config::new(Step::Mapping, 1);
     config.addresses = 8;
     let mut direct = Direct::with(config);
-    direct.write(0, FIRST + 1, node(1));
-    let sent = direct.append(0, FIRST + 2, head(CHAIN), node(1));
-    direct.response(&sent[0], original(head(CHAIN).empty().word()));
-    direct.write(1, FIRST, node(2));
-    direct.write(2, FIRST, node(3));
-    let first = direct.append(1, FIRST + 1, head(CHAIN), node(2));
-    let second = direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    direct.link();
+    let [first, second] = direct.append_two();
     assert_eq!(atomic(&second[0]), swap(node(2), node(3)));
     for number in 0..6 {
         let other = node(10 + u64::from(number));

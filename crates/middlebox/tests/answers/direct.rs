@@ -4,13 +4,13 @@
 
 use chain::Link;
 use middlebox::{Config, Middlebox, Side, Step};
-use roce::connect::{self, Attempt, Message, QueuePair};
+use roce::connect::{Attempt, Message, QueuePair};
 use roce::endpoint::Mtu;
 use roce::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Datagram, NakCode, Psn, Repr, Reth, Syndrome, Transport,
 };
 
-use super::world::{MEMORY_LEN, START, STEERABLE, addresses, head, node_bytes};
+use super::world::{MEMORY_LEN, START, STEERABLE, addresses, head, node_bytes, setup_frame};
 
 pub(crate) const CHAIN: u64 = 3;
 /// First sequence number of each client.
@@ -104,7 +104,7 @@ impl Direct {
             first_psn: Psn::new(FIRST),
             mtu: Mtu::Bytes1024,
         };
-        let request = datagram(&addresses(client, 0), &Message::Connect(attempt, local));
+        let request = setup_frame(&addresses(client, 0), &Message::Connect(attempt, local));
         let sent = self.process(Side::Client, &request);
         for frame in &sent {
             self.accept(client, frame);
@@ -126,7 +126,7 @@ impl Direct {
         let accept = Message::Accept(attempt, QueuePair { qpn, ..local });
         self.process(
             Side::Memory,
-            &datagram(&request.addresses.reversed(), &accept),
+            &setup_frame(&request.addresses.reversed(), &accept),
         );
     }
 
@@ -191,6 +191,22 @@ impl Direct {
     pub(crate) fn append(&mut self, client: u8, psn: u32, tail: Link, new: Link) -> Vec<Sent> {
         self.request(client, psn, Body::CompareSwap(swap(tail, new)))
     }
+
+    /// Client 0 links node 1 behind the head. Returns what leaves with the answer.
+    pub(crate) fn link(&mut self) -> Vec<Sent> {
+        self.write(0, FIRST + 1, node(1));
+        let sent = self.append(0, FIRST + 2, head(CHAIN), node(1));
+        self.response(&sent[0], original(head(CHAIN).empty().word()))
+    }
+
+    /// Clients 1 and 2 write nodes 2 and 3 and append them, as far as the requests.
+    pub(crate) fn append_two(&mut self) -> [Vec<Sent>; 2] {
+        let news = [(1, node(2)), (2, node(3))];
+        for (client, new) in news {
+            self.write(client, FIRST, new);
+        }
+        news.map(|(client, new)| self.append(client, FIRST + 1, head(CHAIN), new))
+    }
 }
 
 pub(crate) fn swap(tail: Link, new: Link) -> AtomicEth {
@@ -235,19 +251,6 @@ fn aeth() -> Aeth {
         syndrome: Syndrome::UNLIMITED,
         msn: 77,
     }
-}
-
-fn datagram(addresses: &Addresses, message: &Message) -> Vec<u8> {
-    let mut frame = Vec::new();
-    let datagram = Datagram {
-        addresses: *addresses,
-        qpn: connect::QPN,
-        source_qpn: connect::QPN,
-        queue_key: connect::QUEUE_KEY,
-        payload: &message.emit(),
-    };
-    datagram.emit(&mut frame).unwrap();
-    frame
 }
 
 pub(crate) fn frame(addresses: Addresses, qpn: u32, psn: u32, body: Body) -> Vec<u8> {

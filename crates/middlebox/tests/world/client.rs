@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chain::{Link, Next, Node};
-use roce::connect::{self, Attempt, Message, QueuePair};
+use roce::connect::{Attempt, Message, QueuePair};
 use roce::endpoint::{Completion, Connection, Mtu, Outcome, Request, Requester, Retries};
 use roce::wire::{AtomicEth, Datagram, Psn, Repr};
 
@@ -11,6 +11,7 @@ use super::history::History;
 use super::network::Random;
 use super::{
     CLIENT_SLOTS, EXACT, SLOT_LEN, START, STEERABLE, Scenario, addresses, head, node_bytes,
+    setup_frame,
 };
 
 const CONNECT_NS: u64 = 300_000;
@@ -408,16 +409,8 @@ impl Session {
             first_psn: self.first_psn,
             mtu: Mtu::Bytes1024,
         };
-        let datagram = Datagram {
-            addresses: addresses(client, self.node),
-            qpn: connect::QPN,
-            source_qpn: connect::QPN,
-            queue_key: connect::QUEUE_KEY,
-            payload: &Message::Connect(attempt, local).emit(),
-        };
-        let mut frame = Vec::new();
-        datagram.emit(&mut frame).unwrap();
-        send(&frame);
+        let request = Message::Connect(attempt, local);
+        send(&setup_frame(&addresses(client, self.node), &request));
     }
 
     fn accept(&mut self, client: u8, server: &QueuePair, losses_max: u32) {

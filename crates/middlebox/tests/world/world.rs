@@ -25,7 +25,8 @@ use history::History;
 use memory_node::MemoryNode;
 use middlebox::{Config, Counters, Faults, Middlebox, Side};
 use network::{Hop, Network, NetworkFaults, Random};
-use roce::wire::{Addresses, Ethernet, Ip, Ipv4};
+use roce::connect::{self, Message};
+use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4};
 
 /// Length of a slot for a node, in bytes.
 pub(crate) const SLOT_LEN: u64 = 128;
@@ -97,6 +98,20 @@ pub(crate) fn addresses(client: u8, node: u8) -> Addresses {
         ip: Ip::V4(Ipv4::between([10, 0, 1, client], [10, 0, 2, node])),
         udp_source: 0xd000 + u16::from(client),
     }
+}
+
+/// A message of connection set-up, as a frame.
+pub(crate) fn setup_frame(addresses: &Addresses, message: &Message) -> Vec<u8> {
+    let mut frame = Vec::new();
+    let datagram = Datagram {
+        addresses: *addresses,
+        qpn: connect::QPN,
+        source_qpn: connect::QPN,
+        queue_key: connect::QUEUE_KEY,
+        payload: &message.emit(),
+    };
+    datagram.emit(&mut frame).unwrap();
+    frame
 }
 
 /// The first node of a chain, which is there from the beginning.
