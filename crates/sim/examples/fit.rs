@@ -8,7 +8,7 @@
     reason = "a program for developers"
 )]
 
-use sim::steering::published::{SERIES, THREADS, rate};
+use sim::steering::published::{self, SERIES, THREADS, rate};
 use sim::steering::{Config, Costs, Step, simulate};
 use workload::Ycsb;
 
@@ -25,19 +25,9 @@ fn main() {
 
 fn predicted(costs: &Costs, workload: Ycsb, step: Step, threads: u32, operations: u64) -> f64 {
     let config = Config {
-        threads,
-        outstanding: 2,
-        workload,
-        theta: 0.75,
-        keys: 1024,
-        value_len: 1024,
-        step,
-        hottest: None,
-        is_steering: true,
-        cores: 1,
         costs: *costs,
         operations,
-        seed: 1,
+        ..published::config(workload, step, threads)
     };
     simulate(&config).unwrap().threads_rps
 }

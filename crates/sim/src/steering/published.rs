@@ -3,7 +3,7 @@
 
 use workload::Ycsb;
 
-use super::Step;
+use super::{Config, Costs, Step};
 
 /// Client threads of the points.
 pub const THREADS: [u32; 7] = [2, 4, 8, 16, 32, 48, 64];
@@ -88,6 +88,27 @@ pub fn rate(workload: Ycsb, step: Step, threads: u32) -> Option<f64> {
     let index = THREADS.iter().position(|it| *it == threads)?;
     let series = SERIES.iter().find(|it| it.0 == workload && it.1 == step)?;
     series.2[index].map(|thousands| thousands * 1e3)
+}
+
+/// The setting of the points, with the costs that were fitted to them. How much is simulated, and
+/// the seed, were not published.
+#[must_use]
+pub const fn config(workload: Ycsb, step: Step, threads: u32) -> Config {
+    Config {
+        threads,
+        outstanding: 2,
+        workload,
+        theta: 0.75,
+        keys: 1024,
+        value_len: 1024,
+        step,
+        hottest: None,
+        is_steering: true,
+        cores: 1,
+        costs: Costs::prototype(),
+        operations: 100_000,
+        seed: 1,
+    }
 }
 
 const fn all(values: [f64; 7]) -> Series {

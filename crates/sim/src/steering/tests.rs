@@ -4,19 +4,8 @@ use super::*;
 
 fn config(threads: u32, workload: Ycsb, step: Step) -> Config {
     Config {
-        threads,
-        outstanding: 2,
-        workload,
-        theta: 0.75,
-        keys: 1024,
-        value_len: 1024,
-        step,
-        hottest: None,
-        is_steering: true,
-        cores: 1,
-        costs: Costs::prototype(),
         operations: 20_000,
-        seed: 1,
+        ..published::config(workload, step, threads)
     }
 }
 
