@@ -15,7 +15,3 @@ pub const OPERATIONS_MAX: u64 = 100_000_000;
 pub const SCENARIO_LEN_NS: u64 = 300_000_000_000;
 /// Most events of a scenario.
 pub const SCENARIO_EVENTS_MAX: usize = 2_000_000;
-/// Time between two looks at how much was measured, in nanoseconds.
-pub const CHUNK_NS: u64 = 1_000_000;
-/// Most events in this time.
-pub const MEASURED_EVENTS_MAX: usize = 10_000_000;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The hosts are the state machines of the crates `pool` and `middlebox`, and meet only by frames.
-//! A host takes a time for each frame ([`Costs`]), so the same world also tells how fast they are.
+//! What a host does takes no time.
 //!
 //! What each client has called and was answered is a history ([`Histories`]), which
 //! [`measure::check_linearizable`] judges.
@@ -15,35 +15,19 @@
 mod clients;
 mod events;
 mod histories;
-pub mod measured;
 mod network;
 pub mod scenario;
 
-use chain::limits::HEADER_LEN;
 use middlebox::{Middlebox, Side};
 use pool::{ClientConfig, MemoryNode, Metadata, MetadataConfig, Station};
 use roce::endpoint::ByteMemory;
 
-pub use clients::{ClientHost, Load};
+use clients::ClientHost;
+pub use clients::Load;
 use events::{Events, What};
 pub use histories::{Histories, Verdict};
 use network::Network;
 pub use network::NetworkFaults;
-
-/// What processing costs, in nanoseconds of virtual time.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Costs {
-    /// A frame at a client.
-    pub client_ns: f64,
-    /// A frame at the middlebox.
-    pub middlebox_ns: f64,
-    /// A frame at the memory node.
-    pub node_ns: f64,
-    /// From one host to the next.
-    pub hop_ns: u64,
-    /// A byte on the link of the memory node, in each direction.
-    pub byte_ns: f64,
-}
 
 /// What receives a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,8 +60,8 @@ pub struct WorldConfig {
     pub slab_len: u32,
     /// What the network does.
     pub faults: NetworkFaults,
-    /// What takes time.
-    pub costs: Costs,
+    /// Time from one host to the next, in nanoseconds.
+    pub hop_ns: u64,
     /// Where all chance comes from.
     pub seed: u64,
 }
@@ -118,7 +102,7 @@ impl World {
         let middlebox = Middlebox::new(middlebox_config).map_err(|error| error.to_string())?;
         let mut world = Self {
             now_ns: 0,
-            network: Network::new(config.faults, config.costs, config.seed),
+            network: Network::new(config.faults, config.hop_ns, config.seed),
             events: Events::default(),
             clients: Vec::new(),
             metadata: None,
@@ -149,17 +133,6 @@ impl World {
         &self.histories
     }
 
-    /// The clients.
-    pub fn clients(&self) -> impl Iterator<Item = &ClientHost> {
-        self.clients.iter()
-    }
-
-    /// The counts of the middlebox; none while it is down.
-    #[must_use]
-    pub fn middlebox_counters(&self) -> Option<middlebox::Counters> {
-        self.middlebox.as_ref().map(Middlebox::counters)
-    }
-
     /// Changes what the network does from now on.
     pub fn set_faults(&mut self, faults: NetworkFaults) {
         self.network.faults = faults;
@@ -184,27 +157,6 @@ impl World {
             }
         }
         false
-    }
-
-    /// Lets the first client store all keys. Whether that ended well.
-    pub(crate) fn fill(&mut self) -> bool {
-        self.clients[0].begin_fill();
-        self.poll(Host::Client(0));
-        let until_ns = self.now_ns + crate::limits::SCENARIO_LEN_NS;
-        self.run(until_ns, crate::limits::SCENARIO_EVENTS_MAX) && self.clients[0].failed == 0
-    }
-
-    /// Lets all clients work without end.
-    pub(crate) fn begin(&mut self) {
-        for index in 0..self.clients.len() {
-            self.clients[index].left = u64::MAX;
-            self.poll(Host::Client(index as u16));
-        }
-    }
-
-    /// Lets all clients forget what they have measured.
-    pub(crate) fn clear(&mut self) {
-        self.clients.iter_mut().for_each(ClientHost::clear);
     }
 
     /// Lets a new client read all keys, on the network as it is now. Whether all were answered.
@@ -232,16 +184,7 @@ impl World {
             return;
         }
         match what {
-            What::Arrive(host, frame) => {
-                let cost_ns = self.cost_ns(host);
-                if cost_ns > 0.0 {
-                    let done_ns = self.events.occupy(host, self.now_ns, cost_ns);
-                    self.events.push(done_ns, What::Process(host, frame));
-                } else {
-                    self.deliver(host, frame);
-                }
-            }
-            What::Process(host, frame) => self.deliver(host, frame),
+            What::Arrive(host, frame) => self.deliver(host, frame),
             What::Wake(host) => {
                 if self.events.take_wake(host, self.now_ns) {
                     self.poll(host);
@@ -249,15 +192,6 @@ impl World {
             }
             What::Stop(host) => self.stop(host),
             What::Start(host) => self.start(host),
-        }
-    }
-
-    fn cost_ns(&self, host: Host) -> f64 {
-        match host {
-            Host::Client(_) => self.config.costs.client_ns,
-            Host::Middlebox(_) => self.config.costs.middlebox_ns,
-            Host::Node => self.config.costs.node_ns,
-            Host::Metadata => 0.0,
         }
     }
 
@@ -408,8 +342,7 @@ impl World {
                 _ => self.addressee(&frame),
             };
             if let Some(to) = to {
-                self.network
-                    .send(self.now_ns, from, to, frame, &mut self.events);
+                self.network.send(self.now_ns, to, frame, &mut self.events);
             }
         }
     }
@@ -428,10 +361,4 @@ impl World {
             _ => None,
         }
     }
-}
-
-/// Length of a node with a value and a key of eight bytes.
-#[must_use]
-pub fn node_len(value_len: usize) -> usize {
-    HEADER_LEN + 8 + value_len
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use measure::{Action as Called, Histogram};
+use measure::Action as Called;
 use pool::{Action, Change, Client, ClientConfig, NewItem, Operation, OperationError, Outcome};
 use workload::{Popularity, Purpose, RandomStream, RecordSampler};
 
 use super::Histories;
 
 /// What clients do: each has a number of operations outstanding until it has made all.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Operations of a client.
     pub operations: u64,
@@ -17,8 +17,6 @@ pub struct Load {
     pub outstanding: usize,
     /// Number of keys.
     pub keys: u32,
-    /// Exponent of Zipf's law over them.
-    pub theta: f64,
     /// Greatest length of a value in bytes, at least 8. Each value has its own length, from half of
     /// this on.
     pub value_len: usize,
@@ -26,12 +24,10 @@ pub struct Load {
     pub writes_percent: u64,
     /// Writes of a hundred that are no plain stores: deletions and conditional ones.
     pub others_percent: u64,
-    /// Whether histories are kept.
-    pub is_judged: bool,
 }
 
 /// A client, its load, and what it has seen.
-pub struct ClientHost {
+pub(crate) struct ClientHost {
     pub(crate) client: Client,
     /// Its name in histories.
     pub(crate) name: u32,
@@ -43,74 +39,34 @@ pub struct ClientHost {
     /// It has crashed, and another one will replace it.
     pub(crate) is_down: bool,
     next_id: u64,
-    /// Keys that are still to be stored, before all else.
-    to_fill: u32,
-    open: HashMap<u64, Opened>,
+    /// The key of each operation that has not ended.
+    open: HashMap<u64, u32>,
     /// The version of each key that was read last: its unique number and its value.
     versions: HashMap<u32, (u64, u64)>,
-    /// Latencies of reads.
-    pub reads: Histogram,
-    /// Latencies of writes.
-    pub writes: Histogram,
     /// Operations that ended with an error.
-    pub failed: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Opened {
-    key: u32,
-    start_ns: u64,
-    is_write: bool,
+    pub(crate) failed: u64,
 }
 
 impl ClientHost {
     pub(crate) fn new(config: ClientConfig, name: u32, load: &Load, seed: u64) -> Self {
-        let popularity = if load.theta > 0.0 {
-            Popularity::Zipf(load.theta)
-        } else {
-            Popularity::Uniform
-        };
         Self {
             client: Client::new(config),
             name,
             left: load.operations,
             load: *load,
             random: RandomStream::new(seed, Purpose::Requests, name.into()),
-            sampler: RecordSampler::new(popularity, load.keys.into(), 1),
+            sampler: RecordSampler::new(Popularity::Uniform, load.keys.into(), 1),
             is_down: false,
             next_id: 0,
-            to_fill: 0,
             open: HashMap::new(),
             versions: HashMap::new(),
-            reads: Histogram::new(),
-            writes: Histogram::new(),
             failed: 0,
         }
     }
 
     /// Whether all operations have ended.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.left == 0 && self.to_fill == 0 && self.open.is_empty()
-    }
-
-    /// The client itself.
-    #[must_use]
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Operations that have ended with a result.
-    #[must_use]
-    pub fn completed(&self) -> u64 {
-        self.reads.len() + self.writes.len()
-    }
-
-    /// Forgets what was measured.
-    pub fn clear(&mut self) {
-        self.reads.clear();
-        self.writes.clear();
-        self.failed = 0;
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0 && self.open.is_empty()
     }
 
     /// Begins operations, and sends what is due.
@@ -124,7 +80,7 @@ impl ClientHost {
             while let Some(completion) = self.client.take_completion() {
                 self.complete(now_ns, completion.id, completion.result, histories);
             }
-            while (self.left > 0 || self.to_fill > 0) && self.open.len() < self.load.outstanding {
+            while self.left > 0 && self.open.len() < self.load.outstanding {
                 self.begin(now_ns, histories);
             }
             self.client.transmit(now_ns, send);
@@ -135,11 +91,6 @@ impl ClientHost {
                 }
             }
         }
-    }
-
-    /// Begins to store all keys.
-    pub(crate) fn begin_fill(&mut self) {
-        self.to_fill = self.load.keys;
     }
 
     /// Begins to read all keys.
@@ -171,13 +122,6 @@ impl ClientHost {
 
     fn begin(&mut self, now_ns: u64, histories: &mut Histories) {
         self.next_id += 1;
-        if self.to_fill > 0 {
-            self.to_fill -= 1;
-            let (value, item) = self.value();
-            let called = Called::Write { value };
-            self.submit(now_ns, self.to_fill, Action::Set(item), called, histories);
-            return;
-        }
         self.left -= 1;
         let key = self.sampler.draw(&mut self.random) as u32;
         let is_write = self.random.below(100) < self.load.writes_percent;
@@ -199,15 +143,8 @@ impl ClientHost {
     ) {
         self.next_id += 1;
         let id = self.next_id;
-        if self.load.is_judged {
-            histories.invoke(self.name, id, key as usize, now_ns, called);
-        }
-        let opened = Opened {
-            key,
-            start_ns: now_ns,
-            is_write: action != Action::Get,
-        };
-        self.open.insert(id, opened);
+        histories.invoke(self.name, id, key as usize, now_ns, called);
+        self.open.insert(id, key);
         let operation = Operation {
             key: format!("key{key:05}").into_bytes(),
             action,
@@ -252,23 +189,13 @@ impl ClientHost {
         result: Result<Outcome, OperationError>,
         histories: &mut Histories,
     ) {
-        let Some(opened) = self.open.remove(&id) else {
+        let Some(key) = self.open.remove(&id) else {
             return;
         };
-        match &result {
-            Ok(_) => {
-                let latencies = if opened.is_write {
-                    &mut self.writes
-                } else {
-                    &mut self.reads
-                };
-                latencies.record(now_ns - opened.start_ns);
-            }
-            Err(_) => self.failed += 1,
-        }
+        self.failed += u64::from(result.is_err());
         if let Ok(Outcome::Found(item)) = &result {
             let value = number(&item.content.value);
-            self.versions.insert(opened.key, (item.unique, value));
+            self.versions.insert(key, (item.unique, value));
         }
         let Some(called) = histories.called(self.name, id) else {
             return;

@@ -1,4 +1,4 @@
-//! What is going to happen, and when hosts are busy, paused or to be woken.
+//! What is going to happen, and when hosts are paused or to be woken.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,8 +9,6 @@ use super::Host;
 pub(crate) enum What {
     /// A frame has come to a host.
     Arrive(Host, Vec<u8>),
-    /// The host has finished what it did before, and this frame.
-    Process(Host, Vec<u8>),
     /// Something is due at a host.
     Wake(Host),
     /// A host crashes.
@@ -22,11 +20,9 @@ pub(crate) enum What {
 impl What {
     pub(crate) fn host(&self) -> Host {
         match self {
-            Self::Arrive(host, _)
-            | Self::Process(host, _)
-            | Self::Wake(host)
-            | Self::Stop(host)
-            | Self::Start(host) => *host,
+            Self::Arrive(host, _) | Self::Wake(host) | Self::Stop(host) | Self::Start(host) => {
+                *host
+            }
         }
     }
 }
@@ -39,7 +35,6 @@ pub(crate) struct Events {
     /// The earliest wake-up of each host.
     wakes: BTreeMap<Host, u64>,
     paused: BTreeMap<Host, u64>,
-    busy: BTreeMap<Host, f64>,
 }
 
 /// Both sides of the middlebox are one host.
@@ -95,12 +90,5 @@ impl Events {
 
     pub(crate) fn paused_until_ns(&self, host: Host) -> u64 {
         self.paused.get(&whole(host)).copied().unwrap_or(0)
-    }
-
-    /// When a host has finished something that takes `cost_ns` after all else that it has to do.
-    pub(crate) fn occupy(&mut self, host: Host, now_ns: u64, cost_ns: f64) -> u64 {
-        let free_ns = self.busy.entry(whole(host)).or_insert(0.0);
-        *free_ns = free_ns.max(now_ns as f64) + cost_ns;
-        free_ns.round() as u64
     }
 }

@@ -5,7 +5,7 @@ use middlebox::{Config, Faults, Step};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::{Costs, Host, Load, MiddleboxSide, NetworkFaults, Verdict, World, WorldConfig};
+use super::{Host, Load, MiddleboxSide, NetworkFaults, Verdict, World, WorldConfig};
 use crate::limits::{SCENARIO_EVENTS_MAX, SCENARIO_LEN_NS};
 
 /// What a scenario came to.
@@ -87,11 +87,9 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         operations: drawn.between(8, 40),
         outstanding: drawn.between(1, 4) as usize,
         keys: drawn.between(1, 3) as u32,
-        theta: 0.0,
         value_len: 64,
         writes_percent: drawn.between(30, 80),
         others_percent: [0, 20, 50][drawn.below(3) as usize],
-        is_judged: true,
     };
     drawn
         .words
@@ -104,10 +102,7 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         memory_len: 1 << 20,
         slab_len: 8192,
         faults,
-        costs: Costs {
-            hop_ns: 2_000,
-            ..Costs::default()
-        },
+        hop_ns: 2_000,
         seed,
     };
     let mut world = World::new(config)?;
