@@ -27,6 +27,9 @@ const DUMP: u16 = 0x300;
 const NESTED: u16 = 1 << 15;
 const TYPE: u16 = 0x3fff;
 
+/// The version of each of the families.
+const VERSION: u8 = 1;
+
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
@@ -68,12 +71,7 @@ pub struct Napi {
 /// # Errors
 /// There is no such device, or its driver has no coalescing (`Unsupported`).
 pub fn coalescing(device: &str) -> io::Result<Coalescing> {
-    let answers = Request::new("ethtool", COALESCE_GET, 1)?
-        .nested(
-            COALESCE_HEADER,
-            &attribute(HEADER_DEVICE_NAME, &zero_ended(device)?),
-        )
-        .send()?;
+    let answers = Request::coalescing(COALESCE_GET, device)?.send()?;
     let mut found = Coalescing::default();
     for (kind, value) in answers.iter().flat_map(|it| attributes(it)) {
         match kind {
@@ -90,10 +88,7 @@ pub fn coalescing(device: &str) -> io::Result<Coalescing> {
 /// # Errors
 /// The driver or a lack of `CAP_NET_ADMIN` does not permit it.
 pub fn set_coalescing(device: &str, wanted: Coalescing) -> io::Result<()> {
-    let mut request = Request::new("ethtool", COALESCE_SET, 1)?.nested(
-        COALESCE_HEADER,
-        &attribute(HEADER_DEVICE_NAME, &zero_ended(device)?),
-    );
+    let mut request = Request::coalescing(COALESCE_SET, device)?;
     if let Some(is_adaptive) = wanted.is_adaptive_rx {
         request = request.with(COALESCE_ADAPTIVE_RX, &[u8::from(is_adaptive)]);
     }
@@ -108,7 +103,7 @@ pub fn set_coalescing(device: &str, wanted: Coalescing) -> io::Result<()> {
 /// # Errors
 /// The kernel has no family `netdev` (before 6.8: NotFound).
 pub fn napis(index: u32) -> io::Result<Vec<Napi>> {
-    let answers = Request::new("netdev", NAPI_GET, 1)?
+    let answers = Request::new("netdev", NAPI_GET)?
         .with(NAPI_DEVICE, &index.to_ne_bytes())
         .dump()?;
     let napi = |answer: &Vec<u8>| {
@@ -130,7 +125,7 @@ pub fn napis(index: u32) -> io::Result<Vec<Napi>> {
 /// # Errors
 /// The kernel is older than 6.13, there is no such instance, or `CAP_NET_ADMIN` is missing.
 pub fn set_irq_suspend_timeout(napi: u32, timeout_ns: u64) -> io::Result<()> {
-    let request = Request::new("netdev", NAPI_SET, 1)?
+    let request = Request::new("netdev", NAPI_SET)?
         .with(NAPI_ID, &napi.to_ne_bytes())
         .with(NAPI_IRQ_SUSPEND_TIMEOUT, &timeout_ns.to_ne_bytes());
     request.send().map(drop)
@@ -154,12 +149,11 @@ struct Request {
     socket: OwnedFd,
     family: u16,
     command: u8,
-    version: u8,
     attributes: Vec<u8>,
 }
 
 impl Request {
-    fn new(family: &str, command: u8, version: u8) -> io::Result<Self> {
+    fn new(family: &str, command: u8) -> io::Result<Self> {
         let socket = socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,
@@ -172,7 +166,6 @@ impl Request {
             socket,
             family: CONTROL_FAMILY,
             command: GET_FAMILY,
-            version: 1,
             attributes: attribute(FAMILY_NAME, &zero_ended(family)?),
         };
         let answers = lookup.exchange(REQUEST | ACKNOWLEDGE)?;
@@ -186,7 +179,6 @@ impl Request {
         Ok(Self {
             family: id as u16,
             command,
-            version,
             attributes: Vec::new(),
             ..lookup
         })
@@ -197,8 +189,10 @@ impl Request {
         self
     }
 
-    fn nested(self, kind: u16, attributes: &[u8]) -> Self {
-        self.with(kind | NESTED, attributes)
+    /// A request for the coalescing of a device.
+    fn coalescing(command: u8, device: &str) -> io::Result<Self> {
+        let header = attribute(HEADER_DEVICE_NAME, &zero_ended(device)?);
+        Ok(Self::new("ethtool", command)?.with(COALESCE_HEADER | NESTED, &header))
     }
 
     fn send(&self) -> io::Result<Vec<Vec<u8>>> {
@@ -231,7 +225,7 @@ impl Request {
         message.extend(flags.to_ne_bytes());
         // Sequence and port: one request at a time, and the kernel knows the port.
         message.extend([0; 8]);
-        message.extend([self.command, self.version, 0, 0]);
+        message.extend([self.command, VERSION, 0, 0]);
         message.extend(&self.attributes);
         message
     }
@@ -320,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_family_that_is_not_there_is_not_found() {
-        let error = Request::new("no-such", 1, 1).err().unwrap();
+        let error = Request::new("no-such", 1).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
     }
 
