@@ -20,10 +20,11 @@ use std::thread;
 use std::time::Duration;
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
 use crate::poll::Waker;
+use crate::ring::cancel_all;
 
 /// User data of the watch of the waker. Reads have their index.
 const WAKER: u64 = u64::MAX;
@@ -283,13 +284,7 @@ fn abandon<F, T>(reads: Vec<Option<Read<F, T>>>) {
 
 impl<F, T> Drop for FileRing<F, T> {
     fn drop(&mut self) {
-        // Operations in the submission queue can be cancelled only after they were submitted.
-        let _ = self.uring.submit();
-        let everything = CancelBuilder::any();
-        let _ = self
-            .uring
-            .submitter()
-            .register_sync_cancel(None, everything);
+        cancel_all(&self.uring);
         for _ in 0..DRAIN_WAITS_MAX {
             while let Some(completion) = self.uring.completion().next() {
                 // One that is incomplete is not continued.
@@ -323,6 +318,7 @@ mod tests {
     use std::io::Write;
     use std::rc::Rc;
 
+    use io_uring::types::CancelBuilder;
     use rustix::pipe::pipe;
 
     use super::*;

@@ -535,6 +535,15 @@ impl Ring {
     }
 }
 
+/// Cancels the operations of a ring, as far as the kernel can. Those that it cannot still have to
+/// be waited for.
+pub(crate) fn cancel_all(uring: &IoUring) {
+    // Operations in the submission queue can be cancelled only after they were submitted.
+    let _ = uring.submit();
+    let everything = CancelBuilder::any();
+    let _ = uring.submitter().register_sync_cancel(None, everything);
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         self.is_dropping = true;
@@ -547,15 +556,7 @@ impl Drop for Ring {
         // No completions come for operations that were never moved to the submission queue.
         self.in_flight = self.in_flight.wrapping_sub(self.backlog.len());
         self.backlog.clear();
-        // Operations in the submission queue can be cancelled only after they were submitted.
-        let _ = self.uring.submit();
-        let everything = CancelBuilder::any();
-        // The result does not matter, because the loop below waits for operations that were not
-        // cancelled.
-        let _ = self
-            .uring
-            .submitter()
-            .register_sync_cancel(None, everything);
+        cancel_all(&self.uring);
         for _ in 0..DRAIN_WAITS_MAX {
             while let Some(event) = self.next_event() {
                 drop(event);
