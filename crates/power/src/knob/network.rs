@@ -69,13 +69,20 @@ pub(super) fn gro_flush_timeout(root: &Root, device: Option<&str>) -> Probe {
     )
 }
 
-pub(super) fn rx_usecs(root: &Root, device: Option<&str>) -> Probe {
-    let Some(device) = device else {
-        return Probe::Absent(NO_DEVICE.to_owned());
-    };
-    if !root.is_machine() {
-        return Probe::Absent("netlink reaches this machine only, not another tree".to_owned());
+/// The device of a knob that is behind netlink, or why there is none.
+fn by_netlink<'a>(root: &Root, device: Option<&'a str>) -> Result<&'a str, String> {
+    let device = device.ok_or(NO_DEVICE)?;
+    match root.is_machine() {
+        true => Ok(device),
+        false => Err("netlink reaches this machine only, not another tree".to_owned()),
     }
+}
+
+pub(super) fn rx_usecs(root: &Root, device: Option<&str>) -> Probe {
+    let device = match by_netlink(root, device) {
+        Ok(device) => device,
+        Err(why) => return Probe::Absent(why),
+    };
     let coalescing = match netlink::coalescing(device) {
         Ok(coalescing) => coalescing,
         Err(error) => {
@@ -104,12 +111,10 @@ pub(super) fn rx_usecs(root: &Root, device: Option<&str>) -> Probe {
 }
 
 pub(super) fn irq_suspend_timeout(root: &Root, device: Option<&str>) -> Probe {
-    let Some(device) = device else {
-        return Probe::Absent(NO_DEVICE.to_owned());
+    let device = match by_netlink(root, device) {
+        Ok(device) => device,
+        Err(why) => return Probe::Absent(why),
     };
-    if !root.is_machine() {
-        return Probe::Absent("netlink reaches this machine only, not another tree".to_owned());
-    }
     let napis = match netlink::device_index(device).and_then(netlink::napis) {
         Ok(napis) => napis,
         Err(error) => return Probe::Absent(format!("no NAPI instances of {device}: {error}")),
