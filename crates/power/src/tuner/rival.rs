@@ -2,10 +2,14 @@
 
 use super::Window;
 
+/// The lowest-latency class of the device's adaptive delay, in which small packets at the rates of
+/// the study stay. Assumed.
+pub const DEFAULT_DELAY_US: f64 = 10.0;
+
 /// Settings that need no search, or a complete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rival {
-    /// The device's adaptive delay at low load (10 µs), at the highest speed.
+    /// The device's adaptive delay at low load ([`DEFAULT_DELAY_US`]), at the highest speed.
     Default,
     /// Shortest delay, highest speed: finish and halt.
     RaceToIdle,
@@ -40,7 +44,7 @@ impl Rival {
         let power = |&(delay, speed): &(usize, usize)| truth[delay][speed].power_w;
         match self {
             Self::Default => {
-                let delay = delays_us.iter().position(|it| *it >= 10.0)?;
+                let delay = delays_us.iter().position(|it| *it >= DEFAULT_DELAY_US)?;
                 Some((delay, fastest))
             }
             Self::RaceToIdle => Some((0, fastest)),

@@ -5,8 +5,9 @@
 //! "savings"`: a `system` and a `line`), which is computed from the corners of its own sweep.
 
 use measure::Histogram;
-use power::model::published::{OBJECTIVE_US, Published, Savings, Which};
+use power::model::published::{NAMES, OBJECTIVE_US, Published, Savings, Which};
 use power::model::{Law, Machine, Parameters, Setting, Simulated, System, fit, simulate};
+use power::tuner::rival::DEFAULT_DELAY_US;
 
 use report::record::{Factor, Unit};
 
@@ -17,7 +18,7 @@ pub(super) const SETTINGS: [(&str, Default); 10] = [
     ("part", Default::Text("points")),
     ("series", Default::Text("linux-tuned")),
     ("system", Default::Text("linux")),
-    ("line", Default::Text("speed, longest delay")),
+    ("line", Default::Text(NAMES[0])),
     ("rate", Default::Number(0.0)),
     // Share of the system's published peak; 0: `rate` is given.
     ("level", Default::Number(0.0)),
@@ -56,19 +57,10 @@ pub(super) const METRICS: [(&str, &str, &str, super::Better); 20] = {
     ]
 };
 
-/// The lines of a saving, in the order of `published::NAMES`.
-const LINES: [(&str, usize); 4] = [
-    ("speed, longest delay", 0),
-    ("speed, shortest delay", 1),
-    ("delay, lowest speed", 2),
-    ("delay, highest speed", 3),
-];
+/// The lines of a saving, by their names.
+const LINES: [(&str, usize); 4] = [(NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 2), (NAMES[3], 3)];
 
 const SYSTEMS: [(&str, Which); 2] = [("linux", Which::Linux), ("libos", Which::Libos)];
-
-/// Delay of the series `linux-default`: the lowest-latency class of the device's adaptive mode,
-/// in which small packets at these rates stay. Assumed, as is its speed, the highest.
-const DEFAULT_DELAY_US: f64 = 10.0;
 
 /// A factor with its title and unit.
 pub(super) fn factor(factor: Factor) -> Factor {
@@ -209,6 +201,7 @@ fn point(settings: &Settings<'_>, machine: &Machine) -> Result<(Which, Setting),
         return Err(format!("`speed-ghz` is {speed_ghz}, not {least} to {most}"));
     }
     Ok(match series {
+        // Its speed is assumed to be the highest.
         Series::LinuxDefault => (Which::Linux, Setting::new(DEFAULT_DELAY_US, most)),
         Series::LinuxTuned => (Which::Linux, Setting::new(delay_us, speed_ghz)),
         Series::LibosTuned => (Which::Libos, Setting::new(delay_us, speed_ghz)),
