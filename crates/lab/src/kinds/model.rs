@@ -139,48 +139,38 @@ impl Model {
     }
 
     fn compute(&self, trial: &Trial<'_>) -> Result<Computed, String> {
-        if self.model == Name::Blocking {
-            let found = self.blocking(trial.factors)?.simulate(trial.seed);
-            return Ok(Computed {
-                metrics: found.metrics,
-                response: found.response,
-                deciles: found.deciles,
-            });
-        }
-        if self.model == Name::Energy {
-            let (metrics, response) = self.energy(trial.factors)?.simulate(trial.seed);
-            return Ok(Computed {
-                metrics,
-                response,
-                deciles: Vec::new(),
-            });
-        }
-        if self.model == Name::Steering {
-            let config = Config {
-                seed: trial.seed,
-                ..self.steering(trial.factors)?
-            };
-            let found = steering::run(&config)?;
-            return Ok(Computed {
-                metrics: found.metrics,
-                response: found.response,
-                deciles: Vec::new(),
-            });
-        }
-        let queue = self.queue(trial.factors)?;
-        let found = queue.simulate(trial.seed);
-        Ok(Computed {
-            metrics: vec![
-                ("response_mean_ns", found.response.mean()),
-                ("response_p50_ns", found.response.percentile(50.0) as f64),
-                ("response_p99_ns", found.response.percentile(99.0) as f64),
-                ("wait_mean_ns", found.wait_mean_ns),
-                ("achieved_rps", found.achieved_rps),
-                ("load", queue.load()),
-            ],
-            response: found.response,
-            deciles: Vec::new(),
-        })
+        let (metrics, response, deciles) = match self.model {
+            Name::Queue => {
+                let queue = self.queue(trial.factors)?;
+                let found = queue.simulate(trial.seed);
+                let metrics = vec![
+                    ("response_mean_ns", found.response.mean()),
+                    ("response_p50_ns", found.response.percentile(50.0) as f64),
+                    ("response_p99_ns", found.response.percentile(99.0) as f64),
+                    ("wait_mean_ns", found.wait_mean_ns),
+                    ("achieved_rps", found.achieved_rps),
+                    ("load", queue.load()),
+                ];
+                (metrics, found.response, Vec::new())
+            }
+            Name::Blocking => {
+                let found = self.blocking(trial.factors)?.simulate(trial.seed);
+                (found.metrics, found.response, found.deciles)
+            }
+            Name::Energy => {
+                let (metrics, response) = self.energy(trial.factors)?.simulate(trial.seed);
+                (metrics, response, Vec::new())
+            }
+            Name::Steering => {
+                let config = Config {
+                    seed: trial.seed,
+                    ..self.steering(trial.factors)?
+                };
+                let found = steering::run(&config)?;
+                (found.metrics, found.response, Vec::new())
+            }
+        };
+        Ok(Computed { metrics, response, deciles })
     }
 }
 
