@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use ::power::doctor::{Environment, Report, examine};
-use ::power::guard;
+use ::power::guard::{self, Restored};
 use ::power::knob::{Bounds, Knob, Name, Probe, probe};
 use ::power::meter::Meters;
 use ::power::root::Root;
@@ -102,6 +102,15 @@ impl Machine {
     }
 }
 
+/// Ends a session: all knobs are restored.
+pub(super) fn end(session: Session) -> anyhow::Result<()> {
+    let complaint = session.end()?;
+    if !complaint.is_empty() {
+        bail!("restore the knobs: {complaint}");
+    }
+    Ok(())
+}
+
 impl Doctor {
     pub(super) fn print(&self) {
         let report = self.machine.examine();
@@ -159,12 +168,7 @@ impl Run {
         let mut meters = Meters::begin(&root, self.ipmi, 0.0);
         let status = self.wait(&root, &mut meters, begun)?;
         let elapsed_s = begun.elapsed().as_secs_f64();
-        if let Some(session) = session {
-            let complaint = session.end()?;
-            if !complaint.is_empty() {
-                bail!("restore the knobs: {complaint}");
-            }
-        }
+        session.map(end).transpose()?;
         self.tell(&root, &meters, elapsed_s);
         Ok(ExitCode::from(status))
     }
@@ -237,10 +241,7 @@ impl Restore {
         for problem in &restored.failed {
             eprintln!("not restored: {problem}");
         }
-        Ok(match restored.failed.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(exit_code(&restored))
     }
 
     /// Saves and restores for a session, whose pipes are the standard streams.
@@ -250,9 +251,13 @@ impl Restore {
         for problem in &restored.failed {
             eprintln!("{problem}");
         }
-        Ok(match restored.failed.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(exit_code(&restored))
+    }
+}
+
+fn exit_code(restored: &Restored) -> ExitCode {
+    match restored.failed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }

@@ -116,7 +116,7 @@ fn print_residuals(reading: Reading, parameters: &Parameters) {
     );
 }
 
-fn name_of(which: Which) -> &'static str {
+pub(super) fn name_of(which: Which) -> &'static str {
     match which {
         Which::Libos => "libOS",
         Which::Linux => "Linux",

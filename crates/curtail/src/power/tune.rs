@@ -16,7 +16,8 @@ use ::power::tuner::{Limits, Space, Tuner, Window};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
-use super::machine::Machine;
+use super::machine::{self, Machine};
+use super::model::name_of;
 
 /// Speeds of a search on a real machine.
 const SPEEDS: usize = 18;
@@ -57,10 +58,19 @@ pub(super) struct Tune {
     command: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum System {
     Linux,
     Libos,
+}
+
+impl System {
+    fn which(self) -> Which {
+        match self {
+            Self::Linux => Which::Linux,
+            Self::Libos => Which::Libos,
+        }
+    }
 }
 
 impl Tune {
@@ -87,34 +97,23 @@ impl Tune {
             100.0 * limits.noise.0,
             100.0 * limits.noise.1
         );
-        let systems = [
-            ("Linux", Which::Linux, System::Linux),
-            ("libOS", Which::Libos, System::Libos),
-        ];
-        for (name, which, system) in systems {
-            if self.system.is_some_and(|it| it != system) {
-                continue;
-            }
+        let systems = match self.system {
+            Some(system) => vec![system],
+            None => vec![System::Linux, System::Libos],
+        };
+        for which in systems.into_iter().map(System::which) {
             for rate_rps in [200e3, 400e3, 600e3] {
                 let case = Case::new(which, rate_rps, 100_000);
                 let outcomes: Vec<Outcome> = (0..self.seeds)
                     .map(|seed| case.search(limits, seed))
                     .collect();
-                println!("\n{name}, {} K", rate_rps / 1e3);
+                println!("\n{}, {} K", name_of(which), rate_rps / 1e3);
                 tell(&outcomes);
                 for (name, rival) in Rival::ALL {
-                    if let Some((
-                        found,
-                        Setting {
-                            delay_us,
-                            speed_ghz,
-                            ..
-                        },
-                    )) = case.rival(rival, limits)
-                    {
-                        let Window { power_w, p99_us } = found;
+                    if let Some((found, setting)) = case.rival(rival, limits) {
                         println!(
-                            "  {name:<14}{power_w:>6.1} W, p99 {p99_us:>4.0} µs: {delay_us:.0} µs, {speed_ghz:.1} GHz"
+                            "  {name:<14}{:>6.1} W, p99 {:>4.0} µs: {:.0} µs, {:.1} GHz",
+                            found.power_w, found.p99_us, setting.delay_us, setting.speed_ghz
                         );
                     }
                 }
@@ -161,10 +160,7 @@ impl Tune {
                 );
             }
         }
-        let complaint = session.end()?;
-        if !complaint.is_empty() {
-            bail!("restore the knobs: {complaint}");
-        }
+        machine::end(session)?;
         match tuner.best().map(|it| tuner.setting(it)) {
             None => println!("no setting kept the objective"),
             Some(best) => println!("best: {}", knobs.words(best)),
