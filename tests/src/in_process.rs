@@ -242,11 +242,18 @@ pub fn everywhere_with(test: impl Fn(Kind, Scheduler)) {
 
 /// Waits until the stream is ready.
 pub fn wait(stream: &Stream, interest: Interest) {
+    let is_ready = is_ready_within(stream, interest, TIMEOUT_NS);
+    assert!(is_ready, "no event within the timeout");
+}
+
+/// Whether the stream is ready within a time.
+#[must_use]
+pub fn is_ready_within(stream: &Stream, interest: Interest, time_ns: u64) -> bool {
     let poll = Poll::new().unwrap();
     poll.add(stream, 0, interest).unwrap();
     let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(TIMEOUT_NS)).unwrap();
-    assert!(!events.is_empty(), "no event within the timeout");
+    poll.wait(&mut events, Some(time_ns)).unwrap();
+    !events.is_empty()
 }
 
 /// Waits for a reply and returns its first bytes. Empty if the connection was closed.

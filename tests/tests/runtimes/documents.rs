@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::Interest;
 use sys::socket::Stream;
 
-use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
+use curtail_tests::in_process::{Sockets, everywhere_with, is_ready_within, setup, wait};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{AccessLog, DocumentService, WallClock};
 use files::{Disk, FileCount, FileSet, Misses, Openers, StrategyKind, SystemDisk};
@@ -95,14 +95,6 @@ fn get(path: &str, fields: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n")
 }
 
-fn has_reply_within(stream: &Stream, time_ns: u64) -> bool {
-    let poll = Poll::new().unwrap();
-    poll.add(stream, 0, Interest::Read).unwrap();
-    let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(time_ns)).unwrap();
-    !events.is_empty()
-}
-
 /// Makes a strategy remember the name of `/hot`: without that it has no hits.
 fn remember_hot(stream: &Stream) {
     send(stream, b"HEAD /hot HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -130,7 +122,7 @@ fn a_slow_read_delays_a_hit_of_the_same_worker_only_if_it_blocks_the_worker() {
                     _ => false,
                 };
                 if blocks {
-                    assert!(!has_reply_within(&fast, ABSENT_NS), "{what}");
+                    assert!(!is_ready_within(&fast, Interest::Read, ABSENT_NS), "{what}");
                     disk.release();
                 }
                 let hit = receive(&fast, usize::MAX);
@@ -181,7 +173,11 @@ fn a_worker_waits_again_only_if_it_repeats_the_operation_itself() {
                     });
                 }
                 send(&fast, get("/hot", "").as_bytes());
-                assert_eq!(has_reply_within(&fast, ABSENT_NS), !repeats, "{what}");
+                assert_eq!(
+                    is_ready_within(&fast, Interest::Read, ABSENT_NS),
+                    !repeats,
+                    "{what}"
+                );
                 disk.release();
                 assert!(receive(&fast, usize::MAX).ends_with(CONTENT), "{what}");
                 assert!(receive(&slow, usize::MAX).ends_with(CONTENT), "{what}");

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::{fs, thread};
 
 use runtime::{Kind, Scheduler, Setup};
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::Interest;
 use sys::socket::Stream;
 
-use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, setup, wait};
+use curtail_tests::in_process::{
+    Fragile, Sockets, answer, cache, everywhere_with, is_ready_within, setup, wait,
+};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{DocumentService, WallClock};
 use files::{Disk, FileCount, FileSet, Misses, StrategyKind, SystemDisk};
@@ -122,14 +124,6 @@ fn a_head_that_stays_incomplete_is_answered_without_a_further_byte() {
     });
 }
 
-fn is_readable_within(stream: &Stream, time_ns: u64) -> bool {
-    let poll = Poll::new().unwrap();
-    poll.add(stream, 0, Interest::Read).unwrap();
-    let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(time_ns)).unwrap();
-    !events.is_empty()
-}
-
 /// A byte that arrives after the limit has the head rejected before the connection is checked.
 #[test]
 fn a_head_that_goes_on_after_its_limit_is_counted_too() {
@@ -143,7 +137,7 @@ fn a_head_that_goes_on_after_its_limit_is_counted_too() {
         while answered.is_empty() {
             // Once it is closed, the answer is there.
             let _ = slow.send(b"x");
-            if is_readable_within(&slow, HEAD_TIME_NS / 5) {
+            if is_ready_within(&slow, Interest::Read, HEAD_TIME_NS / 5) {
                 answered = answer(&slow);
             }
         }
