@@ -27,6 +27,7 @@ pub mod pattern;
 pub mod peer;
 pub mod play;
 pub mod process;
+pub mod processes;
 pub mod slow_disk;
 pub mod toy;
 pub mod transcript;

@@ -6,14 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use curtail_tests::disk_process::{DiskProcess, can_run, disk, succeeds};
 use curtail_tests::process::curtail_path;
-
-/// How long to wait for the kernel to clean up.
-const TIMEOUT: Duration = Duration::from_secs(20);
+use curtail_tests::processes::{eventually, processes_with};
 
 /// The folder of the kernel that exists while the loop device of the disk of process `pid` does.
 fn loop_device(pid: u32) -> PathBuf {
@@ -26,24 +23,6 @@ fn loop_device(pid: u32) -> PathBuf {
     let folder = Path::new("/sys/block").join(device).join("loop");
     assert!(folder.exists());
     folder
-}
-
-/// Processes whose command line contains `text`.
-fn processes_with(text: &str) -> Vec<u32> {
-    let pids = fs::read_dir("/proc").unwrap().flatten();
-    let pids = pids.filter_map(|it| it.file_name().to_str()?.parse::<u32>().ok());
-    let line = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    pids.filter(|pid| String::from_utf8_lossy(&line(pid)).contains(text))
-        .collect()
-}
-
-/// Waits until `holds`.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

@@ -5,14 +5,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use curtail_tests::process::curtail_path;
+use curtail_tests::processes::{eventually, processes_with};
+use sys::child::kill;
 use tempfile::TempDir;
 
-/// How long an event may take on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(30);
 const TIMER: &str = "sys/class/net/eth0/gro_flush_timeout";
 const DEFER: &str = "sys/class/net/eth0/napi_defer_hard_irqs";
 const JOURNAL: &str = "run/curtail-power.saved";
@@ -45,15 +43,6 @@ fn value(tree: &Path, path: &str) -> String {
         .to_owned()
 }
 
-/// Looks again until it is so; there is no event to wait for in a file of another process.
-fn becomes(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what} in {TIMEOUT:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A run with both knobs set, whose command does not end by itself.
 fn running(tree: &Path) -> Child {
     let mut command = power(tree, "run");
@@ -64,7 +53,7 @@ fn running(tree: &Path) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    becomes("the last knob is set", || value(tree, DEFER) == "2");
+    eventually("the last knob is set", || value(tree, DEFER) == "2");
     assert_eq!(value(tree, TIMER), "20000");
     child
 }
@@ -73,26 +62,11 @@ fn is_restored(tree: &Path) -> bool {
     value(tree, TIMER) == "7" && value(tree, DEFER) == "7" && !tree.join(JOURNAL).exists()
 }
 
-/// The guard of a run: the process with this tree in its words that is `power guard`.
-fn guard_of(tree: &Path) -> i32 {
-    let tree = tree.display().to_string();
-    let is_guard = |pid: &i32| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        words.contains("power guard") && words.contains(&tree)
-    };
-    let names = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|it| it.unwrap().file_name().into_string().ok());
-    names
-        .filter_map(|it| it.parse::<i32>().ok())
-        .find(is_guard)
-        .unwrap()
-}
-
-fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+/// The guard of a run: the process `power guard` with this tree.
+fn guard_of(tree: &Path) -> u32 {
+    let of_tree = processes_with(&tree.display().to_string());
+    let guards = processes_with("power\0guard");
+    *of_tree.iter().find(|pid| guards.contains(pid)).unwrap()
 }
 
 #[test]
@@ -128,7 +102,7 @@ fn knobs_are_restored_after_sigkill_of_the_run() {
     let mut run = running(tree.path());
     run.kill().unwrap();
     run.wait().unwrap();
-    becomes("the guard restores", || is_restored(tree.path()));
+    eventually("the guard restores", || is_restored(tree.path()));
 }
 
 #[test]
@@ -145,8 +119,8 @@ fn a_run_whose_guard_is_killed_restores_itself() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    becomes("the last knob is set", || value(tree.path(), DEFER) == "2");
-    kill(guard_of(tree.path()));
+    eventually("the last knob is set", || value(tree.path(), DEFER) == "2");
+    kill(guard_of(tree.path())).unwrap();
     drop(run.stdin.take());
     assert!(run.wait().unwrap().success());
     assert!(is_restored(tree.path()));
@@ -157,7 +131,7 @@ fn after_sigkill_of_run_and_guard_restore_does_it() {
     let tree = tree();
     let mut run = running(tree.path());
     // The guard first: it must not see the run end.
-    kill(guard_of(tree.path()));
+    kill(guard_of(tree.path())).unwrap();
     run.kill().unwrap();
     run.wait().unwrap();
     assert_eq!(value(tree.path(), TIMER), "20000");
@@ -200,7 +174,7 @@ fn a_value_out_of_bounds_changes_nothing_and_names_the_bounds() {
         !output.status.success() && said.contains("0 to 100000000"),
         "{said}"
     );
-    becomes("the guard restores", || is_restored(tree.path()));
+    eventually("the guard restores", || is_restored(tree.path()));
 }
 
 /// A window: the energy that the set speed uses, and a p99 that is 300 µs at 2.9 GHz.
