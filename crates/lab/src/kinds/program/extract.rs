@@ -138,17 +138,21 @@ struct Values {
     others: usize,
 }
 
+/// The value at a path of keys and indices in a line that is an object.
+pub(super) fn json_at(line: &str, path: &str) -> Option<serde_json::Value> {
+    let mut object: serde_json::Value = serde_json::from_str(line.trim()).ok()?;
+    let found = path.split('.').try_fold(&mut object, |value, key| match value {
+        serde_json::Value::Array(values) => values.get_mut(key.parse::<usize>().ok()?),
+        value => value.get_mut(key),
+    });
+    found.map(serde_json::Value::take)
+}
+
 /// The finite numbers at a path in a line that is an object; arrays in arrays one after another.
 fn json_values(line: &str, path: &str) -> Vec<f64> {
-    let object: Option<serde_json::Value> = serde_json::from_str(line.trim()).ok();
-    let found = object.as_ref().and_then(|object| {
-        path.split('.').try_fold(object, |value, key| match value {
-            serde_json::Value::Array(values) => values.get(key.parse::<usize>().ok()?),
-            value => value.get(key),
-        })
-    });
+    let found = json_at(line, path);
     let mut numbers = Vec::new();
-    let mut left = Vec::from_iter(found);
+    let mut left = Vec::from_iter(&found);
     while let Some(value) = left.pop() {
         match value {
             serde_json::Value::Array(values) => left.extend(values.iter().rev()),

@@ -12,7 +12,7 @@ use measure::Histogram;
 use report::record::Measured;
 use serde::{Deserialize, Serialize};
 
-use super::extract::MetricTable;
+use super::extract::{MetricTable, json_at};
 use crate::error::Error;
 use crate::kind::{Context, Violation};
 use crate::placeholder;
@@ -22,7 +22,7 @@ use crate::placeholder;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct HistogramTable {
     name: String,
-    /// The path of keys in a line that is an object, joined by dots.
+    /// The path of keys in a line that is an object, joined by dots, as in `[[metric]]`.
     json: String,
 }
 
@@ -57,11 +57,7 @@ pub(super) fn keep(
 
 /// The text at a path in the last line that has one.
 fn last(output: &str, path: &str) -> Option<String> {
-    let text = |line: &str| {
-        let object: serde_json::Value = serde_json::from_str(line.trim()).ok()?;
-        let found = path.split('.').try_fold(&object, |value, key| value.get(key));
-        found?.as_str().map(str::to_owned)
-    };
+    let text = |line: &str| json_at(line, path)?.as_str().map(str::to_owned);
     output.lines().rev().find_map(text)
 }
 
