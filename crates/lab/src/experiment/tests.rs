@@ -67,6 +67,27 @@ fn the_shipped_experiments_are_valid() {
     assert_eq!(values(&ladder, "level").len(), 8);
 }
 
+/// Each file is complete, so the script that starts the compared servers is in several.
+#[test]
+fn experiments_on_the_same_servers_start_them_alike() {
+    let script = |name: &str| {
+        let (_, server) = shipped_text(name)
+            .split_once("name = \"server\"\n")
+            .unwrap();
+        server.split_once("esac'''").unwrap().0
+    };
+    let steps = script("blocking-steps");
+    assert!(steps.contains("apache-prefork"), "{steps}");
+    for name in [
+        "blocking-cdf",
+        "blocking-datasize",
+        "blocking-inversion",
+        "blocking-load-levels",
+    ] {
+        assert_eq!(script(name), steps, "{name}");
+    }
+}
+
 fn shipped_text(name: &str) -> &'static str {
     shipped().iter().find(|it| it.name == name).unwrap().text
 }
