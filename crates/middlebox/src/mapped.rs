@@ -204,7 +204,7 @@ impl Middlebox {
             return Err((Wait::Shared(pair), frame));
         }
         if let Some(atomic) = packet.atomic_eth().filter(|_| kind == Kind::Write) {
-            let swap = match self.steer_swap(now_ns, node, &atomic) {
+            let swap = match self.steer_swap(now_ns, node, chain, &atomic) {
                 Steered::Held(chain) => return Err((Wait::Chain(chain), frame)),
                 Steered::Sent(swap) => swap,
             };

@@ -132,7 +132,8 @@ impl Middlebox {
             let Some(atomic) = packet.atomic_eth() else {
                 return Ok(());
             };
-            let swap = match self.steer_swap(now_ns, node, &atomic) {
+            let chain = self.chain_of_swap(node, &atomic);
+            let swap = match self.steer_swap(now_ns, node, chain, &atomic) {
                 Steered::Held(chain) => return Err(Wait::Chain(chain)),
                 Steered::Sent(swap) => swap,
             };

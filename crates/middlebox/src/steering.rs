@@ -41,8 +41,15 @@ impl Middlebox {
         (known.link == link).then(|| self.chain_of(&known))?
     }
 
-    /// Decides where a compare-and-swap goes, and counts it in its chain.
-    pub(crate) fn steer_swap(&mut self, now_ns: u64, node: u8, atomic: &AtomicEth) -> Steered {
+    /// Decides where a compare-and-swap goes, and counts it in its chain, which
+    /// [`Middlebox::chain_of_swap`] has found.
+    pub(crate) fn steer_swap(
+        &mut self,
+        now_ns: u64,
+        node: u8,
+        chain: Option<u32>,
+        atomic: &AtomicEth,
+    ) -> Steered {
         let AtomicEth {
             address, compare, ..
         } = *atomic;
@@ -57,7 +64,7 @@ impl Middlebox {
             is_converted: false,
             is_hot: false,
         };
-        let Some(index) = self.chain_of_swap(node, atomic) else {
+        let Some(index) = chain else {
             self.counters.swaps_passed += 1;
             return Steered::Sent(swap);
         };
