@@ -133,3 +133,14 @@ impl Middlebox {
         let _ = repr.emit(frame);
     }
 }
+
+/// Changes the address and the compare operand of a compare-and-swap to those that were decided.
+pub(crate) fn redirect(packet: &mut View, swap: &Swap) {
+    let address = packet.atomic_eth().map(|atomic| atomic.address);
+    if address != Some(swap.target) {
+        packet.set_address(swap.target);
+    }
+    if swap.expected != swap.compare {
+        packet.set_compare(swap.expected);
+    }
+}

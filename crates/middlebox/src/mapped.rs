@@ -4,6 +4,7 @@
 use roce::limits::READS_MAX;
 use roce::wire::{NakCode, Opcode, Packet, Psn};
 
+use crate::answers::redirect;
 use crate::flows::{Kind, State, Wait};
 use crate::limits::{FRAMES_MAX, WINDOW};
 use crate::middlebox::{Emit, Middlebox, Side, View};
@@ -93,7 +94,7 @@ impl Middlebox {
 
     /// Why a request must not reach a shared queue pair, which its failure would destroy.
     fn objection(&self, packet: &View, mtu: u32) -> Option<NakCode> {
-        let (keys, memory) = (self.config.keys, &self.config.memory);
+        let keys = self.config.keys;
         let (address, key, len) = match (packet.opcode(), packet.reth(), packet.atomic_eth()) {
             (Opcode::WriteOnly, Some(reth), _) => {
                 let len = packet.payload().len();
@@ -122,8 +123,7 @@ impl Middlebox {
             _ => return Some(NakCode::InvalidRequest),
         };
         let has_key = key == keys.steerable || key == keys.exact;
-        let end = address.checked_add(len.into());
-        let is_inside = address >= memory.start && end.is_some_and(|end| end <= memory.end);
+        let is_inside = self.is_in_memory(address, len.into());
         (!has_key || !is_inside).then_some(NakCode::RemoteAccess)
     }
 
@@ -208,12 +208,7 @@ impl Middlebox {
                 Steered::Held(chain) => return Err((Wait::Chain(chain), frame)),
                 Steered::Sent(swap) => swap,
             };
-            if swap.target != atomic.address {
-                packet.set_address(swap.target);
-            }
-            if swap.expected != swap.compare {
-                packet.set_compare(swap.expected);
-            }
+            redirect(&mut packet, &swap);
             has_response = !swap.is_converted;
             kind = Kind::Swap(swap);
         }

@@ -3,6 +3,7 @@
 
 use roce::wire::{Opcode, Packet, Psn, Syndrome};
 
+use crate::answers::redirect;
 use crate::flows::{Kind, State, Swap, Wait};
 use crate::limits::WINDOW;
 use crate::middlebox::{Emit, Middlebox, Side, View};
@@ -142,15 +143,10 @@ impl Middlebox {
             swap
         };
         if swap.is_converted {
-            self.forward_converted(index, psn, &swap, packet, emit);
+            self.forward_converted(index, &swap, packet, emit);
             return Ok(());
         }
-        if swap.target != packet.atomic_eth().map_or(0, |atomic| atomic.address) {
-            packet.set_address(swap.target);
-        }
-        if swap.expected != swap.compare {
-            packet.set_compare(swap.expected);
-        }
+        redirect(packet, &swap);
         self.forward(index, packet, emit);
         Ok(())
     }
@@ -161,25 +157,26 @@ impl Middlebox {
     }
 
     fn forward(&mut self, index: u32, packet: &View, emit: Emit) {
+        self.note_sent(index, packet);
+        emit(Side::Memory, packet.frame());
+    }
+
+    /// Moves the expected sequence number on, unless this is a retransmission.
+    fn note_sent(&mut self, index: u32, packet: &View) {
         let flow = self.flows.get(index);
         let next = packet.psn().plus(packets(packet, flow.mtu));
         if next.distance_from(flow.next) > 0 {
             flow.next = next;
         }
         self.counters.sent += 1;
-        emit(Side::Memory, packet.frame());
     }
 
     /// Only with the fault that allows conversion without mapping.
-    fn forward_converted(&mut self, index: u32, psn: Psn, swap: &Swap, packet: &View, emit: Emit) {
-        let flow = self.flows.get(index);
-        if psn.plus(1).distance_from(flow.next) > 0 {
-            flow.next = psn.plus(1);
-        }
+    fn forward_converted(&mut self, index: u32, swap: &Swap, packet: &View, emit: Emit) {
+        self.note_sent(index, packet);
         let (addresses, qpn) = (packet.addresses(), packet.qpn());
         let mut frame = std::mem::take(&mut self.scratch);
-        self.write_converted(addresses, qpn, psn, swap, &mut frame);
-        self.counters.sent += 1;
+        self.write_converted(addresses, qpn, packet.psn(), swap, &mut frame);
         emit(Side::Memory, &frame);
         self.scratch = frame;
     }

@@ -85,18 +85,12 @@ impl Middlebox {
         let append = append.filter(|(_, new)| chain.is_hot && last != Some(*new));
         if let Some((target, new)) = append {
             let is_exact_ignored = faults.ignores_exact && chain.is_owned;
-            let is_predicting = chain.is_owned && is_ordered;
-            let is_blocked = if is_predicting {
-                chain.barriers > 0
-            } else {
-                chain.pending > 0
-            };
-            if is_blocked && !is_exact_ignored {
+            if chain.is_blocked() && !is_exact_ignored {
                 return Steered::Held(index);
             }
             let to = last.unwrap_or(target);
             swap.is_hot = true;
-            swap.is_converted = is_predicting && is_converting;
+            swap.is_converted = chain.is_owned && is_converting;
             swap.target = to.address();
             swap.expected = to.empty().word();
             chain.predicted = Some(new);
@@ -419,7 +413,7 @@ impl Middlebox {
         }
     }
 
-    fn is_in_memory(&self, address: u64, len: u64) -> bool {
+    pub(crate) fn is_in_memory(&self, address: u64, len: u64) -> bool {
         let memory = &self.config.memory;
         let end = address.checked_add(len);
         address >= memory.start && end.is_some_and(|end| end <= memory.end)
@@ -432,17 +426,14 @@ impl Middlebox {
         } else {
             self.now_ns.saturating_sub(self.config.hold_max_ns)
         };
-        match self.chains.enter(node, id, stale_ns) {
+        let entered = self.chains.enter(node, id, stale_ns);
+        match entered {
             Entered::Known(index) => Some(index),
-            Entered::New(index) => {
+            Entered::New(index) | Entered::Replaced(index) => {
+                let is_eviction = matches!(entered, Entered::Replaced(_));
                 self.counters.chains_learned += 1;
+                self.counters.chains_evicted += u64::from(is_eviction);
                 // With a limit, chains have to show that they are hot.
-                self.chains.get(index).is_hot = self.config.hottest.is_none();
-                Some(index)
-            }
-            Entered::Replaced(index) => {
-                self.counters.chains_learned += 1;
-                self.counters.chains_evicted += 1;
                 self.chains.get(index).is_hot = self.config.hottest.is_none();
                 Some(index)
             }
