@@ -66,7 +66,6 @@ struct Session {
 pub(crate) struct Client {
     number: u8,
     pub(crate) is_dead: bool,
-    pub(crate) reconnects: usize,
     sessions: Vec<Session>,
     /// The last node of each chain, as far as known.
     cache: HashMap<u64, Link>,
@@ -97,7 +96,6 @@ impl Client {
         Self {
             number,
             is_dead: false,
-            reconnects: 0,
             sessions: (0..scenario.nodes)
                 .map(|node| session(node as u8, &mut random))
                 .collect(),
@@ -181,15 +179,9 @@ impl Client {
                 continue;
             }
             self.complete(index, now_ns, history);
-            if self.sessions[index]
-                .requester
-                .as_ref()
-                .unwrap()
-                .has_failed()
-            {
-                self.reconnects += 1;
-                self.sessions[index].fail(now_ns);
-                continue;
+            let session = &mut self.sessions[index];
+            if session.requester.as_ref().unwrap().has_failed() {
+                session.fail(now_ns);
             }
         }
         self.start(now_ns, history);

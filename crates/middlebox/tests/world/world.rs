@@ -23,7 +23,7 @@ use chain::{Kind, Link, Node};
 use client::Client;
 use history::History;
 use memory_node::MemoryNode;
-use middlebox::{Config, Counters, Faults, Middlebox, Side};
+use middlebox::{Config, Faults, Middlebox, Side};
 use network::{Hop, Network, NetworkFaults, Random};
 use roce::connect::{self, Message};
 use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4};
@@ -67,11 +67,8 @@ pub(crate) struct Scenario {
 /// What a run amounted to.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    pub(crate) counters: Counters,
     pub(crate) acknowledged: usize,
     pub(crate) reads: usize,
-    pub(crate) time_ns: u64,
-    pub(crate) reconnects: usize,
 }
 
 /// The limit of virtual time: then something does not end.
@@ -84,8 +81,6 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     pub(crate) network: Network,
     pub(crate) history: History,
-    /// Counters of the middlebox before it was restarted.
-    before: Option<Counters>,
 }
 
 /// Addresses from a client to a memory node.
@@ -157,7 +152,6 @@ impl World {
             clients,
             network: Network::new(random.next(), scenario.network),
             history: History::default(),
-            before: None,
         }
     }
 
@@ -274,7 +268,6 @@ impl World {
     }
 
     fn restart(&mut self, scenario: &Scenario) {
-        self.before = Some(self.middlebox.counters());
         let mut config = scenario.config.clone();
         config.instance += 1000;
         self.middlebox = Middlebox::new(config).unwrap();
@@ -298,11 +291,8 @@ impl World {
 
     fn summary(&self) -> Summary {
         Summary {
-            counters: self.middlebox.counters(),
             acknowledged: self.history.acknowledged(),
             reads: self.history.reads(),
-            time_ns: self.now_ns,
-            reconnects: self.clients.iter().map(|client| client.reconnects).sum(),
         }
     }
 }

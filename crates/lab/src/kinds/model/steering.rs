@@ -99,7 +99,7 @@ pub(super) fn run(config: &Config) -> Result<Simulated, String> {
 }
 
 /// Median and 99th percentile of reads and writes, where there are any.
-pub(super) fn percentiles(
+fn percentiles(
     reads: &Histogram,
     writes: &Histogram,
 ) -> impl Iterator<Item = (&'static str, f64)> {
