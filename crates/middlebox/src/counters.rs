@@ -89,7 +89,7 @@ counters! {
     /// Tails that were owned and are not any more.
     tails_disowned,
     /// Operations on owned tails that failed, which means that there is another path to memory.
-    tails_surprised,
+    tails_bypassed,
     /// Chains that gave up waiting for an operation.
     holds_expired,
 

@@ -240,12 +240,12 @@ impl Middlebox {
         let is_tail =
             |tail: Link| tail.address() == swap.target && tail.empty().word() == swap.expected;
         let was_tail = chain.tail.is_none_or(is_tail);
-        let is_surprise = chain.is_owned && (swap.is_hot || was_tail);
-        if is_surprise {
-            self.counters.tails_surprised += 1;
+        let is_bypassed = chain.is_owned && (swap.is_hot || was_tail);
+        if is_bypassed {
+            self.counters.tails_bypassed += 1;
             chain.is_owned = false;
         }
-        if is_surprise || (!chain.is_owned && was_tail) {
+        if is_bypassed || (!chain.is_owned && was_tail) {
             // The successor is further along the chain than the target, and linked.
             chain.tail = successor;
         }
