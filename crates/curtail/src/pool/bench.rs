@@ -4,6 +4,7 @@
 //! begins the next when one completes, and so measures service times: the schedule is not
 //! independent of the answers (a closed loop).
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -179,15 +180,15 @@ impl ClosedLoop {
         let before = self.it.client.counters();
         let mut measured = Measured::default();
         let end_ns = start_ns.saturating_add(flags.duration);
-        // The beginning of each operation, by its number modulo 64.
-        let mut begun = [(0, false); 64];
+        // When each operation that is not complete began, and whether it is a write, by its number.
+        let mut begun = HashMap::new();
         let mut next = 0_u64;
         loop {
             let now_ns = monotonic_ns();
             while now_ns < end_ns && self.it.client.pending() < usize::from(flags.depth) {
                 let is_write = self.stream.unit() < flags.workload.update_share();
                 let record = self.sampler.draw(&mut self.stream);
-                begun[(next % 64) as usize] = (monotonic_ns(), is_write);
+                begun.insert(next, (monotonic_ns(), is_write));
                 self.submit(next, record, is_write)?;
                 next += 1;
             }
@@ -202,8 +203,9 @@ impl ClosedLoop {
                 .context("use the port")?;
             let now_ns = monotonic_ns();
             while let Some(completion) = self.it.client.take_completion() {
-                let (begin_ns, is_write) = begun[(completion.id % 64) as usize];
-                if now_ns <= end_ns {
+                if let Some((begin_ns, is_write)) = begun.remove(&completion.id)
+                    && now_ns <= end_ns
+                {
                     let latency_ns = now_ns - begin_ns;
                     measured.count(completion.result, is_write, latency_ns);
                 }
