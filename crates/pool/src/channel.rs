@@ -1,11 +1,12 @@
 //! A client's connection to the memory node, which is made again when it is lost.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use roce::connect::{self, Attempt, Message, QueuePair, Reason};
 use roce::endpoint::{Completion, Connection, Mtu, Request, Requester, Retries};
 use roce::limits::{READS_MAX, WINDOW_MAX};
 use roce::wire::{Psn, Transport};
 
-use crate::random::Random;
 use crate::station::Station;
 
 /// Queue pairs at this end are numbered from here: 2¹⁶ attempts before one comes again.
@@ -48,7 +49,7 @@ pub(crate) struct Channel {
     config: ChannelConfig,
     attempt: Attempt,
     pair: QueuePair,
-    random: Random,
+    random: SplitMix64,
     state: State,
     has_been_connected: bool,
 }
@@ -96,7 +97,7 @@ impl Channel {
                 first_psn: Psn::new(0),
                 mtu: config.mtu,
             },
-            random: Random(seed ^ client),
+            random: SplitMix64::seed_from_u64(seed ^ client),
             state: State::Refused,
             has_been_connected: false,
         };
@@ -121,7 +122,7 @@ impl Channel {
         self.attempt.attempt = attempt;
         self.pair = QueuePair {
             qpn: FIRST_QPN + (attempt & 0xffff),
-            first_psn: Psn::new(self.random.next() as u32),
+            first_psn: Psn::new(self.random.next_u64() as u32),
             mtu: self.config.mtu,
         };
         self.state = State::Connecting { next_ns: now_ns };

@@ -38,7 +38,6 @@ mod metadata;
 mod operation;
 pub mod port;
 pub mod process;
-mod random;
 mod slots;
 mod station;
 

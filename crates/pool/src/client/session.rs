@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 
 use chain::Link;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::limits::{EDGES_KEPT_MAX, MESSAGE_EDGES_MAX};
 use crate::message::{Answer, Edge, QPN, QUEUE_KEY, Question, Reply, Request};
-use crate::random::Random;
 use crate::station::Station;
 
 /// A lease and the conversation that renews it.
@@ -22,7 +23,7 @@ pub(super) struct Session {
     /// The number of this client; 0 before it has one.
     pub(super) client: u64,
     sequence: u64,
-    random: Random,
+    random: SplitMix64,
     outstanding: Option<Outstanding>,
     /// Links that the service has not been told of.
     edges: VecDeque<Edge>,
@@ -67,7 +68,7 @@ impl Session {
             heartbeat_ns,
             client: 0,
             sequence: 0,
-            random: Random(seed),
+            random: SplitMix64::seed_from_u64(seed),
             outstanding: None,
             edges: VecDeque::new(),
             epoch: 0,
@@ -128,7 +129,7 @@ impl Session {
     /// Asks. `quiescent` is the epoch for which nothing that began before is incomplete.
     pub(super) fn ask(&mut self, now_ns: u64, question: Question, quiescent: u64) {
         self.sequence = match question {
-            Question::Register => self.random.next(),
+            Question::Register => self.random.next_u64(),
             _ => self.sequence + 1,
         };
         let edges: Vec<Edge> = self.edges.iter().take(MESSAGE_EDGES_MAX).copied().collect();
