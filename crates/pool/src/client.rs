@@ -120,6 +120,38 @@ pub struct ClientCounters {
     pub received_bytes: u64,
 }
 
+impl ClientCounters {
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.with(earlier, u64::wrapping_sub)
+    }
+
+    /// What this client and another one have counted.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, u64::wrapping_add)
+    }
+
+    fn with(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            completed: of(self.completed, other.completed),
+            failed: of(self.failed, other.failed),
+            reads: of(self.reads, other.reads),
+            writes: of(self.writes, other.writes),
+            swaps: of(self.swaps, other.swaps),
+            swaps_won: of(self.swaps_won, other.swaps_won),
+            stale: of(self.stale, other.stale),
+            restarts: of(self.restarts, other.restarts),
+            lookups: of(self.lookups, other.lookups),
+            reconnects: of(self.reconnects, other.reconnects),
+            expired: of(self.expired, other.expired),
+            sent_bytes: of(self.sent_bytes, other.sent_bytes),
+            received_bytes: of(self.received_bytes, other.received_bytes),
+        }
+    }
+}
+
 /// A client.
 #[derive(Debug)]
 pub struct Client {

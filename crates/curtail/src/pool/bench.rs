@@ -93,7 +93,7 @@ pub(crate) struct Flags {
     json: Option<PathBuf>,
 }
 
-/// What a thread has measured.
+/// What a thread, or all of them, have measured in the duration of the run.
 #[derive(Default)]
 struct Measured {
     reads: Histogram,
@@ -101,7 +101,6 @@ struct Measured {
     missing: u64,
     /// Full, contended, unavailable, unknown.
     errors: [u64; 4],
-    elapsed_ns: u64,
     counters: ClientCounters,
 }
 
@@ -211,8 +210,7 @@ impl ClosedLoop {
                 }
             }
         }
-        measured.elapsed_ns = flags.duration;
-        measured.counters = difference(self.it.client.counters(), before);
+        measured.counters = self.it.client.counters().since(&before);
         self.leave()?;
         Ok(measured)
     }
@@ -306,24 +304,15 @@ impl Measured {
     fn completed(&self) -> u64 {
         self.reads.len() + self.writes.len()
     }
-}
 
-/// What was counted since `before`.
-fn difference(now: ClientCounters, before: ClientCounters) -> ClientCounters {
-    ClientCounters {
-        completed: now.completed - before.completed,
-        failed: now.failed - before.failed,
-        reads: now.reads - before.reads,
-        writes: now.writes - before.writes,
-        swaps: now.swaps - before.swaps,
-        swaps_won: now.swaps_won - before.swaps_won,
-        stale: now.stale - before.stale,
-        restarts: now.restarts - before.restarts,
-        lookups: now.lookups - before.lookups,
-        reconnects: now.reconnects - before.reconnects,
-        expired: now.expired - before.expired,
-        sent_bytes: now.sent_bytes - before.sent_bytes,
-        received_bytes: now.received_bytes - before.received_bytes,
+    fn merge(&mut self, other: &Self) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.missing += other.missing;
+        for (sum, count) in self.errors.iter_mut().zip(other.errors) {
+            *sum += count;
+        }
+        self.counters = self.counters.plus(&other.counters);
     }
 }
 
@@ -331,67 +320,35 @@ fn difference(now: ClientCounters, before: ClientCounters) -> ClientCounters {
 struct Summary {
     /// Sum of the threads' averages, operations a second.
     averages_rps: f64,
-    /// All operations, divided by the longest time.
+    /// All operations, divided by the time.
     total_rps: f64,
-    reads: Histogram,
-    writes: Histogram,
-    missing: u64,
-    errors: [u64; 4],
-    /// Operations, with those at the end that were not timed.
-    operations: u64,
-    counters: ClientCounters,
+    all: Measured,
 }
 
 impl Summary {
-    fn new(measured: &[Measured]) -> Self {
-        let mut it = Self {
-            averages_rps: 0.0,
-            total_rps: 0.0,
-            reads: Histogram::new(),
-            writes: Histogram::new(),
-            missing: 0,
-            errors: [0; 4],
-            operations: 0,
-            counters: ClientCounters::default(),
-        };
-        let mut longest_ns = 1;
-        for thread in measured {
-            it.averages_rps += thread.completed() as f64 / (thread.elapsed_ns as f64 / 1e9);
-            longest_ns = longest_ns.max(thread.elapsed_ns);
-            it.reads.merge(&thread.reads);
-            it.writes.merge(&thread.writes);
-            it.missing += thread.missing;
-            for (sum, count) in it.errors.iter_mut().zip(thread.errors) {
-                *sum += count;
-            }
-            let (sum, counters) = (&mut it.counters, &thread.counters);
-            it.operations += counters.completed + counters.failed;
-            sum.swaps += counters.swaps;
-            sum.swaps_won += counters.swaps_won;
-            sum.stale += counters.stale;
-            sum.restarts += counters.restarts;
-            sum.reconnects += counters.reconnects;
-            sum.expired += counters.expired;
-            sum.sent_bytes += counters.sent_bytes;
-            sum.received_bytes += counters.received_bytes;
+    fn new(flags: &Flags, threads: &[Measured]) -> Self {
+        let seconds = flags.duration.max(1) as f64 / 1e9;
+        let mut all = Measured::default();
+        threads.iter().for_each(|thread| all.merge(thread));
+        let averages = threads.iter().map(|it| it.completed() as f64 / seconds);
+        Self {
+            averages_rps: averages.sum(),
+            total_rps: all.completed() as f64 / seconds,
+            all,
         }
-        it.total_rps = it.completed() as f64 / (longest_ns as f64 / 1e9);
-        it
-    }
-
-    fn completed(&self) -> u64 {
-        self.reads.len() + self.writes.len()
     }
 
     /// The share of compare-and-swaps that linked a node.
     fn swap_success(&self) -> Option<f64> {
-        ratio(self.counters.swaps_won, self.counters.swaps)
+        ratio(self.all.counters.swaps_won, self.all.counters.swaps)
     }
 
-    /// Bytes an operation with all headers, in both directions.
+    /// Bytes an operation with all headers, in both directions. Operations at the end that were not
+    /// timed count too.
     fn bytes(&self) -> Option<f64> {
-        let bytes = self.counters.sent_bytes + self.counters.received_bytes;
-        ratio(bytes, self.operations)
+        let counters = &self.all.counters;
+        let bytes = counters.sent_bytes + counters.received_bytes;
+        ratio(bytes, counters.completed + counters.failed)
     }
 
     fn json(&self, flags: &Flags) -> serde_json::Value {
@@ -401,7 +358,8 @@ impl Summary {
                         "p99_ns": it.percentile(99.0), "max_ns": it.max() })
             })
         };
-        let [full, contended, unavailable, unknown] = self.errors;
+        let all = &self.all;
+        let [full, contended, unavailable, unknown] = all.errors;
         json!({
             "workload": flags.workload.name(),
             "popularity": flags.popularity,
@@ -413,19 +371,19 @@ impl Summary {
             "loop": "closed",
             "throughput_sum_of_averages_rps": self.averages_rps,
             "throughput_total_rps": self.total_rps,
-            "completed": self.completed(),
-            "missing": self.missing,
+            "completed": all.completed(),
+            "missing": all.missing,
             "errors": { "full": full, "contended": contended, "unavailable": unavailable,
                         "unknown": unknown },
-            "swaps": self.counters.swaps,
+            "swaps": all.counters.swaps,
             "swap_success": self.swap_success(),
-            "stale_nodes": self.counters.stale,
-            "restarts": self.counters.restarts,
-            "reconnects": self.counters.reconnects,
-            "expired": self.counters.expired,
+            "stale_nodes": all.counters.stale,
+            "restarts": all.counters.restarts,
+            "reconnects": all.counters.reconnects,
+            "expired": all.counters.expired,
             "bytes_per_operation": self.bytes(),
-            "reads": latency(&self.reads),
-            "writes": latency(&self.writes),
+            "reads": latency(&all.reads),
+            "writes": latency(&all.writes),
         })
     }
 }
@@ -435,7 +393,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
-    let it = Summary::new(measured);
+    let it = Summary::new(flags, measured);
     if let Some(path) = &flags.json {
         let text = serde_json::to_string_pretty(&it.json(flags)).context("write JSON")?;
         std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
@@ -448,7 +406,7 @@ fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
         "throughput   {:.0}/s as the sum of the threads' averages, {:.0}/s in all",
         it.averages_rps, it.total_rps
     );
-    for (name, latencies) in [("reads", &it.reads), ("writes", &it.writes)] {
+    for (name, latencies) in [("reads", &it.all.reads), ("writes", &it.all.writes)] {
         if !latencies.is_empty() {
             println!(
                 "{name:12} {}, p50 {}, p99 {}, longest {}",
@@ -461,11 +419,14 @@ fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
     }
     let success = it.swap_success();
     let success = success.map_or("none".to_owned(), |it| format!("{:.1} %", it * 100.0));
-    println!("swaps        {}, successful {success}", it.counters.swaps);
+    println!(
+        "swaps        {}, successful {success}",
+        it.all.counters.swaps
+    );
     let bytes = it.bytes().unwrap_or(0.0);
     println!("bytes        {bytes:.0} an operation, with all headers");
-    println!("missing      {}", it.missing);
-    let [full, contended, unavailable, unknown] = it.errors;
+    println!("missing      {}", it.all.missing);
+    let [full, contended, unavailable, unknown] = it.all.errors;
     println!(
         "errors       {full} full, {contended} contended, {unavailable} unavailable, {unknown} \
          unknown"
