@@ -61,17 +61,8 @@ enum State {
         next_ns: u64,
     },
     Connected(Box<Requester>),
-    /// The node refuses this client for ever.
-    Refused,
-    /// Another host uses the same number of the client.
-    Superseded,
-}
-
-/// Why there is no connection and never will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Refused,
-    Superseded,
+    /// The node refuses this client for ever, or another host uses the same number of the client.
+    Ended,
 }
 
 impl Channel {
@@ -98,7 +89,7 @@ impl Channel {
                 mtu: config.mtu,
             },
             random: SplitMix64::seed_from_u64(seed ^ client),
-            state: State::Refused,
+            state: State::Ended,
             has_been_connected: false,
         };
         channel.begin(1, 0);
@@ -109,12 +100,9 @@ impl Channel {
         matches!(self.state, State::Connected(_))
     }
 
-    pub(crate) fn end(&self) -> Option<End> {
-        match self.state {
-            State::Refused => Some(End::Refused),
-            State::Superseded => Some(End::Superseded),
-            _ => None,
-        }
+    /// Whether there is no connection and never will be.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
     }
 
     /// Begins an attempt, with a new queue pair at this end.
@@ -142,7 +130,7 @@ impl Channel {
             Message::Accept(attempt, pair) if self.is_mine(attempt) => {
                 let is_newer = attempt.attempt > self.attempt.attempt;
                 if is_newer && self.has_been_connected {
-                    self.state = State::Superseded;
+                    self.state = State::Ended;
                 } else if is_newer {
                     // From a life before this one, which has not ended for the node.
                     self.begin(attempt.attempt + 1, now_ns);
@@ -152,7 +140,7 @@ impl Channel {
                 }
             }
             Message::Refuse(attempt, Reason::Disconnected) if attempt == self.attempt => {
-                self.state = State::Refused;
+                self.state = State::Ended;
             }
             _ => {}
         }

@@ -29,7 +29,7 @@ use chain::node_len;
 use roce::connect;
 use roce::wire::{Datagram, Repr};
 
-use crate::channel::{Channel, ChannelConfig, End};
+use crate::channel::{Channel, ChannelConfig};
 use crate::limits::{OUTSTANDING_MAX, SLAB_LEN_MAX, SUBMITTED_MAX};
 use crate::message::{self, Answer, Question, Reply};
 use crate::operation::{
@@ -428,7 +428,7 @@ impl Client {
         let Some(channel) = &mut self.channel else {
             return;
         };
-        if matches!(channel.end(), Some(End::Refused | End::Superseded)) {
+        if channel.has_ended() {
             self.expire();
             return;
         }

@@ -33,7 +33,7 @@ use roce::endpoint::{Completion, Outcome, Request};
 use roce::wire::{Datagram, Repr};
 use thiserror::Error;
 
-use crate::channel::{Channel, ChannelConfig, End};
+use crate::channel::{Channel, ChannelConfig};
 use crate::layout::{FIRST_CLIENT, METADATA, SlabEntry, Superblock};
 use crate::limits::METADATA_OPERATIONS_MAX;
 use crate::message;
@@ -317,7 +317,7 @@ impl Metadata {
 
     /// Does everything that can be done without another frame.
     fn settle(&mut self, now_ns: u64) {
-        if let Some(End::Refused | End::Superseded) = self.channel.end() {
+        if self.channel.has_ended() {
             self.error = Some(MetadataError::Superseded);
         }
         if self.error.is_some() {
