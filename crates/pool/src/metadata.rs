@@ -178,8 +178,8 @@ enum Job {
     /// An anchor moves on.
     Advance {
         chain: u64,
-        old: Link,
         new: Link,
+        /// From the node to which the anchor linked, in their order.
         passed: Vec<Link>,
     },
     /// The next node of a chain.
@@ -190,8 +190,7 @@ enum Job {
     },
     /// A slot of a slab that is audited.
     AuditSlot {
-        slab: u32,
-        slot: u32,
+        address: u64,
     },
     /// A node of a chain with nodes in such slabs.
     AuditNode {
@@ -395,20 +394,14 @@ impl Metadata {
                 _,
             ) => self.owned(slab, owner, is_fresh, request),
             (Job::Anchor { chain }, _) => self.made(chain),
-            (
-                Job::Advance {
-                    chain,
-                    old,
-                    new,
-                    passed,
-                },
-                Outcome::Original(word),
-            ) => self.advanced(now_ns, chain, (old, new), &passed, word),
+            (Job::Advance { chain, new, passed }, Outcome::Original(word)) => {
+                self.advanced(now_ns, chain, new, &passed, word)
+            }
             (Job::Walk { chain, at, passed }, Outcome::Read(bytes)) => {
                 self.walked(now_ns, chain, at, passed, &bytes);
             }
-            (Job::AuditSlot { slab, slot }, Outcome::Read(bytes)) => {
-                self.audited_slot(slab, slot, &bytes);
+            (Job::AuditSlot { address }, Outcome::Read(bytes)) => {
+                self.audited_slot(address, &bytes);
             }
             (Job::AuditNode { at }, Outcome::Read(bytes)) => self.audited_node(at, &bytes),
             _ => {}

@@ -23,8 +23,8 @@ const WALKS_MAX: u32 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     slabs: BTreeSet<u32>,
-    /// Slots to be read.
-    unread: VecDeque<(u32, u32)>,
+    /// Addresses of slots to be read.
+    unread: VecDeque<u64>,
     reads: u32,
     /// The last node of each slot that was read.
     slots: BTreeMap<u64, Link>,
@@ -44,15 +44,12 @@ impl Metadata {
         if self.audit.is_none() && !self.to_audit.is_empty() {
             self.begin_audit();
         }
-        let layout = self.superblock.layout;
         while let Some(audit) = &mut self.audit
             && audit.reads < READS_MAX
-            && let Some((slab, slot)) = audit.unread.pop_front()
+            && let Some(address) = audit.unread.pop_front()
         {
             audit.reads += 1;
-            let slot_len = self.slabs[slab as usize].slot_len;
-            let address = layout.slab(slab) + u64::from(slot) * u64::from(slot_len);
-            self.read(address, PREFIX_LEN as u32, Job::AuditSlot { slab, slot });
+            self.read(address, PREFIX_LEN as u32, Job::AuditSlot { address });
         }
     }
 
@@ -62,8 +59,9 @@ impl Metadata {
         let layout = self.superblock.layout;
         let slots = |slab: &u32| {
             let slot_len = self.slabs[*slab as usize].slot_len.max(1);
-            let slab = *slab;
-            (0..layout.slab_len / slot_len).map(move |slot| (slab, slot))
+            let start = layout.slab(*slab);
+            (0..layout.slab_len / slot_len)
+                .map(move |slot| start + u64::from(slot) * u64::from(slot_len))
         };
         let unread: VecDeque<_> = slabs.iter().flat_map(slots).collect();
         // The audit finds them itself.
@@ -81,9 +79,7 @@ impl Metadata {
         });
     }
 
-    pub(super) fn audited_slot(&mut self, slab: u32, slot: u32, bytes: &[u8]) {
-        let slot_len = self.slabs[slab as usize].slot_len;
-        let address = self.superblock.layout.slab(slab) + u64::from(slot) * u64::from(slot_len);
+    pub(super) fn audited_slot(&mut self, address: u64, bytes: &[u8]) {
         let Some(audit) = &mut self.audit else {
             return;
         };

@@ -269,14 +269,15 @@ impl Metadata {
             chain.must_be_read = chain.gaps >= GAPS_MAX;
             self.make_dirty(now_ns, number);
         }
-        if let (Some(old), Some(new)) = (passed.first().copied(), last) {
-            self.move_anchor(number, old, new, passed);
+        if let Some(new) = last {
+            self.move_anchor(number, new, passed);
         }
     }
 
-    /// Links the anchor to `new` instead of `old`, which takes those passed out of reach.
-    fn move_anchor(&mut self, number: u64, old: Link, new: Link, passed: Vec<Link>) {
-        let Some(chain) = self.chains.get_mut(&number) else {
+    /// Links the anchor to `new` instead of the first of the nodes passed, which takes these out of
+    /// reach. If none was passed, it stays.
+    fn move_anchor(&mut self, number: u64, new: Link, passed: Vec<Link>) {
+        let (Some(chain), Some(old)) = (self.chains.get_mut(&number), passed.first()) else {
             return;
         };
         let Some(anchor) = chain.anchor() else {
@@ -289,21 +290,18 @@ impl Metadata {
             compare: old.word(),
             swap_or_add: new.word(),
         });
-        let job = Job::Advance {
-            chain: number,
-            old,
-            new,
-            passed,
-        };
+        let chain = number;
+        let job = Job::Advance { chain, new, passed };
         self.queue.push_back((request, job));
     }
 
-    /// An anchor was to be moved from one node to another; `word` is what it had.
+    /// An anchor was to be moved from the first of the nodes passed to another; `word` is what it
+    /// had.
     pub(super) fn advanced(
         &mut self,
         now_ns: u64,
         number: u64,
-        (old, new): (Link, Link),
+        new: Link,
         passed: &[Link],
         word: u64,
     ) {
@@ -312,11 +310,12 @@ impl Metadata {
         };
         chain.is_busy = false;
         // After a lost connection, it may have been moved before.
-        if word == old.word() || word == new.word() {
+        let had = node_of(word);
+        if had == Some(new) || had == passed.first().copied() {
             chain.first = Some(new);
             self.retire(passed.iter().copied());
         } else {
-            chain.first = node_of(word);
+            chain.first = had;
             chain.must_be_read = true;
             self.make_dirty(now_ns, number);
         }
@@ -358,21 +357,15 @@ impl Metadata {
                 return;
             }
             chain.must_be_read = true;
-            self.move_passed(number, next, passed);
+            self.move_anchor(number, next, passed);
             self.make_dirty(now_ns, number);
             return;
         }
         chain.is_busy = false;
         if prefix.is_some() && !is_anchor {
             chain.tail = Some(at);
-            self.move_passed(number, at, passed);
+            self.move_anchor(number, at, passed);
         }
         // Otherwise the chain is not what it was said to be, and its anchor stays.
-    }
-
-    fn move_passed(&mut self, number: u64, last: Link, passed: Vec<Link>) {
-        if let Some(old) = passed.first().copied() {
-            self.move_anchor(number, old, last, passed);
-        }
     }
 }
