@@ -90,6 +90,14 @@ impl Next {
         }
     }
 
+    /// The link to the successor, if there is one.
+    pub const fn node(self) -> Option<Link> {
+        match self {
+            Self::Node(link) => Some(link),
+            Self::Empty { .. } | Self::Closed => None,
+        }
+    }
+
     /// The word in memory.
     pub const fn word(self) -> u64 {
         match self {

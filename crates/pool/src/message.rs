@@ -3,8 +3,8 @@
 //! A client has one request at a time unanswered, and repeats it. Requests are numbered, so a
 //! repeated one has the same answer and no further effect.
 
+use chain::Link;
 use chain::limits::KEY_LEN_MAX;
-use chain::{Link, Next};
 
 use crate::limits::{MESSAGE_EDGES_MAX, MESSAGE_FREED_MAX};
 use crate::station::Station;
@@ -365,14 +365,6 @@ impl Reply {
             freed,
             answer,
         })
-    }
-}
-
-/// The link that a word `next` has, if it has one.
-pub(crate) fn node_of(word: u64) -> Option<Link> {
-    match Next::from_word(word) {
-        Some(Next::Node(link)) => Some(link),
-        _ => None,
     }
 }
 

@@ -341,10 +341,7 @@ fn chain_of(world: &World, key: &str) -> Vec<Link> {
         nodes.push(link);
         let node = Node::parse(from(link.address())).expect("an intact node");
         assert_eq!((node.own, node.key), (link, key.as_bytes()));
-        at = match node.next {
-            chain::Next::Node(next) => Some(next),
-            _ => None,
-        };
+        at = node.next.node();
     }
     nodes
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use chain::limits::PREFIX_LEN;
-use chain::{Link, Next, Prefix};
+use chain::{Link, Prefix};
 
 use super::recovery::generation_of;
 use super::{Job, Metadata};
@@ -126,10 +126,7 @@ impl Metadata {
         let next = match prefix {
             Some(prefix) => {
                 audit.linked.insert(at);
-                match prefix.next {
-                    Next::Node(next) => Some(next),
-                    Next::Empty { .. } | Next::Closed => None,
-                }
+                prefix.next.node()
             }
             None if *walks < WALKS_MAX => {
                 // The anchor has moved on, and the node's slot is used again.

@@ -15,7 +15,7 @@ use roce::wire::AtomicEth;
 use super::{Job, Metadata};
 use crate::layout::{EXACT, METADATA, slot_len};
 use crate::limits::{CHAIN_EDGES_MAX, CHAINS_MAX, WAITERS_MAX};
-use crate::message::{Answer, Edge, node_of};
+use crate::message::{Answer, Edge};
 
 /// How often links are missing before the chain is read.
 const GAPS_MAX: u32 = 20;
@@ -310,7 +310,7 @@ impl Metadata {
         };
         chain.is_busy = false;
         // After a lost connection, it may have been moved before.
-        let had = node_of(word);
+        let had = Next::from_word(word).and_then(Next::node);
         if had == Some(new) || had == passed.first().copied() {
             chain.first = Some(new);
             self.retire(passed.iter().copied());

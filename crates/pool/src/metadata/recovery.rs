@@ -200,14 +200,12 @@ impl Metadata {
             }
             return;
         };
-        let first = match node.next {
-            Next::Node(link) => Some(link),
-            _ => None,
-        };
         self.superblock.next_chain = self.superblock.next_chain.max(node.chain + 1);
         self.by_key.insert(node.key.to_vec(), node.chain);
-        self.chains
-            .insert(node.chain, Chain::found(node.key, node.own, first));
+        self.chains.insert(
+            node.chain,
+            Chain::found(node.key, node.own, node.next.node()),
+        );
         self.counters.chains += 1;
     }
 }
