@@ -395,7 +395,7 @@ impl Metadata {
             ) => self.owned(slab, owner, is_fresh, request),
             (Job::Anchor { chain }, _) => self.made(chain),
             (Job::Advance { chain, new, passed }, Outcome::Original(word)) => {
-                self.advanced(now_ns, chain, new, &passed, word)
+                self.advanced(now_ns, chain, new, &passed, word);
             }
             (Job::Walk { chain, at, passed }, Outcome::Read(bytes)) => {
                 self.walked(now_ns, chain, at, passed, &bytes);

@@ -21,28 +21,20 @@ struct Slab {
     generations: Vec<u32>,
     /// Of each slot: whether its node, of that generation, is in use.
     is_used: Vec<bool>,
+    /// How many slots it has. Those that are not in the lists above were never used.
     slots: u32,
-    is_fresh: bool,
 }
 
 impl Slots {
     /// Adds a slab. The slots of one that is not fresh are added by [`Slots::free`].
     pub(crate) fn add(&mut self, address: u64, slab_len: u32, slot_len: u32, is_fresh: bool) {
         let slots = slab_len / slot_len.max(1);
+        let used = if is_fresh { 0 } else { slots as usize };
         self.slabs.entry(address).or_insert_with(|| Slab {
             slot_len,
-            generations: if is_fresh {
-                Vec::new()
-            } else {
-                vec![0; slots as usize]
-            },
-            is_used: if is_fresh {
-                Vec::new()
-            } else {
-                vec![true; slots as usize]
-            },
+            generations: vec![0; used],
+            is_used: vec![true; used],
             slots,
-            is_fresh,
         });
     }
 
@@ -58,7 +50,7 @@ impl Slots {
     fn carve(&mut self, slot_len: u32) -> Option<Link> {
         self.slabs.iter_mut().find_map(|(address, slab)| {
             let next = slab.generations.len();
-            let has_slot = slab.is_fresh && slab.slot_len == slot_len && next < slab.slots as usize;
+            let has_slot = slab.slot_len == slot_len && next < slab.slots as usize;
             if !has_slot {
                 return None;
             }
@@ -74,7 +66,6 @@ impl Slots {
         let queued = self.free.get(&slot_len).map_or(0, VecDeque::len);
         let of_length = self.slabs.values().filter(|slab| slab.slot_len == slot_len);
         let fresh: usize = of_length
-            .filter(|slab| slab.is_fresh)
             .map(|slab| slab.slots as usize - slab.generations.len())
             .sum();
         queued + fresh

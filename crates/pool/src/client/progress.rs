@@ -67,7 +67,7 @@ pub(super) struct Draft {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own {
     pub(super) link: Link,
-    slot_len: u32,
+    /// Length of the node in bytes.
     len: u32,
 }
 
@@ -112,6 +112,13 @@ impl Active {
             Step::Read { purpose, .. } => purpose == Purpose::Resolve,
             _ => false,
         }
+    }
+
+    /// Length of the node that the operation writes, in bytes.
+    fn own_len(&self) -> usize {
+        let draft = self.draft.as_ref();
+        let value_len = draft.map_or(0, |draft| draft.item.value.len());
+        node_len(self.operation.key.len(), value_len)
     }
 
     pub(super) fn is_exact(&self) -> bool {
@@ -395,12 +402,7 @@ impl Client {
             active.step = Step::Swap;
             return;
         }
-        let value_len = active
-            .draft
-            .as_ref()
-            .map_or(0, |draft| draft.item.value.len());
-        let len = node_len(active.operation.key.len(), value_len);
-        match slot_len(len, self.slab_len) {
+        match slot_len(active.own_len(), self.slab_len) {
             Some(slot_len) => active.step = Step::Slot { slot_len },
             None => self.finish(index, Ok(Outcome::Refused(Refusal::TooLong))),
         }
@@ -409,16 +411,9 @@ impl Client {
     fn take_slot(&mut self, index: usize, slot_len: u32) {
         let active = &mut self.active[index];
         if let Some(link) = self.slots.take(slot_len) {
-            let value_len = active
-                .draft
-                .as_ref()
-                .map_or(0, |draft| draft.item.value.len());
-            let len = node_len(active.operation.key.len(), value_len) as u32;
-            active.own = Some(Own {
-                link,
-                slot_len,
-                len,
-            });
+            let len = active.own_len() as u32;
+            debug_assert!(len <= slot_len);
+            active.own = Some(Own { link, len });
             active.step = Step::Write;
         }
     }
@@ -461,7 +456,6 @@ impl Client {
         });
         let key = &active.operation.key;
         self.cache.set_tail(key, entry.chain, own.link, own.len);
-        debug_assert!(own.len <= own.slot_len);
         let content = match (&active.operation.action, active.draft.take()) {
             (Action::Change(_), Some(draft)) => draft.item,
             _ => NewItem::default(),

@@ -1,5 +1,7 @@
 //! Requests of clients.
 
+use chain::Link;
+
 use super::Metadata;
 use super::leases::ClientRecord;
 use crate::limits::{CLIENTS_MAX, MESSAGE_FREED_MAX};
@@ -16,7 +18,7 @@ impl Metadata {
         let (client, sequence) = (request.client, request.sequence);
         let known = self.clients.get_mut(&client);
         let Some(record) = known.filter(|record| record.disconnect_at_ns.is_none()) else {
-            self.send_reply(sender, client, sequence, Answer::Expired);
+            self.send_reply(sender, client, sequence, Vec::new(), Answer::Expired);
             return;
         };
         record.station = Some(sender);
@@ -62,7 +64,7 @@ impl Metadata {
             return;
         }
         if self.clients.len() >= CLIENTS_MAX {
-            self.send_reply(sender, 0, nonce, Answer::Full);
+            self.send_reply(sender, 0, nonce, Vec::new(), Answer::Full);
             return;
         }
         if !self.has_numbers() {
@@ -84,7 +86,7 @@ impl Metadata {
             node: self.config.node,
             slab_len: self.superblock.layout.slab_len,
         };
-        let reply = self.send_reply(sender, 0, nonce, answer);
+        let reply = self.send_reply(sender, 0, nonce, Vec::new(), answer);
         if let Some(record) = self.clients.get_mut(&client) {
             record.reply = Some(reply);
         }
@@ -101,27 +103,27 @@ impl Metadata {
         let count = record.freed.len().min(MESSAGE_FREED_MAX);
         let freed: Vec<_> = record.freed.drain(..count).collect();
         self.counters.freed += freed.len() as u64;
+        let reply = self.send_reply(station, client, sequence, freed, answer);
+        if let Some(record) = self.clients.get_mut(&client) {
+            record.reply = Some(reply);
+        }
+    }
+
+    /// Sends a reply, and returns it.
+    fn send_reply(
+        &mut self,
+        to: Station,
+        client: u64,
+        sequence: u64,
+        freed: Vec<Link>,
+        answer: Answer,
+    ) -> Vec<u8> {
         let reply = Reply {
             client,
             sequence,
             epoch: self.epoch,
             lease_ns: self.config.lease_ns,
             freed,
-            answer,
-        };
-        let bytes = reply.emit();
-        record.reply = Some(bytes.clone());
-        self.replies.push((station, bytes));
-    }
-
-    /// Sends a reply without slots, and returns it.
-    fn send_reply(&mut self, to: Station, client: u64, sequence: u64, answer: Answer) -> Vec<u8> {
-        let reply = Reply {
-            client,
-            sequence,
-            epoch: self.epoch,
-            lease_ns: self.config.lease_ns,
-            freed: Vec::new(),
             answer,
         };
         let bytes = reply.emit();
