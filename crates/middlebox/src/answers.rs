@@ -45,9 +45,9 @@ impl Middlebox {
     fn send_answer(&mut self, index: u32, psn: Psn, body: Body, emit: Emit) {
         let flow = self.flows.get(index);
         let repr = Repr {
-            addresses: flow.to_client,
+            addresses: flow.agreed.to_client,
             transport: Transport {
-                bth: Bth::new(flow.client.1, psn),
+                bth: Bth::new(flow.agreed.client.1, psn),
                 body,
             },
         };
@@ -61,7 +61,7 @@ impl Middlebox {
     /// Sends the response of a READ to its client: from a shared queue pair.
     pub(crate) fn send_response(&mut self, index: u32, psn: Psn, packet: &mut View, emit: Emit) {
         let flow = self.flows.get(index);
-        packet.set_route(&flow.to_client, flow.client.1, psn);
+        packet.set_route(&flow.agreed.to_client, flow.agreed.client.1, psn);
         packet.set_msn(flow.msn(psn));
         self.counters.sent += 1;
         emit(Side::Client, packet.frame());

@@ -103,9 +103,9 @@ pub(crate) enum Wait {
     Shared(u32),
 }
 
-/// A connection of a client.
-#[derive(Debug)]
-pub(crate) struct Flow {
+/// What is agreed at the set-up of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
     pub(crate) attempt: Attempt,
     pub(crate) to_client: Addresses,
     pub(crate) client: Endpoint,
@@ -113,7 +113,14 @@ pub(crate) struct Flow {
     /// Index of the memory node.
     pub(crate) node: u8,
     pub(crate) mtu: u32,
+    /// The first sequence number of requests.
     pub(crate) first: Psn,
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) agreed: Agreed,
     /// The request that is expected.
     pub(crate) next: Psn,
     /// The oldest one that the client has no answer for.
@@ -135,7 +142,7 @@ pub(crate) struct Flow {
 impl Flow {
     /// The message number of the answer to a request: all have one packet.
     pub(crate) fn msn(&self, psn: Psn) -> u32 {
-        let count = psn.distance_from(self.first) + 1;
+        let count = psn.distance_from(self.agreed.first) + 1;
         count.cast_unsigned() & 0xff_ffff
     }
 
@@ -191,19 +198,6 @@ impl Flow {
     }
 }
 
-/// What a new connection is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewFlow {
-    pub(crate) attempt: Attempt,
-    pub(crate) to_client: Addresses,
-    pub(crate) client: Endpoint,
-    pub(crate) server: Endpoint,
-    pub(crate) node: u8,
-    pub(crate) mtu: u32,
-    pub(crate) first: Psn,
-    pub(crate) now_ns: u64,
-}
-
 /// All connections, at most [`FLOWS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
@@ -238,7 +232,7 @@ impl Flows {
     /// The connection that a new one would replace: of the same queue pair of the client or the
     /// memory node, or, if there is no space, the idle one that was not used for the longest time.
     /// `Err` if there is no space and none is idle.
-    pub(crate) fn replaced(&self, new: &NewFlow) -> Result<Option<u32>, ()> {
+    pub(crate) fn replaced(&self, new: &Agreed) -> Result<Option<u32>, ()> {
         if let Some(index) = self.by_client(new.client) {
             return Ok(Some(index));
         }
@@ -259,18 +253,13 @@ impl Flows {
     /// of that one any more.
     pub(crate) fn insert(
         &mut self,
-        new: &NewFlow,
+        now_ns: u64,
+        new: Agreed,
         replaced: Option<u32>,
         frames: &mut Frames,
     ) -> u32 {
         let flow = Flow {
-            attempt: new.attempt,
-            to_client: new.to_client,
-            client: new.client,
-            server: new.server,
-            node: new.node,
-            mtu: new.mtu,
-            first: new.first,
+            agreed: new,
             next: new.first,
             answered: new.first,
             records: (0..RECORDS).map(|_| None).collect(),
@@ -280,18 +269,19 @@ impl Flows {
             nak: None,
             is_reported: false,
             has_failed: false,
-            used_ns: new.now_ns,
+            used_ns: now_ns,
         };
         let index = match replaced {
             Some(index) => {
                 let old = &mut self.flows[index as usize];
                 old.fail(frames);
+                let Agreed { client, server, .. } = old.agreed;
                 // Another connection may have come to one of them since.
-                if self.by_client.get(&old.client) == Some(&index) {
-                    self.by_client.remove(&old.client);
+                if self.by_client.get(&client) == Some(&index) {
+                    self.by_client.remove(&client);
                 }
-                if self.by_server.get(&old.server) == Some(&index) {
-                    self.by_server.remove(&old.server);
+                if self.by_server.get(&server) == Some(&index) {
+                    self.by_server.remove(&server);
                 }
                 *old = flow;
                 index
@@ -314,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_replaced_connection_leaves_the_queue_pair_that_another_has_taken_over() {
-        let new = |client: u32, server: u32| NewFlow {
+        let new = |client: u32, server: u32| Agreed {
             attempt: Attempt {
                 client: client.into(),
                 index: 0,
@@ -333,12 +323,11 @@ mod tests {
             node: 0,
             mtu: 1024,
             first: Psn::default(),
-            now_ns: 0,
         };
         let (mut flows, mut frames) = (Flows::default(), Frames::default());
-        let mut insert = |flows: &mut Flows, new: NewFlow| {
+        let mut insert = |flows: &mut Flows, new: Agreed| {
             let replaced = flows.replaced(&new).unwrap();
-            flows.insert(&new, replaced, &mut frames)
+            flows.insert(0, new, replaced, &mut frames)
         };
         insert(&mut flows, new(10, 20));
         insert(&mut flows, new(11, 21));

@@ -45,8 +45,8 @@ impl Middlebox {
     fn accept(&mut self, now_ns: u64, index: u32, packet: &View, emit: Emit) {
         let psn = packet.psn();
         let flow = self.flows.get(index);
-        let node = &self.nodes[usize::from(flow.node)];
-        let mtu = flow.mtu.min(node.mtu);
+        let node = &self.nodes[usize::from(flow.agreed.node)];
+        let mtu = flow.agreed.mtu.min(node.mtu);
         if !node.is_fenced {
             self.counters.not_ready += 1;
             return;
@@ -131,8 +131,8 @@ impl Middlebox {
     fn repeat(&mut self, now_ns: u64, index: u32, packet: &View, emit: Emit) {
         let psn = packet.psn();
         let flow = self.flows.get(index);
-        let node = flow.node;
-        let mtu = flow.mtu.min(self.nodes[usize::from(node)].mtu);
+        let node = flow.agreed.node;
+        let mtu = flow.agreed.mtu.min(self.nodes[usize::from(node)].mtu);
         let Some(record) = flow.record(psn) else {
             self.counters.stale += 1;
             return;
@@ -170,7 +170,7 @@ impl Middlebox {
         mut frame: Vec<u8>,
         emit: Emit,
     ) -> Result<(), (Wait, Vec<u8>)> {
-        let node = self.flows.get(index).node;
+        let node = self.flows.get(index).agreed.node;
         let Ok(mut packet) = Packet::new_checked(frame.as_mut_slice()) else {
             self.frames.put(frame);
             return Ok(());

@@ -176,7 +176,7 @@ impl Middlebox {
     fn request(&mut self, now_ns: u64, packet: View, emit: Emit) {
         let (source, target) = ip_numbers(&packet.addresses());
         let flow = self.flows.by_server((target, packet.qpn()));
-        let Some(flow) = flow.filter(|flow| self.flows.get(*flow).client.0 == source) else {
+        let Some(flow) = flow.filter(|flow| self.flows.get(*flow).agreed.client.0 == source) else {
             self.pass_unknown(Side::Client, &packet, emit);
             return;
         };
@@ -203,7 +203,7 @@ impl Middlebox {
             }
         } else if let Some(flow) = self.flows.by_client(client) {
             // With mapping, the memory node has no reason to answer a client's own queue pair.
-            if self.config.switches.mapping || self.flows.get(flow).server.0 != source {
+            if self.config.switches.mapping || self.flows.get(flow).agreed.server.0 != source {
                 self.counters.responses_ignored += 1;
             } else if self.is_intact(&packet) {
                 self.response_plain(now_ns, flow, packet, emit);
@@ -268,7 +268,7 @@ impl Middlebox {
 
     /// Registers that the oldest request in a connection's queue waits.
     pub(crate) fn wait_for(&mut self, now_ns: u64, flow: u32, wait: Wait) {
-        let node = self.flows.get(flow).node;
+        let node = self.flows.get(flow).agreed.node;
         self.flows.get(flow).wait = Some(wait);
         match wait {
             Wait::Chain(index) => {

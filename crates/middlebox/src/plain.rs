@@ -43,7 +43,7 @@ impl Middlebox {
             return;
         };
         flow.queue.push_back((packet.psn(), copy));
-        flow.next = flow.next.plus(packets(packet, flow.mtu));
+        flow.next = flow.next.plus(packets(packet, flow.agreed.mtu));
         if let Some(wait) = wait {
             self.wait_for(now_ns, index, wait);
         }
@@ -78,7 +78,7 @@ impl Middlebox {
         packet: &mut View,
         emit: Emit,
     ) -> Result<(), Wait> {
-        let node = self.flows.get(index).node;
+        let node = self.flows.get(index).agreed.node;
         match packet.opcode() {
             Opcode::CompareSwap => return self.dispatch_swap(now_ns, index, packet, emit),
             Opcode::WriteOnly | Opcode::WriteFirst => {
@@ -90,7 +90,7 @@ impl Middlebox {
                 if let Some(reth) = packet.reth() {
                     // A READ of several packets is repeated in parts, which have addresses of
                     // their own.
-                    if reth.len <= self.flows.get(index).mtu {
+                    if reth.len <= self.flows.get(index).agreed.mtu {
                         let (_, address) = self.steer_read(node, &reth);
                         if address != reth.address {
                             packet.set_address(address);
@@ -116,7 +116,7 @@ impl Middlebox {
     ) -> Result<(), Wait> {
         let psn = packet.psn();
         let flow = self.flows.get(index);
-        let (node, is_again) = (flow.node, self.config.faults.steers_again);
+        let (node, is_again) = (flow.agreed.node, self.config.faults.steers_again);
         let seen = match flow.record(psn).map(|record| record.kind) {
             Some(Kind::Swap(swap)) if !is_again => Some(swap),
             _ => None,
@@ -164,7 +164,7 @@ impl Middlebox {
     /// Moves the expected sequence number on, unless this is a retransmission.
     fn note_sent(&mut self, index: u32, packet: &View) {
         let flow = self.flows.get(index);
-        let next = packet.psn().plus(packets(packet, flow.mtu));
+        let next = packet.psn().plus(packets(packet, flow.agreed.mtu));
         if next.distance_from(flow.next) > 0 {
             flow.next = next;
         }
@@ -184,7 +184,7 @@ impl Middlebox {
     pub(crate) fn response_plain(&mut self, now_ns: u64, index: u32, mut packet: View, emit: Emit) {
         let psn = packet.psn();
         let flow = self.flows.get(index);
-        let node = flow.node;
+        let node = flow.agreed.node;
         let kind = flow.record(psn).map(|record| record.kind);
         match (packet.opcode(), kind) {
             (Opcode::AtomicAcknowledge, Some(Kind::Swap(swap))) => {
@@ -231,7 +231,7 @@ impl Middlebox {
         original: Option<u64>,
     ) -> (u64, Option<u32>) {
         let flow = self.flows.get(index);
-        let node = flow.node;
+        let node = flow.agreed.node;
         match flow.record(psn) {
             Some(record) if record.state == State::Open => {
                 record.state = State::Answered;

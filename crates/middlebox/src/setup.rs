@@ -4,7 +4,7 @@ use roce::connect::{self, Attempt, Message, QueuePair};
 use roce::limits::MTU_MAX;
 use roce::wire::{Datagram, PacketError};
 
-use crate::flows::{NewFlow, ip_numbers};
+use crate::flows::{Agreed, ip_numbers};
 use crate::limits::{FLOWS_MAX, NODES_MAX};
 use crate::middlebox::{Emit, Middlebox, Side};
 use crate::shared::MemoryNode;
@@ -98,7 +98,7 @@ impl Middlebox {
         let is_stale = self
             .flows
             .iter_mut()
-            .any(|flow| flow.server.0 == target && is_older(&flow.attempt))
+            .any(|flow| flow.agreed.server.0 == target && is_older(&flow.agreed.attempt))
             || self
                 .connects
                 .iter()
@@ -149,7 +149,7 @@ impl Middlebox {
         let mut swaps = Vec::new();
         let mut open = 0;
         for flow in self.flows.iter_mut() {
-            if flow.server.0 == node_ip && is_old(&flow.attempt) {
+            if flow.agreed.server.0 == node_ip && is_old(&flow.agreed.attempt) {
                 if !flow.has_failed && !self.config.switches.mapping {
                     swaps.extend(flow.open_swaps());
                 }
@@ -210,7 +210,7 @@ impl Middlebox {
             self.counters.replies_dropped += 1;
             return false;
         }
-        let new = NewFlow {
+        let new = Agreed {
             attempt,
             to_client: datagram.addresses,
             client: (target, client.qpn),
@@ -218,23 +218,22 @@ impl Middlebox {
             node,
             mtu: client.mtu.bytes().min(server.mtu.bytes()) as u32,
             first: client.first_psn,
-            now_ns,
         };
-        self.enter_flow(now_ns, &new, emit)
+        self.enter_flow(now_ns, new, emit)
     }
 
     /// Adds a connection, unless it is known; false if there is no space.
-    fn enter_flow(&mut self, now_ns: u64, new: &NewFlow, emit: Emit) -> bool {
-        let replaced = self.flows.replaced(new);
+    fn enter_flow(&mut self, now_ns: u64, new: Agreed, emit: Emit) -> bool {
+        let replaced = self.flows.replaced(&new);
         if let Ok(Some(index)) = replaced {
-            let flow = self.flows.get(index);
-            if flow.attempt == new.attempt && flow.server == new.server {
+            let old = self.flows.get(index).agreed;
+            if old.attempt == new.attempt && old.server == new.server {
                 // A repeated reply.
                 return true;
             }
-            let (old, ip) = (flow.attempt, flow.server.0);
-            let is_eviction = flow.client != new.client && flow.server != new.server;
-            if !self.end_flows(now_ns, ip, |attempt| *attempt == old, emit) {
+            let is_eviction = old.client != new.client && old.server != new.server;
+            let is_old = |attempt: &Attempt| *attempt == old.attempt;
+            if !self.end_flows(now_ns, old.server.0, is_old, emit) {
                 self.counters.replies_dropped += 1;
                 return false;
             }
@@ -244,7 +243,7 @@ impl Middlebox {
             self.counters.replies_dropped += 1;
             return false;
         };
-        self.flows.insert(new, replaced, &mut self.frames);
+        self.flows.insert(now_ns, new, replaced, &mut self.frames);
         self.counters.connected += 1;
         true
     }
