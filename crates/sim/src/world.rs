@@ -90,16 +90,16 @@ impl World {
     ///
     /// # Errors
     /// The middlebox refuses its configuration, or the memory is too small.
-    pub fn new(config: WorldConfig) -> Result<Self, String> {
+    pub fn new(mut config: WorldConfig) -> Result<Self, String> {
         let mut memory = ByteMemory {
             start: pool::layout::START,
             bytes: vec![0; config.memory_len as usize],
         };
         pool::layout::format(&mut memory, config.memory_len, config.slab_len)
             .ok_or("the memory is too small")?;
-        let mut middlebox_config = config.middlebox.clone();
-        middlebox_config.memory = memory.start..memory.start + config.memory_len;
-        let middlebox = Middlebox::new(middlebox_config).map_err(|error| error.to_string())?;
+        config.middlebox.memory = memory.start..memory.start + config.memory_len;
+        let middlebox = Middlebox::new(config.middlebox.clone());
+        let middlebox = middlebox.map_err(|error| error.to_string())?;
         let mut world = Self {
             now_ns: 0,
             network: Network::new(config.faults, config.hop_ns, config.seed),
@@ -234,7 +234,6 @@ impl World {
             }
             Host::Middlebox(_) => {
                 let mut config = self.config.middlebox.clone();
-                config.memory = self.memory.start..self.memory.start + self.config.memory_len;
                 config.instance += 1000 * self.starts as u32;
                 // The configuration was accepted before.
                 self.middlebox = Middlebox::new(config).ok();
