@@ -15,10 +15,10 @@ use ::disk::{calibration, control, memory_group, server};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use sys::child::{Bounds, bind};
-use sys::poll::{Events, Interest, Poll};
-use sys::signals::{Signal, Signals};
+use sys::signals::Signals;
 
 use crate::load::parse;
+use crate::stop;
 
 /// A disk that is as slow as it is told to be.
 #[derive(Debug, Args)]
@@ -200,7 +200,7 @@ fn run_on_disk(flags: &Run) -> anyhow::Result<ExitCode> {
     if flags.command.is_empty() {
         println!("disk {pid} at {}", stack.files().display());
         io::stdout().flush().context("print")?;
-        wait_for_stop(&signals)?;
+        stop::wait(&signals, None).context("wait for a signal")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut inside = Command::new(std::env::current_exe().context("find this program")?);
@@ -219,22 +219,6 @@ fn run_on_disk(flags: &Run) -> anyhow::Result<ExitCode> {
     eprintln!("{}", stack.tell("counts")?);
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
-}
-
-/// Waits for a signal that stops the program.
-fn wait_for_stop(signals: &Signals) -> anyhow::Result<()> {
-    let poll = Poll::new().context("wait for a signal")?;
-    poll.add(signals, 0, Interest::Read)
-        .context("wait for a signal")?;
-    let mut events = Events::with_capacity(1);
-    loop {
-        poll.wait(&mut events, None).context("wait for a signal")?;
-        while let Some(signal) = signals.take() {
-            if signal == Signal::Stop {
-                return Ok(());
-            }
-        }
-    }
 }
 
 fn run_inside(flags: &Enter) -> anyhow::Result<ExitCode> {

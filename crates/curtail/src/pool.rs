@@ -7,18 +7,18 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::pool::layout::{self, Layout};
-use ::pool::limits::{SLAB_LEN_MAX, SLAB_LEN_MIN};
 use ::pool::port::{Port, UDP_PORT};
 use ::pool::process::{NodeMemory, run_metadata, run_node};
 use ::pool::{MemoryNode, Metadata, MetadataConfig, Station};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use sys::poll::{Events, Interest, Poll, Waker};
+use sys::poll::Waker;
 use sys::shared_memory::SharedMemory;
-use sys::signals::{Signal, Signals};
+use sys::signals::Signals;
+
+use crate::stop;
 
 /// A key-value store in the memory of a passive host, over RDMA packets.
 #[derive(Debug, Args)]
@@ -119,20 +119,17 @@ fn station(ip: Ipv4Addr) -> Station {
 
 /// A number that differs from start to start.
 fn seed() -> u64 {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanoseconds = time.map_or(0, |time| time.as_nanos() as u64);
-    nanoseconds ^ (u64::from(std::process::id()) << 40)
+    sys::clock::unix_ns() ^ (u64::from(std::process::id()) << 40)
 }
 
 fn serve_memory(flags: &Node) -> anyhow::Result<ExitCode> {
-    let is_possible = (u64::from(SLAB_LEN_MIN)..=u64::from(SLAB_LEN_MAX)).contains(&flags.slab)
-        && flags.slab.is_multiple_of(4096);
-    if !is_possible {
+    let slab_len = u32::try_from(flags.slab).ok();
+    let Some(slab_len) = slab_len.filter(|len| layout::is_slab_len(*len)) else {
         bail!(
             "--slab {} is not a multiple of 4 KiB up to 1 MiB",
             flags.slab
         );
-    }
+    };
     let memory = match &flags.file {
         None => SharedMemory::anonymous(flags.memory),
         Some(path) => {
@@ -147,7 +144,6 @@ fn serve_memory(flags: &Node) -> anyhow::Result<ExitCode> {
         Some(path) => format!("map {} (does another process use it?)", path.display()),
     };
     let mut memory = NodeMemory(memory.context(what)?);
-    let slab_len = flags.slab as u32;
     let Some(Layout { slab_len, slabs }) = layout::format(&mut memory, flags.memory, slab_len)
     else {
         bail!(
@@ -188,36 +184,16 @@ fn serve_metadata(flags: &Meta) -> anyhow::Result<ExitCode> {
 /// Runs a loop, and stops it at the first SIGTERM or SIGINT.
 fn until_stopped(run: impl FnOnce(&Waker) -> std::io::Result<()>) -> anyhow::Result<()> {
     let signals = Signals::block().context("block signals")?;
-    let stop = Waker::new().context("create an event")?;
+    let stopped = Waker::new().context("create an event")?;
     let ended = Waker::new().context("create an event")?;
     std::thread::scope(|scope| {
-        scope.spawn(|| wait_for_signal(&signals, &stop, &ended));
-        let outcome = run(&stop);
+        scope.spawn(|| {
+            // Without the means to wait, it is better to stop.
+            let _ = stop::wait(&signals, Some(&ended));
+            stopped.wake();
+        });
+        let outcome = run(&stopped);
         ended.wake();
         outcome.context("serve")
     })
-}
-
-/// Wakes `stop` when the process is told to stop. Returns then, or when the loop has ended.
-fn wait_for_signal(signals: &Signals, stop: &Waker, ended: &Waker) {
-    let wait = || -> std::io::Result<()> {
-        let poll = Poll::new()?;
-        poll.add(signals, 0, Interest::Read)?;
-        poll.add(ended, 1, Interest::Read)?;
-        let mut events = Events::with_capacity(2);
-        loop {
-            poll.wait(&mut events, None)?;
-            if events.iter().any(|ready| ready.token == 1) {
-                return Ok(());
-            }
-            while let Some(signal) = signals.take() {
-                if signal == Signal::Stop {
-                    return Ok(());
-                }
-            }
-        }
-    };
-    // Without the means to wait, it is better to stop.
-    let _ = wait();
-    stop.wake();
 }

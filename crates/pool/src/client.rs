@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use chain::limits::KEY_LEN_MAX;
 use chain::node_len;
 use roce::connect;
-use roce::wire::{Datagram, Repr};
+use roce::wire::Datagram;
 
 use crate::channel::{Channel, ChannelConfig};
 use crate::limits::{OUTSTANDING_MAX, SLAB_LEN_MAX, SUBMITTED_MAX};
@@ -36,7 +36,7 @@ use crate::operation::{
     Action, Change, Completion, Operation, OperationError, Outcome, SubmitError,
 };
 use crate::slots::Slots;
-use crate::station::Station;
+use crate::station::{Frame, Station};
 use cache::{Cache, Entry};
 use progress::{Active, Step};
 use session::{Answered, Session};
@@ -269,18 +269,18 @@ impl Client {
 
     /// Takes a frame. Frames for others are ignored.
     pub fn handle(&mut self, now_ns: u64, frame: &[u8]) {
-        if let Ok(packet) = Repr::parse(frame) {
-            if self.config.me.is_target(&packet.addresses) {
-                self.counters.received_bytes += frame.len() as u64;
+        let content = self.config.me.parse(frame);
+        if content.is_some() {
+            self.counters.received_bytes += frame.len() as u64;
+        }
+        match content {
+            Some(Frame::Packet(packet)) => {
                 if let Some(channel) = &mut self.channel {
-                    channel.handle_packet(now_ns, &packet.transport);
+                    channel.handle_packet(now_ns, &packet);
                 }
             }
-        } else if let Ok(datagram) = Datagram::parse(frame)
-            && self.config.me.is_target(&datagram.addresses)
-        {
-            self.counters.received_bytes += frame.len() as u64;
-            self.handle_datagram(now_ns, &datagram);
+            Some(Frame::Datagram(datagram)) => self.handle_datagram(now_ns, &datagram),
+            None => {}
         }
         self.settle(now_ns);
     }

@@ -66,9 +66,7 @@ pub struct SlabEntry {
 impl Layout {
     /// Divides `memory_len` bytes into slabs; nothing if not even one has space.
     pub fn of_memory(memory_len: u64, slab_len: u32) -> Option<Self> {
-        let is_possible = (SLAB_LEN_MIN..=SLAB_LEN_MAX).contains(&slab_len)
-            && u64::from(slab_len).is_multiple_of(PAGE_LEN);
-        if !is_possible {
+        if !is_slab_len(slab_len) {
             return None;
         }
         let slab = u64::from(slab_len);
@@ -144,6 +142,11 @@ impl SlabEntry {
         bytes[8..].copy_from_slice(&self.owner.to_le_bytes());
         bytes
     }
+}
+
+/// Whether a slab can have this length in bytes: a multiple of 4 KiB within the limits.
+pub fn is_slab_len(len: u32) -> bool {
+    (SLAB_LEN_MIN..=SLAB_LEN_MAX).contains(&len) && u64::from(len).is_multiple_of(PAGE_LEN)
 }
 
 /// Writes the superblock, unless the memory has one. Returns how the memory is divided; nothing if

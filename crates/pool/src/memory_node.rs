@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 
 use roce::connect::{self, Attempt, Message, QueuePair, Reason};
 use roce::endpoint::{Connection, Memory, Responder};
-use roce::wire::{Datagram, Repr};
+use roce::wire::{Datagram, Transport};
 
 use crate::layout::regions;
 use crate::limits::{DISCONNECTED_MAX, QUEUE_PAIRS_MAX};
-use crate::station::Station;
+use crate::station::{Frame, Station};
 
 /// The first number of a queue pair. Lower ones have a meaning of their own.
 const FIRST_QPN: u32 = 16;
@@ -85,28 +85,28 @@ impl MemoryNode {
         memory: &mut impl Memory,
         send: &mut impl FnMut(&[u8]),
     ) {
-        if let Ok(packet) = Repr::parse(frame) {
-            if !self.me.is_target(&packet.addresses) {
-                self.counters.refused += 1;
-                return;
-            }
-            let qpn = packet.transport.bth.qpn;
-            let Some(pair) = self.pairs.get_mut(&qpn) else {
-                self.counters.unknown += 1;
-                return;
-            };
-            self.counters.packets += 1;
-            pair.responder.handle(&packet.transport, memory, send);
-            if !std::mem::replace(&mut pair.is_touched, true) {
-                self.touched.push(qpn);
-            }
-            return;
+        match self.me.parse(frame) {
+            Some(Frame::Packet(packet)) => self.handle_packet(&packet, memory, send),
+            Some(Frame::Datagram(datagram)) => self.handle_datagram(&datagram, send),
+            None => self.counters.refused += 1,
         }
-        match Datagram::parse(frame) {
-            Ok(datagram) if self.me.is_target(&datagram.addresses) => {
-                self.handle_datagram(&datagram, send);
-            }
-            _ => self.counters.refused += 1,
+    }
+
+    fn handle_packet(
+        &mut self,
+        packet: &Transport,
+        memory: &mut impl Memory,
+        send: &mut impl FnMut(&[u8]),
+    ) {
+        let qpn = packet.bth.qpn;
+        let Some(pair) = self.pairs.get_mut(&qpn) else {
+            self.counters.unknown += 1;
+            return;
+        };
+        self.counters.packets += 1;
+        pair.responder.handle(packet, memory, send);
+        if !std::mem::replace(&mut pair.is_touched, true) {
+            self.touched.push(qpn);
         }
     }
 

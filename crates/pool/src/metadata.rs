@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use chain::Link;
 use roce::connect;
 use roce::endpoint::{Completion, Outcome, Request};
-use roce::wire::{Datagram, Repr};
+use roce::wire::Datagram;
 use thiserror::Error;
 
 use crate::channel::{Channel, ChannelConfig};
@@ -38,7 +38,7 @@ use crate::layout::{FIRST_CLIENT, METADATA, SlabEntry, Superblock};
 use crate::limits::METADATA_OPERATIONS_MAX;
 use crate::message;
 use crate::slots::Slots;
-use crate::station::Station;
+use crate::station::{Frame, Station};
 use audit::Audit;
 use chains::Chain;
 use leases::ClientRecord;
@@ -264,14 +264,10 @@ impl Metadata {
 
     /// Takes a frame. Frames for others are ignored.
     pub fn handle(&mut self, now_ns: u64, frame: &[u8]) {
-        if let Ok(packet) = Repr::parse(frame) {
-            if self.config.me.is_target(&packet.addresses) {
-                self.channel.handle_packet(now_ns, &packet.transport);
-            }
-        } else if let Ok(datagram) = Datagram::parse(frame)
-            && self.config.me.is_target(&datagram.addresses)
-        {
-            self.handle_datagram(now_ns, &datagram);
+        match self.config.me.parse(frame) {
+            Some(Frame::Packet(packet)) => self.channel.handle_packet(now_ns, &packet),
+            Some(Frame::Datagram(datagram)) => self.handle_datagram(now_ns, &datagram),
+            None => {}
         }
         self.settle(now_ns);
     }

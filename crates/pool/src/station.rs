@@ -1,6 +1,6 @@
 //! Where a host of the pool is on the network.
 
-use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4};
+use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4, Repr, Transport};
 
 /// The addresses of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +11,13 @@ pub struct Station {
     pub ip: [u8; 4],
     /// The UDP source port of its packets.
     pub udp_source: u16,
+}
+
+/// What a frame for a host contains.
+pub(crate) enum Frame<'a> {
+    /// A packet of a reliable connection.
+    Packet(Transport<'a>),
+    Datagram(Datagram<'a>),
 }
 
 impl Station {
@@ -52,6 +59,18 @@ impl Station {
     /// Whether packets with these addresses are for this host.
     pub fn is_target(&self, addresses: &Addresses) -> bool {
         matches!(addresses.ip, Ip::V4(ip) if ip.target == self.ip)
+    }
+
+    /// Reads a frame. Nothing if it is damaged, no packet, or for another host.
+    pub(crate) fn parse<'a>(&self, frame: &'a [u8]) -> Option<Frame<'a>> {
+        let (addresses, content) = match Repr::parse(frame) {
+            Ok(packet) => (packet.addresses, Frame::Packet(packet.transport)),
+            Err(_) => {
+                let datagram = Datagram::parse(frame).ok()?;
+                (datagram.addresses, Frame::Datagram(datagram))
+            }
+        };
+        self.is_target(&addresses).then_some(content)
     }
 
     /// Sends a datagram to the queue pair `qpn` of another host.
