@@ -103,12 +103,6 @@ impl Session {
         }
     }
 
-    /// The number of the guard's process.
-    #[must_use]
-    pub fn guard_id(&self) -> u32 {
-        self.guard.id()
-    }
-
     fn save(&mut self, saved: &Saved) -> io::Result<()> {
         let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(saved.line().as_bytes())?;

@@ -174,7 +174,7 @@ impl Audit {
             let system = system(parameters, row.which);
             let load = self.load(machine, &system, row);
             for delay_us in [2.0, 50.0, 400.0] {
-                let (ratio, _) = verticalness(&load, 0.75, 2.3, delay_us);
+                let ratio = verticalness(&load, 0.75, 2.3, delay_us);
                 println!("{:<7} {delay_us:>3} µs {ratio:>8.2}", name_of(row.which));
             }
         }

@@ -90,9 +90,9 @@ pub fn audit(load: &Load<'_>, law: &Law) -> Audit {
 }
 
 /// How much p99 rises from the highest speed to a lower one at a level of the system's peak: the
-/// ratio of the two, and the time per request that the lower speed adds, as a ratio.
+/// ratio of the two.
 #[must_use]
-pub fn verticalness(load: &Load<'_>, level: f64, speed_ghz: f64, delay_us: f64) -> (f64, f64) {
+pub fn verticalness(load: &Load<'_>, level: f64, speed_ghz: f64, delay_us: f64) -> f64 {
     let machine = load.machine;
     let rate_rps = level * load.system.peak_rps;
     let p99 = |speed_ghz: f64| {
@@ -107,8 +107,5 @@ pub fn verticalness(load: &Load<'_>, level: f64, speed_ghz: f64, delay_us: f64) 
         )
         .p99_us()
     };
-    (
-        p99(speed_ghz) / p99(machine.speed_max_ghz),
-        machine.speed_max_ghz / speed_ghz,
-    )
+    p99(speed_ghz) / p99(machine.speed_max_ghz)
 }
