@@ -43,7 +43,7 @@ pub fn audit(load: &Load<'_>, law: &Law) -> Audit {
     let mut energy = |at: (usize, usize)| {
         let counts = grid.counts(at);
         let joules = law.energy_j(load.machine, speeds[at.1], grid.point(at));
-        (counts.then_some(joules), joules, grid.point(at).p99_us())
+        (counts, joules, grid.point(at).p99_us())
     };
     let (mut pairs, mut tail_rises, mut energy_falls) = (0, 0, 0);
     let mut least: Option<(f64, (usize, usize))> = None;
@@ -52,8 +52,8 @@ pub fn audit(load: &Load<'_>, law: &Law) -> Audit {
     for speed in 0..speeds.len() {
         let mut before: Option<(f64, f64)> = None;
         for delay in 0..delays {
-            let (counted, joules, p99_us) = energy((delay, speed));
-            if counted.is_none() {
+            let (counts, joules, p99_us) = energy((delay, speed));
+            if !counts {
                 before = None;
                 continue;
             }

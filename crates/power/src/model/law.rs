@@ -17,11 +17,7 @@ use super::{Machine, Parameters, Simulated};
 /// Watts by state, linear in three of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Law {
-    active_w: f64,
-    active_exponent: f64,
-    halt_w: f64,
-    ring_w: f64,
-    ring_exponent: f64,
+    parameters: Parameters,
 }
 
 impl Law {
@@ -29,20 +25,17 @@ impl Law {
     #[must_use]
     pub fn new(parameters: &Parameters) -> Self {
         Self {
-            active_w: parameters.active_w,
-            active_exponent: parameters.active_exponent,
-            halt_w: parameters.halt_w,
-            ring_w: parameters.ring_w,
-            ring_exponent: parameters.ring_exponent,
+            parameters: *parameters,
         }
     }
 
     /// Mean power of the machine, watts.
     #[must_use]
     pub fn power_w(&self, machine: &Machine, speed_ghz: f64, simulated: &Simulated) -> f64 {
-        let exponents = (self.active_exponent, self.ring_exponent);
+        let it = &self.parameters;
+        let exponents = (it.active_exponent, it.ring_exponent);
         let [active, halt, ring] = terms(machine, exponents, speed_ghz, simulated);
-        machine.base_w + self.active_w * active + self.halt_w * halt + self.ring_w * ring
+        machine.base_w + it.active_w * active + it.halt_w * halt + it.ring_w * ring
     }
 
     /// Energy of a run of [`Machine::run_s`], joules.

@@ -34,9 +34,6 @@ impl Parameters {
         ("libos-wake-cycles", 200.0, 50_000.0),
         ("libos-exit-us", 1.0, 150.0),
     ];
-}
-
-impl Parameters {
     /// Fitted to the published table as printed. Sum of squared relative errors: 2.49.
     pub const PRINTED: Self = Self {
         active_w: 7.361926,

@@ -78,7 +78,10 @@ pub fn simulate(
         deep_share: of(deep),
         poll_share: of(poll),
         wakes_per_second: wakes_rate,
-        batch_mean: batch_sum as f64 / wakes.max(1) as f64 * f64::from(u8::from(wakes > 0)),
+        batch_mean: match wakes {
+            0 => 0.0,
+            _ => batch_sum as f64 / wakes as f64,
+        },
         achieved_rps: rates,
         latency,
         idle,
