@@ -67,13 +67,11 @@ pub struct ReadEnd<F, T> {
 /// An io_uring that reads files.
 pub struct FileRing<F, T> {
     uring: IoUring,
-    /// The reads in progress. The kernel writes to their bytes, so `drop` frees them only after
-    /// all have ended.
+    /// The reads in progress, with an entry for each that there may be. The kernel writes to their
+    /// bytes, so `drop` frees them only after all have ended.
     reads: ManuallyDrop<Vec<Option<Read<F, T>>>>,
     /// The indices of `reads` that are `None`.
     free_numbers: Vec<u32>,
-    /// Maximum number of reads in progress.
-    max: usize,
 }
 
 impl<F, T> std::fmt::Debug for FileRing<F, T> {
@@ -109,14 +107,13 @@ impl<F, T> FileRing<F, T> {
             uring,
             reads: ManuallyDrop::new((0..max).map(|_| None).collect()),
             free_numbers: (0..u32::from(max)).rev().collect(),
-            max: usize::from(max),
         })
     }
 
     /// The number of reads in progress.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.max - self.free_numbers.len()
+        self.reads.len() - self.free_numbers.len()
     }
 
     /// Whether another read may be started.
