@@ -92,6 +92,7 @@ pub fn shipped() -> &'static [Shipped] {
         "textile-start",
         "textile-sustained",
         "textile-table",
+        "tier-extstore",
         "updates",
     ]
 }
