@@ -40,6 +40,30 @@ fn the_session_knows_them_byte_by_byte() {
     }
 }
 
+/// Before bytes are sent, everything is evicted, so that requests find the items of earlier ones in
+/// the tier only.
+#[test]
+fn the_session_knows_them_with_items_in_the_tier() {
+    for in_place in [false, true] {
+        let mut peer = SessionPeer::tiered(in_place).unwrap();
+        check("session, with a tier", &mut peer);
+        assert_tier_reads(&peer);
+    }
+}
+
+/// Present: 406, or 419 byte by byte.
+fn assert_tier_reads(peer: &SessionPeer) {
+    let reads = peer.tier_reads().unwrap();
+    assert!(reads >= 400, "only {reads} items were read from the tier");
+}
+
+#[test]
+fn the_session_knows_them_with_items_in_the_tier_byte_by_byte() {
+    let mut peer = Trickle(SessionPeer::tiered(true).unwrap());
+    check("session, with a tier, byte by byte", &mut peer);
+    assert_tier_reads(&peer.0);
+}
+
 /// The loop that serves sockets, over pipes and a virtual clock. Pipes that hold a few bytes make
 /// every reply wait for space.
 #[test]

@@ -151,9 +151,7 @@ impl service::Worker for CacheWorker {
     }
 
     fn complete(&mut self, session: &mut Session, _: u32, result: Result<TierRead, Abandoned>) {
-        if let Some(fetch) = &mut session.fetch {
-            fetch.complete(result);
-        }
+        session.complete_read(result);
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use store::{KeyHash, Rejected, TierAddress};
 use tier::{Readers, Record, Reply, Request};
 
 use crate::limits::{FETCH_TRIES_MAX, FETCHES_MAX};
-use crate::session::RequestContext;
+use crate::session::{RequestContext, Session};
 
 /// The result of a read of the tier. `None`: there is no item.
 pub type TierRead = Option<Record>;
@@ -83,8 +83,8 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// Takes the result of one read.
-    pub(crate) fn complete(&mut self, result: Result<TierRead, Abandoned>) {
+    /// As [`Session::complete_read`].
+    fn complete(&mut self, result: Result<TierRead, Abandoned>) {
         self.waiting = self.waiting.saturating_sub(1);
         match result {
             // Without a record, the reader has removed the copy from the tier's index, and the
@@ -122,6 +122,15 @@ impl Fetch {
             false => self.tries,
         };
         None
+    }
+}
+
+impl Session {
+    /// Takes the result of one read of the tier.
+    pub fn complete_read(&mut self, result: Result<TierRead, Abandoned>) {
+        if let Some(fetch) = &mut self.fetch {
+            fetch.complete(result);
+        }
     }
 }
 

@@ -18,6 +18,8 @@
 //! counters decay, and how long ghosts are remembered. Blocks are copied one by one, so a segment
 //! can be evacuated whatever the sizes of its items are.
 
+mod everything;
+
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;

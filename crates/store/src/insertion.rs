@@ -199,7 +199,11 @@ impl Worker {
                 return Ok(Published::NotStored);
             }
             let Marks { stale, claimed, .. } = restoring.marks;
-            metadata.access = metadata.access.with_stale_and_claimed(stale, claimed);
+            let access = metadata.access.with_stale_and_claimed(stale, claimed);
+            metadata.access = match restoring.is_fetched {
+                true => access.fetched_at(now_s),
+                false => access,
+            };
         }
         if self.is_flushed(new_block.segment, now_s)
             || !block.can_hold(metadata.cas, metadata.expiry)

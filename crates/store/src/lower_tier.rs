@@ -74,6 +74,8 @@ pub struct TierItem<'a> {
     pub expiry: Expiry,
     /// The marks.
     pub marks: Marks,
+    /// The item was read since it was written.
+    pub is_fetched: bool,
     /// Length of the value in bytes.
     pub value_len: usize,
 }
@@ -83,7 +85,8 @@ pub struct TierItem<'a> {
 /// `generation` is the number of flushes of the store so far. A copy of another generation is not
 /// current.
 pub trait LowerTier: fmt::Debug + Send + Sync {
-    /// Copies an item. Returns `None` if the tier refuses it, or if its current copy may stay.
+    /// Copies an item. Returns `None` if the tier refuses it, or if its current copy may stay. The
+    /// copy is then marked as fetched if the item is.
     fn append(
         &self,
         hash: u64,
@@ -125,6 +128,7 @@ pub(crate) struct Offered {
 pub(crate) struct Restoring {
     address: TierAddress,
     pub(crate) marks: Marks,
+    pub(crate) is_fetched: bool,
 }
 
 impl Store {
@@ -181,8 +185,11 @@ impl Worker {
             base64_key: item.marks.base64_key,
             ..Write::plain(Mode::Add, address.expiry)
         };
-        let marks = item.marks;
-        self.restoring = Some(Restoring { address, marks });
+        self.restoring = Some(Restoring {
+            address,
+            marks: item.marks,
+            is_fetched: item.is_fetched,
+        });
         let put = self.put(item.key, hash, value, &write, now_s);
         self.restoring = None;
         match put? {
@@ -226,6 +233,7 @@ impl Worker {
             cas: head.cas(),
             expiry: head.expiry(),
             marks: Marks::of(head.access()),
+            is_fetched: head.access().is_fetched(),
             value_len: head.value_len(),
         };
         let address = if head.is_in_pieces() {

@@ -10,13 +10,16 @@
 //! whose segment was reused is invalid, and its slot counts as free. If both buckets are full, the
 //! entry of the oldest segment is replaced, and that copy is lost.
 //!
+//! The lowest bit of the offset in an entry, which is 0 in an address, says that the item was read
+//! since it was written. It may have been read after the copy was made.
+//!
 //! Locks are held for a search of two buckets, never across a system call.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::{Expiry, TierAddress};
 
-use crate::limits::{BUCKET_ENTRIES, INDEX_SHARDS};
+use crate::limits::{BUCKET_ENTRIES, INDEX_SHARDS, RECORD_ALIGN};
 use crate::ring::Ring;
 
 /// An address without a copy.
@@ -36,6 +39,10 @@ struct Bucket {
 }
 
 const _: () = assert!(size_of::<Bucket>() == 192);
+
+/// The bit of an entry's offset.
+const FETCHED: u32 = 1;
+const _: () = assert!(RECORD_ALIGN.is_multiple_of(2));
 
 const EMPTY: Bucket = Bucket {
     hashes: [0; BUCKET_ENTRIES],
@@ -88,8 +95,33 @@ impl Index {
         let hash = hash.max(1);
         let shard = self.lock(hash);
         let slot = find_slot(&shard, self.choices(hash), hash)?;
-        Some(shard[slot.bucket].addresses[slot.number])
+        Some(address_of(shard[slot.bucket].addresses[slot.number]))
             .filter(|address| ring.is_valid(address.sequence))
+    }
+
+    /// Marks the copy at an address as fetched, if it is the current one.
+    pub(crate) fn mark_fetched(&self, hash: u64, address: TierAddress) {
+        self.with_entry(hash, address, |entry| entry.offset |= FETCHED);
+    }
+
+    /// Whether the copy at an address is the current one and is marked as fetched.
+    pub(crate) fn is_fetched(&self, hash: u64, address: TierAddress) -> bool {
+        let is_fetched = self.with_entry(hash, address, |entry| entry.offset & FETCHED != 0);
+        is_fetched == Some(true)
+    }
+
+    /// Passes the entry of a key to `visit`, if it has this address.
+    fn with_entry<R>(
+        &self,
+        hash: u64,
+        address: TierAddress,
+        visit: impl FnOnce(&mut TierAddress) -> R,
+    ) -> Option<R> {
+        let hash = hash.max(1);
+        let mut shard = self.lock(hash);
+        let slot = find_slot(&shard, self.choices(hash), hash)?;
+        let entry = &mut shard[slot.bucket].addresses[slot.number];
+        (address_of(*entry) == address).then(|| visit(entry))
     }
 
     /// Makes `address` the current copy of a key.
@@ -98,8 +130,8 @@ impl Index {
         let choices = self.choices(hash);
         let mut shard = self.lock(hash);
         if let Some(slot) = find_slot(&shard, choices, hash) {
-            let earlier =
-                std::mem::replace(&mut shard[slot.bucket].addresses[slot.number], address);
+            let entry = &mut shard[slot.bucket].addresses[slot.number];
+            let earlier = address_of(std::mem::replace(entry, address));
             return match ring.is_valid(earlier.sequence) {
                 true => Replaced::Earlier(earlier),
                 false => Replaced::Nothing,
@@ -123,7 +155,7 @@ impl Index {
         let mut shard = self.lock(hash);
         let slot = find_slot(&shard, self.choices(hash), hash)?;
         let bucket = &mut shard[slot.bucket];
-        let address = bucket.addresses[slot.number];
+        let address = address_of(bucket.addresses[slot.number]);
         if !is_wanted(&address) {
             return None;
         }
@@ -131,17 +163,18 @@ impl Index {
         ring.is_valid(address.sequence).then_some(address)
     }
 
-    /// Calls `visit` with each entry, valid or not. Holds one lock at a time.
+    /// Calls `visit` with each entry, valid or not, and whether it is marked as fetched. Holds one
+    /// lock at a time.
     pub(crate) fn for_each<E>(
         &self,
-        mut visit: impl FnMut(u64, TierAddress) -> Result<(), E>,
+        mut visit: impl FnMut(u64, TierAddress, bool) -> Result<(), E>,
     ) -> Result<(), E> {
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for bucket in &*shard {
-                for (&hash, &address) in bucket.hashes.iter().zip(&bucket.addresses) {
+                for (&hash, &entry) in bucket.hashes.iter().zip(&bucket.addresses) {
                     if hash != 0 {
-                        visit(hash, address)?;
+                        visit(hash, address_of(entry), entry.offset & FETCHED != 0)?;
                     }
                 }
             }
@@ -162,6 +195,14 @@ impl Index {
             choose(hash >> 32),
             choose(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29),
         ]
+    }
+}
+
+/// The address in an entry.
+fn address_of(entry: TierAddress) -> TierAddress {
+    TierAddress {
+        offset: entry.offset & !FETCHED,
+        ..entry
     }
 }
 
@@ -207,7 +248,8 @@ fn slot_for_new(shard: &[Bucket], choices: [usize; 2], ring: &Ring) -> (Slot, Re
         Some((_, slot)) => (slot, Replaced::Nothing),
         None => {
             let Slot { bucket, number } = oldest.1;
-            (oldest.1, Replaced::Other(shard[bucket].addresses[number]))
+            let other = address_of(shard[bucket].addresses[number]);
+            (oldest.1, Replaced::Other(other))
         }
     }
 }
@@ -219,7 +261,7 @@ mod tests {
     fn address(sequence: u32, offset: u32) -> TierAddress {
         TierAddress {
             sequence,
-            offset,
+            offset: offset * RECORD_ALIGN as u32,
             len: 64,
             expiry: Expiry::NEVER,
         }
@@ -245,9 +287,12 @@ mod tests {
         }
         let replaced = index.insert(mix(5), address(sequence, 7777), &ring);
         assert_eq!(replaced, Replaced::Earlier(address(sequence, 5)));
-        assert_eq!(index.remove(mix(5), &ring, |it| it.offset == 5), None);
         assert_eq!(
-            index.remove(mix(5), &ring, |it| it.offset == 7777),
+            index.remove(mix(5), &ring, |it| *it == address(sequence, 5)),
+            None
+        );
+        assert_eq!(
+            index.remove(mix(5), &ring, |it| *it == address(sequence, 7777)),
             Some(address(sequence, 7777))
         );
         assert_eq!(index.find(mix(5), &ring), None);

@@ -24,6 +24,7 @@ const CHECKSUM: std::ops::Range<usize> = 32..40;
 const STALE: u8 = 1;
 const CLAIMED: u8 = 2;
 const BASE64_KEY: u8 = 4;
+const FETCHED: u8 = 8;
 
 /// Why bytes are not the record that was wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,8 @@ pub(crate) fn write(
     let bit = |is_set, bit| if is_set { bit } else { 0 };
     let marks = bit(item.marks.stale, STALE)
         | bit(item.marks.claimed, CLAIMED)
-        | bit(item.marks.base64_key, BASE64_KEY);
+        | bit(item.marks.base64_key, BASE64_KEY)
+        | bit(item.is_fetched, FETCHED);
     to[0..4].copy_from_slice(&MAGIC.to_le_bytes());
     // A key has at most 250 bytes.
     to[4..8].copy_from_slice(&[item.key.len() as u8, marks, 0, 0]);
@@ -151,6 +153,11 @@ impl Record {
         Ok(record)
     }
 
+    /// Marks the item as fetched, after the record has been verified.
+    pub(crate) fn mark_fetched(&mut self) {
+        self.bytes[5] |= FETCHED;
+    }
+
     /// Holds the share of memory until the record is dropped.
     pub(crate) fn with_credit(mut self, credit: Credit) -> Self {
         self.credit = Some(credit);
@@ -189,6 +196,7 @@ impl Record {
                 claimed: marks & CLAIMED != 0,
                 base64_key: marks & BASE64_KEY != 0,
             },
+            is_fetched: marks & FETCHED != 0,
             value_len: self.value().len(),
         }
     }
@@ -220,6 +228,7 @@ mod tests {
                 claimed: false,
                 base64_key: true,
             },
+            is_fetched: false,
             value_len: value.len(),
         };
         let len = len(&item);

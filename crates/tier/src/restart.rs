@@ -49,9 +49,9 @@ impl Tier {
         };
         let generation = stopped.generation;
         saved::write_file(path, head, &self.ring, generation, |writer| {
-            self.index.for_each(|hash, address| {
+            self.index.for_each(|hash, address, is_fetched| {
                 match self.ring.is_of(address.sequence, generation) {
-                    true => writer.entry(hash, address),
+                    true => writer.entry(hash, address, is_fetched),
                     false => Ok(()),
                 }
             })
@@ -87,9 +87,12 @@ impl Tier {
                     this.ring.restore(sequence);
                 }
             },
-            |hash, address| {
+            |hash, address, is_fetched| {
                 if let Some(address) = this.moved_to(address, head.epoch_unix_s, epoch_unix_s) {
                     this.insert(hash, address);
+                    if is_fetched {
+                        this.index.mark_fetched(hash, address);
+                    }
                 }
             },
         );

@@ -9,7 +9,9 @@
 //! frame:  length of the payload (4) · kind (4) · checksum of kind and payload (8) · payload
 //! ```
 //!
-//! Numbers are little-endian. The checksum depends on the number of the frame.
+//! An entry is the hash, the address and the expiry of a copy. The lowest bit of its offset, which
+//! is 0 in an address, says that the item was read since it was written. Numbers are
+//! little-endian. The checksum depends on the number of the frame.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -113,10 +115,16 @@ impl<W: Write> Writer<W> {
         self.finish_frame(SEGMENTS)
     }
 
-    pub(crate) fn entry(&mut self, hash: u64, address: TierAddress) -> io::Result<()> {
+    pub(crate) fn entry(
+        &mut self,
+        hash: u64,
+        address: TierAddress,
+        is_fetched: bool,
+    ) -> io::Result<()> {
         let second = address.expiry.seconds_left(0).unwrap_or(NEVER);
+        let offset = address.offset | u32::from(is_fetched);
         self.payload.extend(hash.to_le_bytes());
-        for number in [address.sequence, address.offset, address.len, second] {
+        for number in [address.sequence, offset, address.len, second] {
             self.payload.extend(number.to_le_bytes());
         }
         self.finish_if_full(ENTRIES, ENTRY_LEN)
@@ -183,7 +191,7 @@ impl<R: Read> Reader<R> {
     pub(crate) fn read_all(
         mut self,
         mut segment: impl FnMut(u32),
-        mut entry: impl FnMut(u64, TierAddress),
+        mut entry: impl FnMut(u64, TierAddress, bool),
     ) -> io::Result<()> {
         loop {
             match self.next_frame()? {
@@ -196,14 +204,15 @@ impl<R: Read> Reader<R> {
                     for bytes in self.payload.chunks_exact(ENTRY_LEN) {
                         let address = TierAddress {
                             sequence: u32_at(bytes, 8),
-                            offset: u32_at(bytes, 12),
+                            offset: u32_at(bytes, 12) & !1,
                             len: u32_at(bytes, 16),
                             expiry: match u32_at(bytes, 20) {
                                 NEVER => Expiry::NEVER,
                                 second => Expiry::at(second),
                             },
                         };
-                        entry(u64_at(bytes, 0), address);
+                        let is_fetched = u32_at(bytes, 12) & 1 != 0;
+                        entry(u64_at(bytes, 0), address, is_fetched);
                     }
                 }
                 END => return Ok(()),

@@ -177,9 +177,12 @@ impl Tier {
     /// cannot be read, is damaged, or is gone. It is then removed from the index.
     pub fn read(&self, hash: u64, address: TierAddress, key: &[u8]) -> Option<Record> {
         let invalid = match self.read_record(address, key) {
-            Ok(record) => {
+            Ok(mut record) => {
                 add(&self.counters.objects_read, 1);
                 add(&self.counters.bytes_read, u64::from(address.len));
+                if self.index.is_fetched(hash, address) {
+                    record.mark_fetched();
+                }
                 return Some(record);
             }
             // The bytes were being replaced by those of a later segment.
@@ -282,7 +285,7 @@ impl Tier {
     #[must_use]
     pub fn count_current(&self) -> (u64, u64) {
         let (mut objects, mut bytes) = (0, 0);
-        let Ok(()) = self.index.for_each(|_, address| {
+        let Ok(()) = self.index.for_each(|_, address, _| {
             if self.ring.is_valid(address.sequence) {
                 objects += 1;
                 bytes += record::padded(address.len as usize) as u64;
@@ -419,7 +422,11 @@ impl LowerTier for Tier {
             return None;
         }
         let present = self.find(hash, generation, now_s);
-        if present.is_some_and(|it| self.ring.age(it.sequence) < self.ring.len() / KEPT_PART) {
+        let is_young = |it: &TierAddress| self.ring.age(it.sequence) < self.ring.len() / KEPT_PART;
+        if let Some(kept) = present.filter(is_young) {
+            if item.is_fetched {
+                self.index.mark_fetched(hash, kept);
+            }
             add(&self.counters.objects_kept, 1);
             return None;
         }

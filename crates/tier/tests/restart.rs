@@ -91,6 +91,13 @@ fn value(key: u64, version: u64) -> Vec<u8> {
 }
 
 fn put(tier: &Tier, key: u64, version: u64, expiry: Expiry) {
+    tier.remove(hash(key), 0, 1);
+    evict(tier, key, version, expiry, false);
+    tier.write_next();
+}
+
+/// Appends an item, unless its copy may stay.
+fn evict(tier: &Tier, key: u64, version: u64, expiry: Expiry, is_fetched: bool) {
     let name = key.to_string();
     let value = value(key, version);
     let item = TierItem {
@@ -99,14 +106,13 @@ fn put(tier: &Tier, key: u64, version: u64, expiry: Expiry) {
         cas: version,
         expiry,
         marks: Marks::default(),
+        is_fetched,
         value_len: value.len(),
     };
-    tier.remove(hash(key), 0, 1);
     let mut slices = std::iter::once(&value[..]);
     if let Some(address) = tier.append(hash(key), &item, &mut slices, 0, 1) {
         tier.publish(hash(key), address, 0);
     }
-    tier.write_next();
 }
 
 /// The version of the value that a read returns.
@@ -185,6 +191,39 @@ fn an_orderly_stop_keeps_the_latest_versions_and_a_power_cut_keeps_none() {
             medium.cut_power(&mut random);
         }
     }
+}
+
+/// The metadata command `h` says of an item whether it was read. An item may be read after its copy
+/// was written, and this copy then stays when the item is evicted again.
+#[test]
+fn an_item_that_was_read_is_so_in_the_tier_and_after_a_restart() {
+    let is_fetched = |tier: &Tier, key: u64| {
+        let address = tier.find(hash(key), 0, 1).unwrap();
+        let record = tier.read(hash(key), address, key.to_string().as_bytes());
+        record.unwrap().item().is_fetched
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index");
+    let medium = Medium::new();
+    let run = tier(&medium, 1);
+    let (unread, read_before, read_after, written_again) = (0, 1, 2, 3);
+    for key in [unread, read_before, read_after, written_again] {
+        evict(&run, key, 1, Expiry::NEVER, key == read_before);
+    }
+    let written = run.statistics().objects_written;
+    evict(&run, read_after, 1, Expiry::NEVER, true);
+    evict(&run, written_again, 1, Expiry::NEVER, true);
+    assert_eq!(run.statistics().objects_written, written);
+    put(&run, written_again, 2, Expiry::NEVER);
+    let expected = [false, true, true, false];
+    assert_eq!([0, 1, 2, 3].map(|key| is_fetched(&run, key)), expected);
+    stop(&run);
+    run.save(&path, &STOPPED).unwrap();
+    let mut next = tier(&medium, 2);
+    next.continue_saved(&path, STOPPED.epoch_unix_s)
+        .unwrap()
+        .unwrap();
+    assert_eq!([0, 1, 2, 3].map(|key| is_fetched(&next, key)), expected);
 }
 
 /// A file of the index that is damaged anywhere, or ends early, is not used at all.

@@ -1,13 +1,16 @@
 //! Sessions over a store, without sockets, as a peer.
 
+mod tiered;
+
 use anyhow::{Context, Result, bail};
-use service::{Next, Session as _, recycle};
+use service::{Next, OpenTickets, Progress, Session as _};
 use session::{
-    CacheWorker, Counters, Now, Output, Permissions, PrefixSums, RequestContext, ServerControl,
+    Counters, Now, Output, Permissions, PrefixSums, Prepared, RequestContext, ServerControl,
     Session, StatWriter, prefetch_items,
 };
 use store::{Config, Store, Worker};
 
+use self::tiered::Tiered;
 use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
@@ -28,18 +31,28 @@ const IDLE_TURNS_MAX: usize = 10;
 /// A store and the sessions of its clients.
 #[derive(Debug)]
 pub struct SessionPeer {
-    worker: Worker,
-    counters: Counters,
-    now: Now,
+    cache: Cache,
     clients: Vec<Connection>,
     /// Whether values are received directly into the store's memory.
     in_place: bool,
+    /// The reads of the tier in earlier cases.
+    tier_reads: u64,
+}
+
+/// What sessions use.
+#[derive(Debug)]
+struct Cache {
+    worker: Worker,
+    counters: Counters,
+    now: Now,
+    tier: Option<Tiered>,
 }
 
 /// A session, with its unconsumed input and the replies that the test has not received.
 #[derive(Debug, Default)]
 struct Connection {
     session: Session,
+    open: OpenTickets,
     input: Vec<u8>,
     output: Vec<u8>,
     is_closed: bool,
@@ -53,16 +66,32 @@ impl SessionPeer {
     /// The store rejects its configuration.
     pub fn new(in_place: bool) -> Result<Self> {
         Ok(Self {
-            worker: Store::new(CONFIG)?.worker(),
-            counters: Counters::default(),
-            now: Now {
-                elapsed_s: 1,
-                // The present time is then the start time of the model.
-                epoch_unix_s: 1_699_999_999,
-            },
+            cache: Cache::new(None)?,
             clients: Vec::new(),
             in_place,
+            tier_reads: 0,
         })
+    }
+
+    /// As [`new`](Self::new), with a tier below the store. Before bytes are sent, all items are
+    /// evicted to the tier.
+    ///
+    /// # Errors
+    /// The store rejects its configuration, or a thread cannot be started.
+    pub fn tiered(in_place: bool) -> Result<Self> {
+        Ok(Self {
+            cache: Cache::new(Some(Tiered::new()?))?,
+            ..Self::new(in_place)?
+        })
+    }
+
+    /// The number of reads of the tier so far.
+    ///
+    /// # Errors
+    /// The tier has lost an item.
+    pub fn tier_reads(&self) -> Result<u64> {
+        let present = self.cache.tier.as_ref().map_or(Ok(0), Tiered::reads)?;
+        Ok(self.tier_reads + present)
     }
 }
 
@@ -72,7 +101,15 @@ impl Peer for SessionPeer {
     }
 
     fn reset(&mut self) -> Result<()> {
-        *self = Self::new(self.in_place)?;
+        let tier_reads = self.tier_reads()?;
+        let empty = match self.cache.tier {
+            Some(_) => Self::tiered(self.in_place)?,
+            None => Self::new(self.in_place)?,
+        };
+        *self = Self {
+            tier_reads,
+            ..empty
+        };
         Ok(())
     }
 
@@ -83,6 +120,10 @@ impl Peer for SessionPeer {
 
     fn send(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
         let connection = self.clients.get_mut(client.0).context("no such client")?;
+        if self.cache.tier.is_some() {
+            let now_s = self.cache.now.elapsed_s;
+            self.cache.worker.evict_everything(now_s);
+        }
         let mut rest = bytes;
         if self.in_place && connection.input.is_empty() {
             let buffer = connection.session.upload_buffer();
@@ -92,14 +133,7 @@ impl Peer for SessionPeer {
             rest = &rest[len..];
         }
         connection.input.extend_from_slice(rest);
-        let mut context = RequestContext {
-            now: self.now,
-            worker: &mut self.worker,
-            counters: &self.counters,
-            control: &NoControl,
-            tier: None,
-        };
-        connection.run(&mut context)
+        connection.run(&mut self.cache)
     }
 
     fn receive(&mut self, client: ClientId) -> Result<Received> {
@@ -118,30 +152,34 @@ impl Peer for SessionPeer {
     }
 
     fn tick(&mut self, seconds: u64) -> Result<()> {
-        self.now.elapsed_s += u32::try_from(seconds)?;
+        self.cache.now.elapsed_s += u32::try_from(seconds)?;
         Ok(())
+    }
+}
+
+impl Cache {
+    fn new(tier: Option<Tiered>) -> Result<Self> {
+        let lower = tier.as_ref().map(Tiered::shared);
+        Ok(Self {
+            worker: Store::with_tier(CONFIG, lower)?.worker(),
+            counters: Counters::default(),
+            now: Now {
+                elapsed_s: 1,
+                // The present time is then the start time of the model.
+                epoch_unix_s: 1_699_999_999,
+            },
+            tier,
+        })
     }
 }
 
 impl Connection {
     /// Gives the session turns until it needs more input.
-    fn run(&mut self, context: &mut RequestContext<'_>) -> Result<()> {
-        let mut prepared = Vec::new();
+    fn run(&mut self, cache: &mut Cache) -> Result<()> {
         let mut out = Output::default();
         let mut idle = 0;
         while !self.is_closed {
-            prepared = recycle::<CacheWorker>(prepared);
-            self.session.prepare(
-                &self.input,
-                REQUESTS_PER_TURN,
-                context.worker,
-                &mut prepared,
-            );
-            prefetch_items(&mut prepared, context.worker);
-            let progress = self
-                .session
-                .answer(&prepared, &self.input, context, &mut out);
-            prepared = recycle::<CacheWorker>(prepared);
+            let progress = self.turn(cache, &mut out);
             for piece in out.slices(0) {
                 self.output.extend_from_slice(piece);
             }
@@ -157,7 +195,7 @@ impl Connection {
                 Next::Upload if self.input.is_empty() => break,
                 Next::Close => self.is_closed = true,
                 Next::Memory => bail!("the session waits for memory that no connection holds"),
-                Next::Completion => bail!("the session waits for a ticket that was not issued"),
+                Next::Completion => self.complete(cache)?,
                 Next::Upload | Next::OutputSpace | Next::Yield if idle > IDLE_TURNS_MAX => {
                     bail!(
                         "the session makes no progress, it needs {:?}",
@@ -167,6 +205,34 @@ impl Connection {
                 Next::Upload | Next::OutputSpace | Next::Yield => {}
             }
         }
+        Ok(())
+    }
+
+    /// One turn of the session.
+    fn turn(&mut self, cache: &mut Cache, out: &mut Output) -> Progress {
+        let mut prepared: Vec<Prepared<'_>> = Vec::new();
+        self.session
+            .prepare(&self.input, REQUESTS_PER_TURN, &cache.worker, &mut prepared);
+        prefetch_items(&mut prepared, &cache.worker);
+        let tier = cache.tier.as_mut();
+        let mut context = RequestContext {
+            now: cache.now,
+            worker: &mut cache.worker,
+            counters: &cache.counters,
+            control: &NoControl,
+            tier: tier.map(|tier| tier.access(&mut self.open)),
+        };
+        self.session
+            .answer(&prepared, &self.input, &mut context, out)
+    }
+
+    /// Waits for one result and delivers it.
+    fn complete(&mut self, cache: &Cache) -> Result<()> {
+        let tier = cache.tier.as_ref();
+        let tier = tier.context("the session waits for a ticket that was not issued")?;
+        let completed = tier.wait()?;
+        self.open.record_delivery();
+        self.session.complete_read(completed.result);
         Ok(())
     }
 }

@@ -60,7 +60,7 @@ impl Log {
     }
 
     /// Removes the victim, which is closed, from the list of sealed segments.
-    fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
+    pub(super) fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
         segment.set_phase(Phase::Evacuating);
         lists.sealed[segment.part() as usize].remove(&mut lists.links, victim.number);
@@ -126,7 +126,7 @@ impl Log {
 
     /// Selects and closes the oldest segment of the small part if that part exceeds its share, and
     /// otherwise of the main part. If that fails, tries the other part.
-    fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
+    pub(super) fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = self.part_shares()[Part::Small as usize] as usize;
         let [small, main] = &lists.sealed;
         let first = if small.len() > small_share || main.len() == 0 {

@@ -1,0 +1,30 @@
+//! Evicts everything, for tests that need all items in the tier. In normal operation the items of
+//! open segments, and popular ones, stay in memory.
+
+use super::{Cursor, Visited};
+use crate::worker::Worker;
+
+impl Worker {
+    /// Evicts all items, except those of which a peer holds a part, such as an unfinished upload.
+    /// Those that the tier takes are then in the tier only. No other worker may be online.
+    #[doc(hidden)]
+    pub fn evict_everything(&mut self, now_s: u32) {
+        self.ensure_online();
+        self.cursor = None;
+        self.store.log.seal_all();
+        while let Some(victim) = self.store.log.select_any_victim() {
+            let mut cursor = Cursor::new(&self.lease, victim);
+            while let Some((location, block)) = cursor.next() {
+                let hash = match block.is_piece() {
+                    true => block.piece_hash(),
+                    false => self.hash(block.key()).0,
+                };
+                self.evict(&Visited { location, hash }, block, victim, now_s);
+                let len = block.len() as u32;
+                cursor.offset += len;
+            }
+            cursor.retire();
+            self.quiescent();
+        }
+    }
+}
