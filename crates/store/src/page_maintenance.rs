@@ -6,10 +6,10 @@
 //! A step does the first of these things for which there is work:
 //!
 //! ```text
-//! the segment being repopulated ─► populates the next POPULATE_BYTES of it
-//! segments to be discarded      ─► returns the pages of one segment to the kernel
-//! segments needed soon          ─► populates the next POPULATE_BYTES of one
-//! the index                     ─► populates POPULATE_BYTES of the buckets to be used next
+//! a repopulation in progress ─► populates the next POPULATE_BYTES of its segment
+//! segments to be discarded   ─► returns the pages of one segment to the kernel
+//! segments needed soon       ─► begins or continues to populate one, by POPULATE_BYTES
+//! the index                  ─► populates POPULATE_BYTES of the buckets to be used next
 //! ```
 //!
 //! To *repopulate* is to populate a segment that was discarded earlier. No worker uses it until all
@@ -89,13 +89,11 @@ impl PageMaintenance {
             }
             return PageStep::Populated;
         }
-        // Number of bytes behind the buckets in use, into which the index will grow next.
+        // The index grows into the memory that follows its buckets. This much of it is populated in
+        // advance.
         let ahead_bytes = 2 * self.store.log.heap.segment_size() as usize;
-        match self
-            .store
-            .index
-            .populate(ahead_bytes, POPULATE_BYTES as usize)
-        {
+        let index = &self.store.index;
+        match index.populate(ahead_bytes, POPULATE_BYTES as usize) {
             true => PageStep::Populated,
             false => PageStep::Nothing,
         }
@@ -124,8 +122,8 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // The segment can be used although it is populated only in part, because each other page
-        // becomes resident on its first touch.
+        // The segment can be used although it is populated only in part. The remaining pages become
+        // resident on their first touch.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

@@ -32,8 +32,8 @@ pub struct Statistics {
     pub segments: u64,
     /// Maximum number of resident segments.
     pub segments_allowed: u64,
-    /// The second in which the oldest segment was opened. Only open segments and the first segment
-    /// of each eviction queue are compared. `None` if nothing has been written.
+    /// The time at which the oldest segment was opened, in seconds. Only the open segments and the
+    /// oldest sealed segment of each part are compared. `None` if nothing has been written.
     pub oldest_segment_s: Option<u32>,
     /// Number of items in the index. Includes expired and flushed items that were not unlinked yet.
     pub items: u64,
@@ -43,15 +43,15 @@ pub struct Statistics {
     pub evicted: u64,
     /// Number of evicted items that were never read.
     pub evicted_unfetched: u64,
-    /// Number of items evicted from the main part, which has most items that were requested again.
+    /// Number of items evicted from the main part. Most items that were requested again are there.
     pub evicted_main: u64,
-    /// Number of evicted items by age, which is the time since the item's last request. Element N
-    /// counts ages below element N of [`EVICTED_AGES_S`] that no earlier element counts. The last
-    /// element counts all higher ages.
+    /// Number of evicted items by age, which is the time since the item's last request. The first
+    /// element counts the ages below the first bound in [`EVICTED_AGES_S`], each further element
+    /// those from one bound to below the next, and the last element those from the last bound on.
     pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
     /// Number of items unlinked after they expired or were flushed.
     pub expired: u64,
-    /// Number of items unlinked after they expired or were flushed that were never read.
+    /// Number of items that were never read and were unlinked after they expired or were flushed.
     pub expired_unfetched: u64,
     /// Number of items evicted because the index had no free slot.
     pub evicted_index_full: u64,

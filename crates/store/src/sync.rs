@@ -10,7 +10,7 @@
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
-/// Yields the processor to other threads. For loops that wait for the progress of another thread.
+/// Yields the processor to other threads. A loop that waits for another thread calls this.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use rustix::thread::sched_yield as yield_now;
 

@@ -4,6 +4,7 @@
 //! `index.rs` justify the orderings.
 
 use super::*;
+use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::sync::Arc;
 use shuttle::rand::Rng;
 use shuttle::thread;
@@ -17,23 +18,26 @@ fn hash_of_number(number: u64) -> u64 {
     bits ^ bits >> 31
 }
 
+/// Inserts an item. Fails if no slot can be freed by kicks.
 fn insert(index: &Index, number: u64) {
+    const FREQUENCY: u8 = 0;
+    const MAY_DISPLACE: bool = false;
+    const BUDGET: usize = VISITS_MAX - RESIZE_BUCKETS;
     let Some(location) = Location::new(number) else {
         return;
     };
-    let hash = hash_of_number(number);
-    let writer = index.lock(hash);
-    let inserted = writer.insert(location, 0, true, 62);
+    let writer = index.lock(hash_of_number(number));
+    let inserted = writer.insert(location, FREQUENCY, MAY_DISPLACE, BUDGET);
     assert_eq!(inserted, Inserted::Placed, "item {number} has no free slot");
 }
 
 fn remove(index: &Index, number: u64) {
     let writer = index.lock(hash_of_number(number));
     let found = writer.find(|entry| entry.location().units() == number);
-    assert!(found.is_some(), "item {number} is not in the index");
-    found.iter().for_each(|found| {
-        writer.remove(found);
-    });
+    let Some(found) = found else {
+        panic!("item {number} is not in the index");
+    };
+    writer.remove(&found);
 }
 
 fn is_present(index: &Index, number: u64) -> bool {
@@ -50,27 +54,34 @@ const BEFORE: u64 = 43;
 /// bucket is split.
 const MORE: Range<u64> = 100..110;
 
-/// Creates an index with items 1 to [`BEFORE`].
+/// Creates an empty index of one class, which has `buckets` buckets and may grow to `buckets_max`.
+fn empty(buckets: usize, buckets_max: usize) -> Arc<Index> {
+    match Index::new(1, buckets, buckets_max * BUCKET_BYTES) {
+        Ok(index) => Arc::new(index),
+        Err(error) => panic!("failed to create the index: {error}"),
+    }
+}
+
+/// Creates an index with items 1 to [`BEFORE`], which may grow.
 fn filled() -> Arc<Index> {
-    let Ok(index) = Index::new(1, 8, 64 * 16) else {
-        panic!("the index was not created");
-    };
+    let index = empty(8, 16);
     (1..=BEFORE).for_each(|number| insert(&index, number));
-    Arc::new(index)
+    index
 }
 
 /// Returns an item that moves to the new bucket when a bucket is split, and its position there.
 /// Then lets the bucket be merged again.
 fn moving_item(index: &Index) -> Option<(u64, Position)> {
-    let last = index.buckets.load(Ordering::Relaxed);
+    // Buckets are numbered from 0, so the bucket that a split adds has this number.
+    let new_bucket = index.buckets.load(Ordering::Relaxed);
     MORE.for_each(|number| insert(index, number));
     index.resize_step();
-    let moved_to_last = |number| {
+    let moved = |number| {
         let matches = |entry: Entry| entry.location().units() == number;
         let found = index.scan(hash_of_number(number), matches)?;
-        (found.bucket == last).then_some((number, found.position()))
+        (found.bucket == new_bucket).then_some((number, found.position()))
     };
-    let moved = (1..=BEFORE).find_map(moved_to_last);
+    let moved = (1..=BEFORE).find_map(moved);
     for number in MORE {
         remove(index, number);
         index.resize_step();
@@ -128,27 +139,15 @@ fn readers_find_every_item_while_buckets_are_split_and_merged() {
 }
 
 /// All buckets are nearly full, so almost every insertion finds the two buckets of its key full,
-/// and kicks an entry. If no entry can move, the insertion displaces the entry with the lowest
-/// frequency. This is never an entry for which the reader searches, because those have the maximum
-/// frequency.
+/// and kicks an entry.
 #[test]
 fn readers_find_entries_that_kicks_move() {
+    /// Number of items that stay, of 32 slots.
     const LASTING: u64 = 29;
     shuttle::check_random(
         || {
-            let Ok(index) = Index::new(1, 4, 0) else {
-                panic!("the index was not created");
-            };
-            let index = Arc::new(index);
-            for number in 1..=LASTING {
-                insert(&index, number);
-                let hash = hash_of_number(number);
-                for _ in 0..3 {
-                    if let Some(found) = index.find_candidate(hash, Position::default()) {
-                        index.count_request(hash, found.entry());
-                    }
-                }
-            }
+            let index = empty(4, 4);
+            (1..=LASTING).for_each(|number| insert(&index, number));
             let reader = {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
@@ -176,7 +175,8 @@ fn readers_find_entries_that_kicks_move() {
 /// that was replaced before the read.
 #[test]
 fn a_remembered_position_never_returns_an_older_entry() {
-    const VERSIONS: u64 = 1_000;
+    /// The location of the first version. The location of each later version is one higher.
+    const FIRST_VERSION: u64 = 1_000;
     // Set if any execution found an entry. A variable of the standard library, which shuttle does
     // not schedule.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
@@ -194,11 +194,11 @@ fn a_remembered_position_never_returns_an_older_entry() {
             let writer = {
                 let (index, replaced) = (Arc::clone(&index), Arc::clone(&replaced));
                 thread::spawn(move || {
-                    for version in VERSIONS..VERSIONS + 6 {
+                    for version in FIRST_VERSION..FIRST_VERSION + 6 {
                         let writer = index.lock(hash);
                         let matches = |entry: Entry| {
                             let units = entry.location().units();
-                            units == number || units >= VERSIONS
+                            units == number || units >= FIRST_VERSION
                         };
                         let found = writer.find(matches);
                         let location = Location::new(version);

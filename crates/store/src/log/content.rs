@@ -3,7 +3,7 @@
 
 use super::segment_list::SegmentList;
 use super::{Log, NONE};
-use crate::heap::segment::{FIRST_BLOCK, Phase};
+use crate::heap::segment::{FIRST_BLOCK, Phase, Segment};
 use crate::sync::atomic::Ordering;
 
 /// The amount and the age of what all segments contain.
@@ -11,14 +11,14 @@ use crate::sync::atomic::Ordering;
 pub(crate) struct Content {
     /// Total length of all blocks, dead and live, in bytes.
     pub(crate) bytes_occupied: u64,
-    /// The second in which the oldest segment was opened. Only open segments and the first segment
-    /// of each eviction queue are compared. `None` if nothing has been written.
+    /// The time at which the oldest segment was opened, in seconds. Only the open segments and the
+    /// oldest sealed segment of each part are compared. `None` if nothing has been written.
     pub(crate) oldest_s: Option<u32>,
 }
 
 impl Log {
     /// Returns the content of all segments. Visits only the open segments and the oldest sealed
-    /// segment of each part. For the other sealed segments, `SegmentLists` has a running sum.
+    /// segment of each part: `SegmentLists` has a running sum of the bytes in sealed segments.
     pub(crate) fn content(&self) -> Content {
         let size = self.heap.segment_size();
         let lists = self.lists();
@@ -26,20 +26,24 @@ impl Log {
             bytes_occupied: lists.bytes_occupied,
             oldest_s: None,
         };
-        let oldest = lists.sealed.iter().filter_map(SegmentList::first);
-        let open = self
-            .open_segments
-            .iter()
-            .map(|open_segment| open_segment.0.load(Ordering::Relaxed));
-        let open = open
-            .filter(|&number| number != NONE && self.heap.segment(number).phase() == Phase::Open);
-        for number in open.chain(oldest) {
-            let segment = self.heap.segment(number);
-            if segment.phase() == Phase::Open {
-                content.bytes_occupied += u64::from(segment.tail().min(size) - FIRST_BLOCK);
-            }
+        let mut compare_age = |segment: &Segment| {
             let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
             content.oldest_s = Some(oldest_s.min(segment.opened_s()));
+        };
+        for open_segment in &self.open_segments {
+            let number = open_segment.0.load(Ordering::Relaxed);
+            if number == NONE {
+                continue;
+            }
+            let segment = self.heap.segment(number);
+            if segment.phase() == Phase::Open {
+                // A failed allocation advances the tail beyond the end.
+                content.bytes_occupied += u64::from(segment.tail().min(size) - FIRST_BLOCK);
+                compare_age(segment);
+            }
+        }
+        for oldest_sealed in lists.sealed.iter().filter_map(SegmentList::first) {
+            compare_age(self.heap.segment(oldest_sealed));
         }
         content
     }

@@ -6,7 +6,8 @@ use crate::heap::SegmentNumber;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// Takes an empty segment whose pages are to be returned to the kernel. The caller then calls
+    /// Takes an empty segment whose pages are to be returned to the kernel. It has not counted as
+    /// resident since it was selected for that. The caller then calls
     /// [`Heap::discard`](crate::heap::Heap::discard), without a lock, and [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<SegmentNumber> {
         self.lists().to_discard.pop()
@@ -33,11 +34,13 @@ impl Log {
         Some(number)
     }
 
-    /// Makes a segment free after its pages were populated.
+    /// Makes a segment free after its pages were populated. If the memory limit was lowered in the
+    /// meantime, selects free segments to be discarded.
     pub(crate) fn populated(&self, number: SegmentNumber) {
         let mut lists = self.lists();
         lists.populating -= 1;
         lists.free.push(number);
+        // Applies the limit, and then updates the number of available segments.
         self.reclaim_retired(&mut lists);
     }
 
@@ -46,9 +49,8 @@ impl Log {
     /// The segment is not taken, so a worker may open it before it is populated.
     pub(crate) fn next_fresh(&self) -> Option<SegmentNumber> {
         let mut lists = self.lists();
-        let headroom = self.resident_max().saturating_sub(lists.resident);
-        let end = lists.first_unused + (2 * self.reserve()).min(headroom);
-        let end = end.min(self.heap.count());
+        let ahead = (2 * self.reserve()).min(self.resident_headroom(&lists));
+        let end = (lists.first_unused + ahead).min(self.heap.count());
         let next = lists.first_unpopulated.max(lists.first_unused);
         (next < end).then(|| {
             lists.first_unpopulated = next + 1;
