@@ -64,7 +64,7 @@ fn panic_ends_only_its_fibre() {
 }
 
 #[test]
-fn yielding_fibres_take_turns_in_a_fixed_order() {
+fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
     each(2, |runtime| {
         const ROUNDS: usize = 2000;
         let turns = Arc::new(AtomicUsize::new(0));

@@ -133,7 +133,7 @@ fn stopping_cancels_all_fibres() {
         let ended = spawn_cancellable_fibres(&runtime);
         drop(runtime);
         assert_eq!(ended.load(Ordering::Relaxed), 30, "{configuration:?}");
-        // The clock cannot represent a deadline after this timeout.
+        // The end of this timeout is later than the clock can represent.
         start(1, configuration).stop(Duration::MAX).unwrap();
     }
 }
@@ -147,16 +147,18 @@ fn a_fibre_that_does_not_end_is_abandoned() {
     for configuration in configurations() {
         let runtime = start(2, configuration);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (has_begun, must_end) = (Arc::new(Semaphore::new(0)), Arc::clone(&is_over));
-        let begins = Arc::clone(&has_begun);
+        let start_signal = Arc::new(Semaphore::new(0));
         // A fibre that does not leave its processor.
-        drop(runtime.spawn(move || {
-            begins.release();
-            while !must_end.load(Ordering::Relaxed) {
-                std::thread::yield_now();
+        drop(runtime.spawn({
+            let (is_over, start_signal) = (Arc::clone(&is_over), Arc::clone(&start_signal));
+            move || {
+                start_signal.release();
+                while !is_over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
             }
         }));
-        has_begun.acquire();
+        start_signal.acquire();
         // A fibre that waits for a permit that is never released, and one that yields for ever.
         drop(runtime.spawn(|| Semaphore::new(0).acquire()));
         drop(runtime.spawn(|| {

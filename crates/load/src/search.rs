@@ -34,9 +34,10 @@ pub struct SearchConfig {
     pub criteria: Criteria,
     /// The maximum number of trials.
     pub trials_max: usize,
-    /// The width of the interval at which the search ends, as a share of the interval's lower end.
+    /// The search narrows an interval that contains the sustained throughput. It ends once the
+    /// interval is no wider than this share of its lower end.
     pub resolution: f64,
-    /// The confidence of the interval.
+    /// The confidence of that interval.
     pub confidence: f64,
 }
 
@@ -64,7 +65,8 @@ impl SearchConfig {
     /// The trials cannot be made at rates of the search's choice, or there are too few or too many
     /// objectives.
     pub fn validate(&self, config: &Config) -> Result<(), ConfigError> {
-        // The times in its lines are fixed, and standard input can be read only once.
+        // The lines of a script have fixed times. And a script on standard input can be read for
+        // one trial only.
         if config.script.is_some() {
             let fault = "its lines do not follow the rate of a trial; leave out --slo, or describe \
                          the load with --mix";
@@ -87,8 +89,9 @@ pub struct SearchResult {
     pub options: SearchOptions,
     /// The sustained throughput.
     pub sustained: Sustained,
-    /// The criterion that limits the throughput. In most broken trials near the sustained
-    /// throughput, this criterion is exceeded by the greatest factor. None: no trial is broken.
+    /// The criterion that limits the throughput: the worst criterion of most broken trials near the
+    /// sustained throughput. The worst criterion of a trial is the one that it exceeds by the
+    /// greatest factor. None: no trial is broken.
     pub binding: Option<String>,
     /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
@@ -122,8 +125,8 @@ pub enum SearchEvent<'a> {
     Begin(usize, f64),
     /// A second of the trial has passed.
     Second(&'a Second),
-    /// A trial has ended. The second field is the longest time, in nanoseconds, that the rest of
-    /// the search can take.
+    /// A trial has ended. The second field is the time in nanoseconds that the rest of the search
+    /// takes if it makes all trials that it may make, estimated from the mean trial so far.
     Trial(&'a TrialResult, u64),
 }
 
@@ -131,8 +134,8 @@ pub enum SearchEvent<'a> {
 /// returns the result. `on_event` is called with each event as it happens.
 ///
 /// # Errors
-/// A setting is invalid, or the first run fails for another reason than the loss of all its
-/// connections. Such a reason does not depend on the rate. Later failures are not errors of the
+/// A setting is invalid, or the first run fails for a reason that does not depend on its rate,
+/// which is any reason except the loss of all connections. Later failures are not errors of the
 /// search: each is recorded as a failed trial.
 pub fn search(
     config: &Config,
@@ -180,13 +183,14 @@ pub fn search(
         options: *search.options(),
         binding: binding(&trials, &sustained),
         sustained,
+        // A caller that has prefilled the server sets this.
         resident: None,
         trials,
     })
 }
 
-/// Returns the longest time that the rest of the search can take: the number of trials left, times
-/// the mean duration of the trials so far.
+/// Returns an estimate of the time that the rest of the search takes if it makes all trials that it
+/// may make: the number of trials left, times the mean duration of the trials so far.
 fn time_left_ns(search: &Search, trials: &[TrialResult]) -> u64 {
     let trials_left = match search.next_rps() {
         Some(_) => search.options().trials_max.saturating_sub(trials.len()) as u64,
@@ -196,8 +200,8 @@ fn time_left_ns(search: &Search, trials: &[TrialResult]) -> u64 {
     trials_left * (elapsed_ns / trials.len().max(1) as u64)
 }
 
-/// Returns the options of the search for the next rate. The lowest rate to try is the rate at which
-/// a trial has enough requests to judge every objective.
+/// Returns the options of [`measure::Search`]. The lowest rate to try is the rate at which a trial
+/// has enough requests to judge every objective.
 fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
     let objectives = &search_config.criteria.objectives;
     if objectives.is_empty() || objectives.len() > OBJECTIVES_MAX {
@@ -260,9 +264,9 @@ impl TrialResult {
     }
 }
 
-/// Returns the criterion that limits the throughput: the one that is most often exceeded by the
-/// greatest factor, over the broken trials near the sustained throughput. Trials at much higher
-/// rates are ignored, because there every criterion is broken.
+/// Returns the criterion that limits the throughput: the most frequent worst criterion of the
+/// broken trials near the sustained throughput. Trials at much higher rates are ignored, because
+/// there every criterion is broken.
 fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
     let broken = || {
         trials
@@ -270,10 +274,11 @@ fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
             .filter(|trial| trial.verdict == Verdict::Broken)
     };
     let lowest_rps = broken().map(|trial| trial.rate_rps).reduce(f64::min)?;
-    let near_rps = sustained
+    // Not below the lowest broken rate, so that at least one trial is near.
+    let near_max_rps = sustained
         .high_rps
         .map_or(lowest_rps, |high| high.max(lowest_rps));
-    let near = broken().filter(|trial| trial.rate_rps <= near_rps);
+    let near = broken().filter(|trial| trial.rate_rps <= near_max_rps);
     let worst_of_each = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
     let names: Vec<&str> = worst_of_each.collect();
     let count = |name: &str| names.iter().filter(|other| **other == name).count();

@@ -80,7 +80,7 @@ fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inb
         while let Some(transport) = inbox.take() {
             reject(transport.stream(), &context.setup);
         }
-        if context.stops_workers(monotonic_ns()) {
+        if context.must_stop(monotonic_ns()) {
             return None;
         }
     }

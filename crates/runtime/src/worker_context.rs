@@ -103,6 +103,17 @@ pub(crate) struct Outcome {
     pub(crate) is_lost: bool,
 }
 
+impl Outcome {
+    /// The outcome of a member that has not been answered.
+    fn unanswered(prepared: usize, next: Next) -> Self {
+        Self {
+            prepared,
+            progress: Progress { consumed: 0, next },
+            is_lost: false,
+        }
+    }
+}
+
 /// The result of a step of maintenance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Maintained {
@@ -209,7 +220,7 @@ impl<S: Worker> WorkerContext<S> {
         opened.ok()
     }
 
-    /// Returns the second of the last wake-up.
+    /// Returns the time of the last wake-up in seconds.
     pub(crate) fn last_wake_s(&self) -> u32 {
         second(self.last_wake_ns)
     }
@@ -236,7 +247,8 @@ impl<S: Worker> WorkerContext<S> {
             return;
         }
         self.memory_retry_ns = now_ns + MEMORY_RETRY_NS;
-        if self.setup.counts.request_memory(second(now_ns)) {
+        let is_first_in_second = self.setup.counts.request_memory(second(now_ns));
+        if is_first_in_second {
             self.all_wakers.iter().for_each(Waker::wake_by_ref);
         }
         burst.append(&mut self.waiting_for_memory);
@@ -260,13 +272,14 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Serves a burst: prepares the input of all `members`, then answers each member and calls
-    /// `send` for its replies. Appends one outcome per member to `outcomes`, in the same order.
+    /// `send` for its replies. Fills `outcomes`, which is empty, with one outcome per member, in
+    /// the same order.
     ///
     /// `input_of` returns the slot and the input of a member. `send` returns false if the
     /// connection is lost.
     ///
-    /// If a session panics, only its connection is lost. The members after it in the burst are not
-    /// answered; their outcome is [`Next::Yield`], so they are prepared again in their next turn.
+    /// If a session panics, only its connection is lost. The other members that were not answered
+    /// before have the outcome [`Next::Yield`], so they are prepared again in their next turn.
     pub(crate) fn serve_burst<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -276,6 +289,7 @@ impl<S: Worker> WorkerContext<S> {
         outcomes: &mut Vec<Outcome>,
         send: impl FnMut(&mut Self, &mut Connection<S, I>, Slot) -> bool,
     ) {
+        debug_assert!(outcomes.is_empty());
         self.service.begin_burst(now_ns);
         let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
         // One `catch_unwind` for the complete burst. A panic may leave the session and this context
@@ -291,6 +305,7 @@ impl<S: Worker> WorkerContext<S> {
             };
             self.setup.counts.count_panics(1);
             self.reset();
+            // A service that was reset may be offline, but this thread goes on.
             self.service.online();
             outcomes.truncate(self.answered);
             for (number, member) in members.iter().enumerate().skip(self.answered) {
@@ -299,12 +314,8 @@ impl<S: Worker> WorkerContext<S> {
                     connection.session.discard_prepared();
                 }
                 outcomes.push(Outcome {
-                    prepared: 0,
-                    progress: Progress {
-                        consumed: 0,
-                        next: Next::Yield,
-                    },
                     is_lost,
+                    ..Outcome::unanswered(0, Next::Yield)
                 });
             }
         }
@@ -342,31 +353,26 @@ impl<S: Worker> WorkerContext<S> {
                 Some(connection) => self.prepare(&mut connection.session, input, prepared),
                 None => 0,
             };
-            outcomes.push(Outcome {
-                prepared: count,
-                progress: Progress {
-                    consumed: 0,
-                    next: Next::Close,
-                },
-                is_lost: false,
-            });
+            // Only a member without a connection keeps this outcome.
+            outcomes.push(Outcome::unanswered(count, Next::Close));
         }
         let (mut first, mut prefetched) = (0, 0);
         for (number, (member, outcome)) in members.iter().zip(outcomes).enumerate() {
             self.answered = number;
             self.current_member = Some(number);
+            let requests = first..first + outcome.prepared;
+            first = requests.end;
             // Prefetch the items of this member's requests and of the next `PREFETCH_ITEMS`
-            // requests, except those that earlier rounds have prefetched.
-            let prefetch_end = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
-            let next = prefetched..prefetch_end;
-            self.service.prefetch(&mut prepared[next]);
+            // requests, except those that were prefetched for earlier members.
+            let prefetch_end = (requests.end + PREFETCH_ITEMS).min(prepared.len());
+            self.service
+                .prefetch(&mut prepared[prefetched..prefetch_end]);
             prefetched = prefetch_end;
             let (slot, input) = input_of(member);
             let Some(connection) = table.get_mut(slot) else {
                 continue;
             };
-            let requests = &prepared[first..first + outcome.prepared];
-            first += requests.len();
+            let requests = &prepared[requests];
             let (progress, sends_now) = self.answer_turn(connection, slot, requests, input);
             outcome.progress = progress;
             self.current_member = None;
@@ -395,8 +401,9 @@ impl<S: Worker> WorkerContext<S> {
         progress
     }
 
-    /// Parses the requests of one turn from `input` and appends them to `prepared`. Prefetches the
-    /// memory where the store begins to look for them. Returns the number of requests.
+    /// Parses the requests of one turn from `input` and appends them to `prepared`. The service
+    /// also prefetches the memory where the search for each requested item begins. Returns the
+    /// number of requests.
     fn prepare<'i>(
         &self,
         session: &mut S::Session,
@@ -422,8 +429,8 @@ impl<S: Worker> WorkerContext<S> {
     ) -> (Progress, bool) {
         if !connection.delayed_replies.is_empty() {
             let replies = mem::take(&mut connection.delayed_replies);
-            let memory = self.output.resume_with(replies);
-            self.keep_for_reuse(memory);
+            let unused = self.output.resume_with(replies);
+            self.keep_for_reuse(unused);
         }
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
@@ -459,11 +466,11 @@ impl<S: Worker> WorkerContext<S> {
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Keeps an output buffer that has been sent for reuse, unless it is too large or enough are
-    /// kept already.
-    pub(crate) fn keep_for_reuse(&mut self, memory: Vec<u8>) {
-        if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
-            self.spare.push(memory);
+    /// Adds an output buffer that is not used any more to the spare ones, unless it is too large or
+    /// there are enough.
+    pub(crate) fn keep_for_reuse(&mut self, unused: Vec<u8>) {
+        if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&unused.capacity()) {
+            self.spare.push(unused);
         }
     }
 
@@ -532,7 +539,8 @@ impl<S: Worker> WorkerContext<S> {
         &mut self,
         connection: &mut Connection<S, I>,
     ) -> bool {
-        self.buffered.count(connection) && self.report_buffered()
+        let has_changed = self.buffered.count(connection);
+        has_changed && self.report_buffered()
     }
 
     /// Subtracts the bytes of a connection from the count, before it is closed.
@@ -571,12 +579,12 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Returns whether the worker has to stop. The first call that returns true also sets the
     /// deadline.
-    pub(crate) fn stops_workers(&mut self, now_ns: u64) -> bool {
-        let stops_workers = self.stops_workers.load(Ordering::Relaxed);
-        if stops_workers {
+    pub(crate) fn must_stop(&mut self, now_ns: u64) -> bool {
+        let must_stop = self.stops_workers.load(Ordering::Relaxed);
+        if must_stop {
             self.stop_deadline_ns.get_or_insert(now_ns + DRAIN_NS);
         }
-        stops_workers
+        must_stop
     }
 
     /// Returns whether the deadline of a stopping worker has passed.

@@ -15,8 +15,8 @@
 //!   requests. Until then the kernel reads and writes memory of the fibre.
 //! - Only the processor uses its submission queue. Only the holder of the lock `is_reaping` uses
 //!   the completion queue.
-//! - A processor holds `is_reaping` while it sleeps. If it did not, another processor could take
-//!   the completion that should end the sleep just before the sleep begins.
+//! - A processor holds `is_reaping` while it sleeps. Otherwise, just before the sleep begins,
+//!   another processor could take the completion that should end it.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -59,8 +59,8 @@ pub(crate) struct Ring {
     event: RawFd,
     /// The lock of the completion queue. True while a thread holds the lock.
     is_reaping: AtomicBool,
-    /// The runtime has one processor, so no other processor takes completions.
-    has_one_processor: bool,
+    /// The ring uses `DEFER_TASKRUN`, so the kernel posts completions only in `enter`.
+    is_deferred: bool,
     /// The ring is enabled. A ring with `DEFER_TASKRUN` is created disabled, and the processor's
     /// own thread enables it.
     is_enabled: AtomicBool,
@@ -152,7 +152,7 @@ impl Ring {
             uring,
             event: event.as_raw_fd(),
             is_reaping: AtomicBool::new(false),
-            has_one_processor,
+            is_deferred,
             is_enabled: AtomicBool::new(!is_deferred),
             must_watch_event: AtomicBool::new(true),
             was_event_taken: AtomicBool::new(false),
@@ -227,7 +227,7 @@ impl Ring {
                 // A system call can be avoided if there is nothing to submit. But with
                 // `DEFER_TASKRUN`, and after an overflow of the completion queue, the kernel posts
                 // completions only in `enter`.
-                if unsubmitted == 0 && !self.has_one_processor && !has_overflown {
+                if unsubmitted == 0 && !self.is_deferred && !has_overflown {
                     return;
                 }
                 let flags = EnterFlags::GETEVENTS;
@@ -287,9 +287,10 @@ impl Ring {
         self.has_cancellations.store(true, Ordering::Relaxed);
     }
 
-    /// Removes the cancellations of an operation that has completed, if they were not submitted
-    /// yet. They could cancel a later operation at the same address. `token` is that of the first
-    /// request. Callable from any thread.
+    /// Removes the recorded cancellations of an operation that has completed. Otherwise they could
+    /// cancel a later operation at the same address. A cancellation that is queued already, or
+    /// being queued, cannot: it is queued before the requests of a later operation in this ring.
+    /// `token` is that of the first request. Callable from any thread.
     fn withdraw_cancellations(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.retain(|other| other & !SECOND_BIT != token);
@@ -416,9 +417,10 @@ impl Ring {
     }
 }
 
-/// Submits one or two requests, and waits until they complete, until `due_ns` on the monotonic
-/// clock, or until the fibre is cancelled. Returns the results as the kernel gives them. The second
-/// request starts after the first has completed, and is cancelled if the first fails.
+/// Submits one or two requests, and waits until they have completed. Cancels them at time `due_ns`
+/// of the monotonic clock, or when the fibre is cancelled. Returns the results as the kernel gives
+/// them. The second request starts after the first has completed, and is cancelled if the first
+/// fails.
 ///
 /// # Errors
 /// The fibre was cancelled or is unwinding, the deadline has passed, or the runtime has no rings.
@@ -459,12 +461,12 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     let token = &raw const operation as u64;
     let mut nth = 0;
     let entries = entries.map(|entry| {
+        let entry = entry.user_data(token | nth);
+        let is_last = nth + 1 == N as u64;
         nth += 1;
-        let is_linked = nth < N as u64;
-        let entry = entry.user_data(token | (nth - 1));
-        match is_linked {
-            true => entry.flags(Flags::IO_LINK),
-            false => entry,
+        match is_last {
+            true => entry,
+            false => entry.flags(Flags::IO_LINK),
         }
     });
     let number = local(|local| {
@@ -481,41 +483,40 @@ pub(crate) unsafe fn perform_into<const N: usize>(
             "the socket or file belongs to another runtime: this one has no io_uring",
         ));
     };
-    let mut timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
+    let deadline_timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
+    // Started by each cancellation. When it is due, the cancellation may be repeated.
+    let mut retry_timer: Option<Timer> = None;
     let mut cancellation_count = 0_u32;
     // Acquire: pairs with the store in `record_completion`.
     while operation.pending.load(Ordering::Acquire) > 0 {
         let is_late = due_ns.is_some_and(|due_ns| monotonic_ns() >= due_ns);
-        let may_cancel = cancellation_count == 0 || timer.as_ref().is_some_and(Timer::is_due);
+        let may_cancel = retry_timer.as_ref().is_none_or(Timer::is_due);
         if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
                 // The first request is cancelled before the second. If the first is still pending,
-                // its cancellation also cancels the second, which is linked to it. If it has
-                // completed, the second has started, so that its own cancellation finds it.
+                // its cancellation also cancels the second, which is linked to it. Otherwise the
+                // second has started or is about to start.
                 (0..N as u64).for_each(|nth| ring.request_cancellation(token | nth));
                 shared.idle.wake(number);
             }
             // A cancellation can fail, because the kernel does not find a request that is not
             // waiting at that moment: for example, the second request just before it starts. So the
             // cancellation is repeated after a delay.
-            let timeout_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
-            timer = Some(Timer::start(&fibre, monotonic_ns() + timeout_ns));
+            let delay_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
+            retry_timer = Some(Timer::start(&fibre, monotonic_ns() + delay_ns));
             cancellation_count += 1;
         }
         park();
     }
-    drop(timer);
+    drop((deadline_timer, retry_timer));
     let was_cancelled = cancellation_count > 0;
     if was_cancelled && let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor
     {
         ring.withdraw_cancellations(token);
     }
-    let mut nth = 0;
-    let results = [(); N].map(|()| {
-        nth += 1;
-        operation.results[nth - 1].load(Ordering::Relaxed)
-    });
+    let results: [i32; N] =
+        std::array::from_fn(|nth| operation.results[nth].load(Ordering::Relaxed));
     // EINTR: the operation was cancelled while a kernel thread worked on it.
     if was_cancelled && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
         return Err(cancelled_or_timed_out(&fibre));

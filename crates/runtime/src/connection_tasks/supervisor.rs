@@ -4,7 +4,8 @@
 //! - a task has finished and has to be joined;
 //! - a connection waits for memory, so slow holders have to be closed;
 //! - the service has maintenance to do, which tasks do only while requests arrive;
-//! - peers have to be checked for silence, once a second, if there is a limit of it;
+//! - peers have to be checked, once a second, if there is a limit of their silence or a deadline
+//!   for their input;
 //! - the server has to stop.
 
 use std::io;
@@ -28,7 +29,7 @@ use crate::setup::second;
 pub(super) struct Supervisor<C: TaskRuntime> {
     tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
-    /// The second of the last search for slow holders.
+    /// Time of the last search for slow holders, in seconds.
     searched_s: u32,
     /// When peers are checked next for silence and passed deadlines. `None` while they are not.
     next_sweep_ns: Option<u64>,
@@ -64,8 +65,8 @@ impl<C: TaskRuntime> Supervisor<C> {
     }
 
     /// Runs until the server has to stop and the last task has ended. A panic here is counted and
-    /// does not end the thread. Without the thread, finished tasks would not be joined, and once
-    /// `max_tasks` had finished, no new task could be started.
+    /// does not end the thread. Without the thread, finished tasks would not be joined. They count
+    /// towards `max_tasks`, so in the end no new task could be started.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
@@ -136,9 +137,10 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes the connections of peers that have been silent for too long, and ends the input of
-    /// those whose input was not complete in time: their tasks then get the end of the stream, and
-    /// a turn. Checks at most [`SWEEP_CONNECTIONS`] peers at a time, and all of them once a second.
+    /// Closes the connections of peers that have been silent for too long. Ends the input of peers
+    /// whose input was not complete in time: the tasks of these peers receive the end of the
+    /// stream, and their sessions get another turn. Checks at most [`SWEEP_CONNECTIONS`] peers at a
+    /// time, and all of them once a second.
     fn sweep(&mut self, now_ns: u64) {
         let tasks = &self.tasks;
         if !tasks.is_sweeping.load(Ordering::Relaxed) {
@@ -166,7 +168,8 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.sweep_start = next.unwrap_or(0);
         let pause_ns = next.map_or(SWEEP_INTERVAL_NS, |_| SWEEP_STEP_NS);
         self.next_sweep_ns = Some(now_ns + pause_ns);
-        // A task that is started after `is_sweeping` is cleared sets it again.
+        // Clear the flag before looking for peers. A peer that is missed is added later, so it
+        // finds the flag cleared, sets it and wakes this thread (`ConnectionTasks::spawn`).
         tasks.is_sweeping.store(false, Ordering::Relaxed);
         if tasks.peers.is_empty() {
             self.next_sweep_ns = None;

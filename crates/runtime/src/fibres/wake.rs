@@ -38,10 +38,10 @@ impl Wake for FibreWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Relaxed suffices, because the mailbox's lock orders the two threads. The waker has put a
-        // result into the mailbox before this call. If the waker finds the flag set, the fibre has
-        // not cleared it yet. The fibre looks into the mailbox only after it has cleared the flag
-        // (`wait_woken`), so it finds the result.
+        // The result is in the mailbox before this call. The fibre clears the flag before it looks
+        // into the mailbox (`wait_woken`). If it has looked too early to find the result, the lock
+        // of the mailbox orders the clearing before this swap, although both are relaxed. The swap
+        // then finds the flag cleared, and the fibre gets a permit to look again.
         if !self.is_woken.swap(true, Ordering::Relaxed) {
             self.permits.release();
         }
@@ -93,9 +93,11 @@ impl PeerSocket for FibreSocket {
 
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.try_send(slices) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(would_block) if would_block.kind() == io::ErrorKind::WouldBlock => {
                 self.socket.wait_writable()?;
-                Err(error)
+                // The caller repeats the call. Before that, it checks whether the connection has
+                // been shut.
+                Err(would_block)
             }
             sent => sent,
         }
@@ -114,8 +116,10 @@ impl PeerSocket for FibreSocket {
     }
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
-        let slept = fibre::sleep(Duration::from_nanos(timeout_ns));
-        slept.is_err() || self.socket.inner().peer.stream.hangs_up_within(0)
+        // A hang-up does not end the sleep; it is noticed afterwards. A fibre that was cancelled
+        // treats its connection as lost.
+        let is_cancelled = fibre::sleep(Duration::from_nanos(timeout_ns)).is_err();
+        is_cancelled || self.socket.inner().peer.stream.hangs_up_within(0)
     }
 
     fn waker(&self) -> Waker {
@@ -162,8 +166,8 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
             // A panic here would end the processor with all its fibres, so it is caught. It need
             // not be handled: if input makes the service panic, it does so again when the
-            // connection is answered, which closes the connection. (With a transform, `bytes` are
-            // not requests, and a panic here has no consequence.)
+            // connection is answered, which closes the connection. (With a transform such as TLS,
+            // `bytes` are not requests, and a panic here has no consequence.)
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.begin_early_prefetch(bytes);
             }));

@@ -148,7 +148,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 self.sweep(now_ns);
             }
             self.context.maintain(now_ns);
-            if self.context.stops_workers(now_ns)
+            if self.context.must_stop(now_ns)
                 && (self.drain() || self.context.is_out_of_time(now_ns))
             {
                 return Ok(());
