@@ -16,6 +16,7 @@
 //! of them runs (`fibres/wake.rs`).
 
 mod buffered;
+mod idle_maintenance;
 mod peers;
 mod supervisor;
 mod task;

@@ -125,3 +125,9 @@ pub const LINGER_LEN: usize = 16 << 20;
 pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;
 /// Maximum number of maintenance steps that the supervisor makes after the last request.
 pub const IDLE_MAINTAIN_STEPS: u32 = 1024;
+/// Requests count as arriving for this long after a maintenance step of a task, in nanoseconds. The
+/// supervisor's own steps do not count, because their interval is longer.
+pub const REQUESTS_RECENT_NS: u64 = IDLE_MAINTAIN_INTERVAL_NS / 2;
+/// Interval at which the supervisor checks whether requests still arrive before it makes
+/// maintenance steps, in nanoseconds.
+pub const REQUESTS_CHECK_NS: u64 = 10_000_000;

@@ -16,12 +16,13 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
+use super::idle_maintenance::IdleMaintenance;
 use super::{ConnectionTasks, ContextChoice, Peer, Task, TaskRuntime};
 use crate::connection::Overdue;
 use crate::connection_table::Slot;
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, SWEEP_CONNECTIONS,
-    SWEEP_INTERVAL_NS, SWEEP_STEP_NS,
+    DRAIN_CHECK_NS, DRAIN_NS, REQUESTS_RECENT_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS,
+    SWEEP_STEP_NS,
 };
 use crate::setup::second;
 
@@ -35,13 +36,8 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     next_sweep_ns: Option<u64>,
     /// The first entry of the list of peers that is checked then.
     sweep_start: Slot,
-    /// Time of the next maintenance step. `None` if no maintenance is in progress.
-    next_maintain_ns: Option<u64>,
-    /// The number of maintenance steps since the supervisor was woken for maintenance.
-    steps: u32,
-    /// The number of consecutive steps after which the context had no more maintenance to do. Once
-    /// it equals the number of contexts, none has any.
-    idle_contexts: usize,
+    /// The schedule of maintenance steps.
+    maintenance: IdleMaintenance,
     /// The time at which connections that are still open are closed. `None` until the supervisor
     /// notices that the server has to stop.
     stop_deadline_ns: Option<u64>,
@@ -57,9 +53,7 @@ impl<C: TaskRuntime> Supervisor<C> {
             searched_s: 0,
             next_sweep_ns: None,
             sweep_start: 0,
-            next_maintain_ns: None,
-            steps: 0,
-            idle_contexts: 0,
+            maintenance: IdleMaintenance::default(),
             stop_deadline_ns: None,
         })
     }
@@ -102,13 +96,10 @@ impl<C: TaskRuntime> Supervisor<C> {
     }
 
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
-        let next_maintain_ns = self
-            .next_maintain_ns
-            .map(|at_ns| at_ns.saturating_sub(now_ns));
-        let next_sweep_ns = self.next_sweep_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
+        let next_ns = [self.maintenance.next_ns(), self.next_sweep_ns];
+        let timeouts_ns = next_ns.map(|at_ns| at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
         let drain_ns = self.stop_deadline_ns.map(|_| DRAIN_CHECK_NS);
-        let all = [next_maintain_ns, next_sweep_ns, drain_ns];
-        all.into_iter().flatten().min()
+        timeouts_ns.into_iter().chain([drain_ns]).flatten().min()
     }
 
     /// Joins the finished tasks. These tasks have ended or are about to return, so joining does not
@@ -178,43 +169,30 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Runs a step of maintenance if one is due. The steps use each context in turn, until none has
-    /// more work or [`IDLE_MAINTAIN_STEPS`] steps have been made.
-    ///
-    /// If a task has run a step recently, requests are arriving, and the step is skipped: the tasks
-    /// make enough steps, and a context in use delays the reclamation of segments.
+    /// Runs a step of maintenance if one is due ([`IdleMaintenance`]). The steps use each context
+    /// in turn.
     fn maintain(&mut self, now_ns: u64) {
         if !self.tasks.has_maintenance.load(Ordering::Relaxed) {
             return;
         }
-        let due_ns = *self
-            .next_maintain_ns
-            .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
-        if now_ns < due_ns {
+        let tasks = &self.tasks;
+        let are_requests_arriving = !tasks.is_maintenance_due(REQUESTS_RECENT_NS, now_ns);
+        if !self.maintenance.is_step_due(now_ns, are_requests_arriving) {
             return;
         }
-        let tasks = &self.tasks;
-        if tasks.is_maintenance_due(IDLE_MAINTAIN_INTERVAL_NS / 2, now_ns) {
-            // `None` means that the context is in use. It may have more to do.
-            let has_more = tasks
-                .maintain_at(ContextChoice::LeastRecent, now_ns)
-                .unwrap_or(true);
-            self.idle_contexts = match has_more {
-                true => 0,
-                false => self.idle_contexts + 1,
-            };
-        }
-        self.steps += 1;
-        if self.idle_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
-            self.next_maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
-        } else {
+        // `None` means that the context is in use. It may have more to do.
+        let has_more = tasks
+            .maintain_at(ContextChoice::LeastRecent, now_ns)
+            .unwrap_or(true);
+        let contexts = tasks.runtime.contexts();
+        if !self.maintenance.record_step(now_ns, has_more, contexts) {
             self.end_maintenance();
         }
     }
 
     /// Ends maintenance until a task wakes the supervisor for it again.
     fn end_maintenance(&mut self) {
-        (self.next_maintain_ns, self.steps, self.idle_contexts) = (None, 0, 0);
+        self.maintenance = IdleMaintenance::default();
         self.tasks.has_maintenance.store(false, Ordering::Relaxed);
     }
 

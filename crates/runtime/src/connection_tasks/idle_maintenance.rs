@@ -1,0 +1,132 @@
+//! The schedule of the supervisor's maintenance steps. Tasks run steps while requests arrive. Once
+//! no more arrive, the supervisor runs the steps that are left.
+
+use crate::limits::{IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, REQUESTS_CHECK_NS};
+
+/// Decides when the supervisor runs a step, and when the last step has been run.
+#[derive(Debug, Default)]
+pub(super) struct IdleMaintenance {
+    /// Time of the next decision. `None` while no maintenance is in progress.
+    next_ns: Option<u64>,
+    /// The number of steps that were run since requests last arrived.
+    steps: u32,
+    /// The number of consecutive steps that left no more work in their context. Once it equals the
+    /// number of contexts, none has any.
+    idle_contexts: usize,
+}
+
+impl IdleMaintenance {
+    /// Returns the time of the next decision, or `None` while no maintenance is in progress.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.next_ns
+    }
+
+    /// Returns whether the supervisor has to run a step now. The first call after maintenance has
+    /// begun only sets the time of the first decision.
+    ///
+    /// While requests arrive, no step is due: the tasks run enough of them, and to use a context
+    /// for a step would delay the reclamation of segments. Each request may also give its context
+    /// new work, so the counts begin again.
+    pub(super) fn is_step_due(&mut self, now_ns: u64, are_requests_arriving: bool) -> bool {
+        let next_ns = *self
+            .next_ns
+            .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+        if now_ns < next_ns {
+            return false;
+        }
+        if are_requests_arriving {
+            *self = Self {
+                next_ns: Some(now_ns + REQUESTS_CHECK_NS),
+                ..Self::default()
+            };
+        }
+        !are_requests_arriving
+    }
+
+    /// Records a step, which left more work in its context or not. Returns whether another step
+    /// follows. None follows if no context has more work, or after [`IDLE_MAINTAIN_STEPS`] steps;
+    /// the caller then replaces this value by a new one.
+    pub(super) fn record_step(&mut self, now_ns: u64, has_more: bool, contexts: usize) -> bool {
+        self.next_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+        self.steps += 1;
+        self.idle_contexts = match has_more {
+            true => 0,
+            false => self.idle_contexts + 1,
+        };
+        self.idle_contexts < contexts && self.steps < IDLE_MAINTAIN_STEPS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves time forward to the next decision, and returns it.
+    fn advance(maintenance: &IdleMaintenance, now_ns: &mut u64) -> u64 {
+        *now_ns = maintenance.next_ns().unwrap_or(*now_ns);
+        *now_ns
+    }
+
+    /// Runs steps, which all leave more work or all leave none, until none follows. Returns their
+    /// number.
+    fn steps_until_end(
+        maintenance: &mut IdleMaintenance,
+        now_ns: &mut u64,
+        has_more: bool,
+        contexts: usize,
+    ) -> u32 {
+        for steps in 1.. {
+            let now_ns = advance(maintenance, now_ns);
+            assert!(maintenance.is_step_due(now_ns, false));
+            if !maintenance.record_step(now_ns, has_more, contexts) {
+                return steps;
+            }
+        }
+        0
+    }
+
+    #[test]
+    fn first_step_is_due_after_an_interval() {
+        let mut maintenance = IdleMaintenance::default();
+        assert!(!maintenance.is_step_due(5, false));
+        assert!(!maintenance.is_step_due(4 + IDLE_MAINTAIN_INTERVAL_NS, false));
+        assert!(maintenance.is_step_due(5 + IDLE_MAINTAIN_INTERVAL_NS, false));
+    }
+
+    #[test]
+    fn maintenance_ends_once_no_context_has_more_work() {
+        let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
+        maintenance.is_step_due(now_ns, false);
+        advance(&maintenance, &mut now_ns);
+        assert!(maintenance.record_step(now_ns, false, 3));
+        assert!(maintenance.record_step(now_ns, true, 3));
+        let steps = steps_until_end(&mut maintenance, &mut now_ns, false, 3);
+        assert_eq!(steps, 3);
+    }
+
+    /// Decisions made while requests arrived were counted as steps once, so maintenance could end
+    /// soon after the last request.
+    #[test]
+    fn maximum_of_steps_is_counted_from_the_last_request() {
+        let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
+        maintenance.is_step_due(now_ns, false);
+        assert!(maintenance.record_step(advance(&maintenance, &mut now_ns), true, 1));
+        for _ in 0..2 * IDLE_MAINTAIN_STEPS {
+            let now_ns = advance(&maintenance, &mut now_ns);
+            assert!(!maintenance.is_step_due(now_ns, true));
+        }
+        let steps = steps_until_end(&mut maintenance, &mut now_ns, true, 1);
+        assert_eq!(steps, IDLE_MAINTAIN_STEPS);
+    }
+
+    /// The context without more work may be the one that has served the request.
+    #[test]
+    fn a_context_that_has_served_a_request_is_maintained_again() {
+        let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
+        maintenance.is_step_due(now_ns, false);
+        assert!(maintenance.record_step(advance(&maintenance, &mut now_ns), false, 2));
+        assert!(!maintenance.is_step_due(advance(&maintenance, &mut now_ns), true));
+        let steps = steps_until_end(&mut maintenance, &mut now_ns, false, 2);
+        assert_eq!(steps, 2);
+    }
+}
