@@ -18,6 +18,9 @@ pub const OPEN_SEGMENTS: usize = 4;
 pub const WAITING_SEGMENTS: usize = 4;
 /// Number of write buffers. Each has the size of a segment.
 pub const BUFFERS: usize = OPEN_SEGMENTS + WAITING_SEGMENTS;
+/// Number of bytes that the thread that writes handles before it yields the processor: some 20 µs
+/// of a write to the page cache.
+pub const STEP_BYTES: usize = 64 << 10;
 /// A tier has at least this many segments: as many again as may be in memory.
 pub const SEGMENTS_MIN: u64 = 2 * BUFFERS as u64;
 /// Maximum number of files of a tier.

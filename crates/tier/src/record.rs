@@ -88,19 +88,22 @@ pub(crate) fn write(
     rest.is_empty()
 }
 
-/// Computes the checksums of all records in the used bytes of a segment of tier `id`.
-pub(crate) fn seal(segment: &mut [u8], id: u64) {
-    let mut rest = segment;
-    while rest.len() >= HEADER_LEN {
+/// Computes the checksums of the first records in the used bytes of a segment of tier `id`, until
+/// they have `bytes` bytes, and returns how many they have. Without a record, that is all of them.
+pub(crate) fn seal(segment: &mut [u8], id: u64, bytes: usize) -> usize {
+    let mut sealed = 0;
+    while sealed < bytes {
+        let rest = &mut segment[sealed..];
+        if rest.len() < HEADER_LEN || rest.len() < padded(len_in(rest)) {
+            return segment.len();
+        }
         let len = len_in(rest);
-        let (record, behind) = match rest.split_at_mut_checked(padded(len)) {
-            Some((padded, behind)) => (&mut padded[..len], behind),
-            None => return,
-        };
+        let record = &mut rest[..len];
         let checksum = checksum(record, id);
         record[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
-        rest = behind;
+        sealed += padded(len);
     }
+    sealed
 }
 
 /// The checksum depends on the tier, so that an older copy of its files has no valid record.
@@ -236,7 +239,7 @@ mod tests {
         let (front, behind) = value.split_at(value.len() / 2);
         let mut slices = [front, behind].into_iter();
         assert!(write(&item, &mut slices, 3, &mut bytes[..len]));
-        seal(&mut bytes, 5);
+        assert_eq!(seal(&mut bytes, 5, usize::MAX), bytes.len());
         bytes.truncate(len);
         bytes
     }
@@ -251,6 +254,29 @@ mod tests {
             (&b"value"[..], Expiry::at(9))
         );
         assert!(item.marks.stale && !item.marks.claimed && item.marks.base64_key);
+    }
+
+    #[test]
+    fn records_are_sealed_in_steps_as_at_once() {
+        let records = [(&b"a"[..], 5), (b"bc", 300), (b"def", 0)].map(|(key, len)| {
+            let mut record = sealed(key, &vec![7; len]);
+            record.resize(padded(record.len()), 0);
+            record
+        });
+        let whole = records.concat();
+        let mut segment = whole.clone();
+        let mut at = 0;
+        for record in &records {
+            segment[at..][CHECKSUM].fill(0);
+            at += record.len();
+        }
+        let mut at = 0;
+        for record in &records {
+            let step = seal(&mut segment[at..], 5, 1);
+            assert_eq!(step, record.len());
+            at += step;
+        }
+        assert_eq!((at, segment), (whole.len(), whole));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use store::{LowerTier, TierAddress, TierItem};
 
@@ -13,7 +14,7 @@ use crate::index::{Index, Replaced};
 use crate::limits::{
     BUFFERS, CAS_NOTED_MAX, DEVICES_MAX, INDEX_SPARE_PERCENT, ITEM_BYTES_DEFAULT, ITEM_BYTES_MIN,
     KEPT_PART, OPEN_SEGMENTS, RECORD_ALIGN, SEGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_UNIT,
-    SEGMENTS_MIN, SEGMENTS_WANTED,
+    SEGMENTS_MIN, SEGMENTS_WANTED, STEP_BYTES,
 };
 use crate::record::{self, Invalid, Record};
 use crate::ring::Ring;
@@ -240,18 +241,23 @@ impl Tier {
         }
     }
 
+    /// Writes a segment in steps and yields after each: the kernel does not interrupt a long write
+    /// for a worker of the same processor.
     fn write_segment(&self, buffer: Arc<Buffer>) {
-        let sequence = {
-            let mut content = buffer.write().unwrap_or_else(PoisonError::into_inner);
-            let used = content.used;
-            record::seal(&mut content.bytes[..used], self.id);
-            content.sequence
-        };
+        let sequence = self.seal(&buffer);
         let written = {
             // Readers use the buffer meanwhile.
             let content = buffer.read().unwrap_or_else(PoisonError::into_inner);
             let (device, start) = self.device_of(sequence);
-            device.write_at(&content.bytes[..content.used], start)
+            let steps = content.bytes[..content.used].chunks(STEP_BYTES);
+            (start..)
+                .step_by(STEP_BYTES)
+                .zip(steps)
+                .try_for_each(|(offset, step)| {
+                    device.write_at(step, offset)?;
+                    thread::yield_now();
+                    Ok::<(), io::Error>(())
+                })
         };
         if written.is_err() {
             let lost = self.ring.discard(sequence);
@@ -260,6 +266,22 @@ impl Tier {
             self.count_lost(lost);
         }
         self.buffers.release(sequence, buffer);
+    }
+
+    /// Computes the checksums of a full segment, and returns its number.
+    fn seal(&self, buffer: &Buffer) -> u32 {
+        let mut sealed = 0;
+        loop {
+            {
+                let mut content = buffer.write().unwrap_or_else(PoisonError::into_inner);
+                let used = content.used;
+                sealed += record::seal(&mut content.bytes[sealed..used], self.id, STEP_BYTES);
+                if sealed == used {
+                    return content.sequence;
+                }
+            }
+            thread::yield_now();
+        }
     }
 
     /// Takes no more items. The open segments are full from now on.
