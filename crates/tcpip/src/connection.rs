@@ -1,0 +1,128 @@
+//! A connection: smoltcp's socket, and what the stack knows besides.
+
+use smoltcp::iface::{SocketHandle, SocketSet};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::wire::EthernetAddress;
+
+use crate::arrival::Key;
+use crate::stack::{Config, Interest};
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The peer has not acknowledged the answer to its SYN.
+    HalfOpen,
+    /// Established, until the owner closes it.
+    Open,
+    /// Closed by the owner. What is in the send buffer is still sent.
+    Closing,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    /// A set with one socket.
+    pub(crate) sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    pub(crate) key: Key,
+    /// The hardware address from which the last frame of the connection came.
+    pub(crate) peer: EthernetAddress,
+    pub(crate) phase: Phase,
+    pub(crate) generation: u32,
+    /// The token of events, once the owner waits for some.
+    pub(crate) token: Option<u64>,
+    pub(crate) interest: Interest,
+    /// The connection is in the stack's list of those that may have something to send.
+    pub(crate) is_in_pending: bool,
+    /// The connection is in the stack's queue of those that may be ready.
+    pub(crate) is_in_ready: bool,
+    /// The time of its timer; `u64::MAX` if it has none.
+    pub(crate) timer_ns: u64,
+    /// When the last frame of the connection arrived.
+    pub(crate) heard_ns: u64,
+    /// The number of received bytes that were discarded.
+    pub(crate) discarded: usize,
+}
+
+impl Connection {
+    /// Creates a connection that accepts the SYN of the peer in `key`.
+    pub(crate) fn listening(
+        config: &Config,
+        key: Key,
+        peer: EthernetAddress,
+        generation: u32,
+        now_ns: u64,
+    ) -> Self {
+        let buffer = |len| SocketBuffer::new(vec![0; len]);
+        let mut socket = Socket::new(buffer(config.receive_buffer), buffer(config.send_buffer));
+        socket.set_nagle_enabled(false);
+        socket.set_congestion_control(CongestionControl::Cubic);
+        // A socket that was just created can listen at any port but 0, which no segment has.
+        let _ = socket.listen((config.address, key.local_port));
+        let mut sockets = SocketSet::new(Vec::with_capacity(1));
+        let handle = sockets.add(socket);
+        Self {
+            sockets,
+            handle,
+            key,
+            peer,
+            phase: Phase::HalfOpen,
+            generation,
+            token: None,
+            interest: Interest::default(),
+            is_in_pending: false,
+            is_in_ready: false,
+            timer_ns: u64::MAX,
+            heard_ns: now_ns,
+            discarded: 0,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket<'static> {
+        self.sockets.get(self.handle)
+    }
+
+    pub(crate) fn socket_mut(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.socket().state()
+    }
+
+    /// Returns whether a receive would return bytes, the end of the stream or an error.
+    pub(crate) fn is_readable(&self) -> bool {
+        let socket = self.socket();
+        socket.can_recv() || !socket.may_recv()
+    }
+
+    /// Returns whether a send would take bytes or return an error.
+    pub(crate) fn is_writable(&self) -> bool {
+        let socket = self.socket();
+        socket.can_send() || !socket.may_send()
+    }
+
+    /// Returns whether both directions are closed, by a reset or by both ends.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        matches!(self.state(), State::Closed | State::TimeWait)
+    }
+
+    /// Returns whether everything that was sent has been acknowledged, the end included if this end
+    /// has closed.
+    pub(crate) fn is_drained(&self) -> bool {
+        let ends = matches!(
+            self.state(),
+            State::FinWait1 | State::Closing | State::LastAck
+        );
+        !ends && (self.state() == State::Closed || self.socket().send_queue() == 0)
+    }
+
+    /// Discards received bytes.
+    pub(crate) fn discard_received(&mut self) {
+        while self.socket().can_recv() {
+            // In states from which bytes cannot be received there is nothing to discard.
+            let discarded = self.socket_mut().recv(|bytes| (bytes.len(), bytes.len()));
+            let Ok(discarded) = discarded else { return };
+            self.discarded += discarded;
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a received frame does.
+
+use smoltcp::iface::PollIngressSingleResult;
+use smoltcp::socket::tcp::State;
+use smoltcp::wire::EthernetAddress;
+
+use super::{Checksums, ConnectionId, Stack, instant, is_in};
+use crate::arrival::{Arrival, Key, classify};
+use crate::connection::{Connection, Phase};
+use crate::limits::{DISCARDED_MAX, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS};
+use crate::link::Link;
+
+impl Stack {
+    /// Receives a frame. Answers to it may be in [`Stack::frames`] at once, or after
+    /// [`Stack::flush`].
+    pub fn receive(&mut self, frame: &[u8], checksums: Checksums, now_ns: u64) {
+        self.now_ns = now_ns;
+        self.counts.frames += 1;
+        if self.frames.len() >= 2 * FRAMES_MAX {
+            // The owner does not take frames, so answers would have no bound.
+            self.counts.dropped += 1;
+            return;
+        }
+        match classify(frame, checksums, &self.config) {
+            Arrival::Tcp {
+                peer,
+                packet,
+                key,
+                opens,
+            } => self.receive_segment(peer, packet, key, opens, now_ns),
+            Arrival::ArpRequest { peer, peer_ip } => {
+                if !self.frames.is_full() {
+                    self.frames.push_arp_reply(&self.config, peer, peer_ip);
+                }
+            }
+            Arrival::Icmp { peer, packet } => self.answer(peer, packet, now_ns),
+            Arrival::Foreign => self.counts.foreign += 1,
+            Arrival::Damaged => self.counts.damaged += 1,
+        }
+    }
+
+    fn receive_segment(
+        &mut self,
+        peer: EthernetAddress,
+        packet: &[u8],
+        key: Key,
+        opens: bool,
+        now_ns: u64,
+    ) {
+        let mut slot = self.by_key.get(&key).copied();
+        if opens
+            && let Some(old) = slot
+            && let Some(connection) = self.in_slot(old)
+            && connection.phase == Phase::Closing
+            && connection.is_hung_up()
+        {
+            // The peer uses the port again, before the time in which late segments may arrive has
+            // passed. A SYN cannot be one of them.
+            self.remove(old);
+            slot = None;
+        }
+        let can_open = opens && self.is_listening && self.config.ports.contains(&key.local_port);
+        if slot.is_none() && can_open {
+            slot = Some(self.open(peer, key, now_ns));
+        }
+        match slot {
+            Some(slot) => self.pass(slot, peer, packet, now_ns),
+            None => {
+                // smoltcp answers by a reset.
+                self.counts.unknown += 1;
+                self.answer(peer, packet, now_ns);
+            }
+        }
+    }
+
+    /// Passes a packet to smoltcp that belongs to no connection.
+    fn answer(&mut self, peer: EthernetAddress, packet: &[u8], now_ns: u64) {
+        // With more answers than can be sent, further ones are dropped, as a network does.
+        if !self.frames.is_full() {
+            let mut link = Link::new(&self.config, peer, Some(packet), &mut self.frames);
+            let sockets = &mut self.no_sockets;
+            let _: PollIngressSingleResult =
+                self.interface
+                    .poll_ingress_single(instant(now_ns), &mut link, sockets);
+        }
+    }
+
+    /// Adds a half-open connection, which has not received its SYN yet. At the bound, drops the
+    /// oldest one.
+    fn open(&mut self, peer: EthernetAddress, key: Key, now_ns: u64) -> u32 {
+        while self.half_open_count >= HALF_OPEN_MAX
+            && let Some(oldest) = self.half_open.pop()
+        {
+            self.drop_half_open(oldest);
+        }
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        let connection = Connection::listening(&self.config, key, peer, generation, now_ns);
+        let connection = Some(Box::new(connection));
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.connections[slot as usize] = connection;
+                slot
+            }
+            None => {
+                self.connections.push(connection);
+                // There are fewer than 2³² connections.
+                (self.connections.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, slot);
+        self.half_open_count += 1;
+        self.counts.opened += 1;
+        let id = ConnectionId { slot, generation };
+        let connections = &self.connections;
+        let is_half_open = |id| is_in(connections, id, Phase::HalfOpen);
+        let until_ns = now_ns + HALF_OPEN_NS;
+        self.half_open
+            .push(until_ns, id, HALF_OPEN_MAX, is_half_open);
+        slot
+    }
+
+    /// Drops a connection if it is half-open.
+    pub(super) fn drop_half_open(&mut self, id: ConnectionId) {
+        if is_in(&self.connections, id, Phase::HalfOpen) {
+            self.counts.half_open_dropped += 1;
+            self.remove(id.slot);
+        }
+    }
+
+    /// Passes a packet to its connection.
+    fn pass(&mut self, slot: u32, peer: EthernetAddress, packet: &[u8], now_ns: u64) {
+        let connection = self.connections.get_mut(slot as usize);
+        let Some(connection) = connection.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        connection.peer = peer;
+        connection.heard_ns = now_ns;
+        let mut link = Link::new(&self.config, peer, Some(packet), &mut self.frames);
+        let sockets = &mut connection.sockets;
+        self.interface
+            .poll_ingress_single(instant(now_ns), &mut link, sockets);
+        match (connection.phase, connection.state()) {
+            // The SYN was not acceptable, or the peer has reset the connection.
+            (Phase::HalfOpen, State::Closed | State::Listen) => return self.remove(slot),
+            (Phase::HalfOpen, State::SynReceived) => {}
+            (Phase::HalfOpen, _) => {
+                connection.phase = Phase::Open;
+                let generation = connection.generation;
+                self.accepted.push_back(ConnectionId { slot, generation });
+                self.half_open_count -= 1;
+                self.counts.established += 1;
+            }
+            (Phase::Closing, _) => {
+                connection.discard_received();
+                if connection.discarded > DISCARDED_MAX {
+                    let generation = connection.generation;
+                    let id = ConnectionId { slot, generation };
+                    return self.reset(id, Phase::Closing);
+                }
+            }
+            (Phase::Open, _) => {}
+        }
+        self.queue_pending(slot);
+        self.queue_ready(slot);
+    }
+}

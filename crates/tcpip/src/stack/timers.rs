@@ -1,0 +1,141 @@
+//! What is sent, and what happens when time has passed.
+
+use smoltcp::iface::PollResult;
+use smoltcp::socket::tcp::State;
+
+use super::{ConnectionId, Stack, instant};
+use crate::connection::Phase;
+use crate::limits::{TIMER_MIN_NS, TIMERS_PER_CALL, UNACKNOWLEDGED_NS};
+use crate::link::Link;
+
+impl Stack {
+    /// Does what is due at time `now_ns`: retransmissions, delayed acknowledgements, and the ends
+    /// of half-open and closing connections. The frames are ready after [`Stack::flush`].
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        while let Some(id) = self.half_open.pop_due(now_ns) {
+            self.drop_half_open(id);
+        }
+        for _ in 0..TIMERS_PER_CALL {
+            let Some(id) = self.closing.pop_due(now_ns) else {
+                break;
+            };
+            self.reset(id, Phase::Closing);
+        }
+        for _ in 0..TIMERS_PER_CALL {
+            let Some((at_ns, id)) = self.timers.pop_due(now_ns) else {
+                return;
+            };
+            let Some(connection) = self.find_mut(id) else {
+                continue;
+            };
+            if connection.timer_ns != at_ns {
+                continue;
+            }
+            connection.timer_ns = u64::MAX;
+            let is_silent = now_ns.saturating_sub(connection.heard_ns) > UNACKNOWLEDGED_NS;
+            if is_silent && connection.socket().send_queue() > 0 {
+                connection.socket_mut().abort();
+                self.counts.reset += 1;
+                self.queue_ready(id.slot);
+            }
+            self.queue_pending(id.slot);
+        }
+    }
+
+    /// Returns when [`Stack::advance`] has to be called next if no frame arrives. `None` if it need
+    /// not be.
+    #[must_use]
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        let deadlines = [
+            self.timers.next_ns(),
+            self.half_open.next_ns(),
+            self.closing.next_ns(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Returns whether connections have more to send than there was space for in
+    /// [`Stack::frames`].
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Adds the segments that connections have to send to [`Stack::frames`], as far as there is
+    /// space.
+    pub fn flush(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut rest = Vec::new();
+        for slot in pending.drain(..) {
+            let Some(connection) = self.in_slot(slot) else {
+                continue;
+            };
+            connection.is_in_pending = false;
+            if self.frames.is_full() {
+                rest.push(slot);
+                continue;
+            }
+            self.send_segments(slot);
+            self.settle(slot);
+        }
+        self.pending = pending;
+        for slot in rest {
+            self.queue_pending(slot);
+        }
+    }
+
+    /// Sends the segments of a connection, as far as there is space for frames.
+    pub(super) fn send_segments(&mut self, slot: u32) {
+        let connection = self.connections.get_mut(slot as usize);
+        let Some(connection) = connection.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let mut link = Link::new(&self.config, connection.peer, None, &mut self.frames);
+        let (now, sockets) = (instant(self.now_ns), &mut connection.sockets);
+        while self.interface.poll_egress(now, &mut link, sockets) != PollResult::None {}
+    }
+
+    /// Sets the timer of a connection after it has sent, or removes the connection if it has ended.
+    fn settle(&mut self, slot: u32) {
+        let now_ns = self.now_ns;
+        let connection = self.connections.get_mut(slot as usize);
+        let Some(connection) = connection.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let now = instant(now_ns);
+        let due = self.interface.poll_at(now, &connection.sockets);
+        if connection.phase == Phase::Closing
+            && connection.state() == State::Closed
+            && due.is_none()
+        {
+            return self.remove(slot);
+        }
+        // Space in the send buffer, or the end, may be what the owner waits for.
+        let Some(due) = due else { return };
+        if due <= now && self.frames.is_full() {
+            return self.queue_pending(slot);
+        }
+        let due_ns = u64::try_from(due.total_micros())
+            .unwrap_or(0)
+            .saturating_mul(1000);
+        let due_ns = due_ns.max(now_ns + TIMER_MIN_NS);
+        // If an earlier timer is set, the connection is looked at again then. So a connection that
+        // is busy does not set a timer for each segment.
+        if due_ns < connection.timer_ns {
+            connection.timer_ns = due_ns;
+            let generation = connection.generation;
+            let id = ConnectionId { slot, generation };
+            let connections = &self.connections;
+            let is_armed = |at_ns, id: ConnectionId| {
+                let connection = connections.get(id.slot as usize);
+                connection
+                    .and_then(Option::as_deref)
+                    .is_some_and(|it| it.generation == id.generation && it.timer_ns == at_ns)
+            };
+            let count = connections.len();
+            self.timers.push(due_ns, id, count, is_armed);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The stack and a client host, connected by a link in memory and in virtual time.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+#[path = "link/world.rs"]
+mod world;
+
+use proptest::prelude::*;
+use tcpip::limits::{CLOSING_NS, HALF_OPEN_MAX, HALF_OPEN_NS};
+use tcpip::testing::{Faults, State};
+use world::{PORT, World};
+
+const NO_FAULTS: Faults = Faults {
+    lost: 0,
+    repeated: 0,
+    late: 0,
+    damaged: 0,
+};
+
+#[test]
+fn bytes_are_echoed_and_the_end_is_passed_on() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    let sent: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
+    assert!(world.exchange(client, &sent) == sent);
+    world.host.socket(client).close();
+    world.run_until("closed", |world| world.stack.is_empty());
+    assert_eq!(world.stack.counts().reset, 0);
+    assert_eq!(world.stack.counts().established, 1);
+}
+
+#[test]
+fn a_port_without_a_service_is_answered_by_a_reset() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.begin(PORT + 1);
+    world.run_until("refused", |world| {
+        world.host.socket(client).state() == State::Closed
+    });
+    assert!(world.now_ns < 1_000_000, "at once: {} ns", world.now_ns);
+    assert_eq!(world.stack.counts().unknown, 1);
+    assert!(world.stack.is_empty());
+}
+
+#[test]
+fn a_stack_that_stops_listening_keeps_its_connections() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.stack.stop_listening();
+    let late = world.begin(PORT);
+    world.run_until("refused", |world| {
+        world.host.socket(late).state() == State::Closed
+    });
+    assert_eq!(world.exchange(client, b"still"), b"still");
+}
+
+#[test]
+fn a_reset_reaches_the_owner() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"hello");
+    world.host.socket(client).abort();
+    world.run_until("gone", |world| world.stack.is_empty());
+    assert_eq!(world.lost, 1);
+}
+
+#[test]
+fn a_flood_of_syns_holds_bounded_memory_and_others_still_connect() {
+    let mut world = World::new(NO_FAULTS, 1);
+    for number in 0..5_000 {
+        world.flood(number);
+    }
+    assert_eq!(world.stack.len(), HALF_OPEN_MAX);
+    assert_eq!(
+        world.stack.counts().half_open_dropped,
+        5_000 - HALF_OPEN_MAX as u64
+    );
+    let client = world.connect(PORT);
+    assert_eq!(world.exchange(client, b"through"), b"through");
+    world.pass(HALF_OPEN_NS + 1);
+    assert_eq!(world.stack.len(), 1, "only the connection is left");
+}
+
+#[test]
+fn a_peer_that_vanishes_after_a_close_is_reset_in_time() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"hello");
+    world.host.forget(client);
+    world.is_cut = true;
+    world.close_all();
+    world.pass(CLOSING_NS / 2);
+    assert_eq!(world.stack.len(), 1, "it may still answer");
+    world.pass(CLOSING_NS);
+    assert!(world.stack.is_empty());
+    assert_eq!(world.stack.counts().reset, 1);
+}
+
+#[test]
+fn a_peer_that_goes_on_sending_after_a_close_is_reset() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"hello");
+    world.close_all();
+    let mut sent = 0;
+    world.run_until("reset", |world| {
+        let socket = world.host.socket(client);
+        sent += socket.send_slice(&[b'x'; 4096]).unwrap_or(0);
+        socket.state() == State::Closed
+    });
+    assert!((1 << 20..3 << 20).contains(&sent), "{sent} bytes");
+    assert!(world.stack.is_empty());
+    assert_eq!(world.stack.counts().reset, 1);
+}
+
+#[test]
+fn an_idle_stack_has_no_deadlines() {
+    let mut world = World::new(NO_FAULTS, 1);
+    for _ in 0..50 {
+        let client = world.connect(PORT);
+        assert_eq!(world.exchange(client, b"x"), b"x");
+    }
+    world.pass(HALF_OPEN_NS + 1_000_000_000);
+    assert_eq!(world.stack.len(), 50);
+    assert_eq!(world.stack.next_deadline_ns(), None);
+}
+
+#[test]
+fn a_host_without_an_address_yet_gets_its_question_answered() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let mut probe = vec![0xff; 6];
+    probe.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    probe.extend([2, 0, 0, 0, 0, 9, 0, 0, 0, 0]);
+    probe.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
+    world.stack.receive(&probe, tcpip::Checksums::Unverified, 0);
+    let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
+    assert_eq!(frames.len(), 1);
+    assert_eq!(frames[0][..6], [2, 0, 0, 0, 0, 9]);
+    assert_eq!(frames[0][20..22], [0, 2], "a reply");
+    assert_eq!(frames[0][22..32], [2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+}
+
+/// An echo request with a payload, as `ping` sends it.
+#[test]
+fn pings_are_answered_but_not_those_to_everyone() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let mut ping = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
+    ping.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0x66, 0xd4]);
+    ping.extend([10, 0, 0, 9, 10, 0, 0, 1]);
+    ping.extend([8, 0, 0x33, 0x37, 0, 1, 0, 1]);
+    ping.extend(*b"abcd");
+    let receive = |world: &mut World, frame: &[u8]| {
+        let unverified = tcpip::Checksums::Unverified;
+        world.stack.receive(frame, unverified, 0);
+        let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
+        world.stack.frames().clear();
+        frames
+    };
+    let answers = receive(&mut world, &ping);
+    assert_eq!(answers.len(), 1, "{:?}", world.stack.counts());
+    assert_eq!(answers[0][..6], [2, 0, 0, 0, 0, 9]);
+    assert_eq!(answers[0][34], 0, "an echo reply");
+    assert_eq!(answers[0][42..], *b"abcd");
+    ping[..6].fill(0xff);
+    assert!(receive(&mut world, &ping).is_empty());
+    ping[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    ping[45] ^= 1;
+    assert!(receive(&mut world, &ping).is_empty());
+    assert_eq!(world.stack.counts().damaged, 1);
+}
+
+#[test]
+fn the_first_frames_can_be_removed() {
+    let mut world = World::new(NO_FAULTS, 1);
+    for number in 0..3 {
+        world.syn(number);
+    }
+    let frames: Vec<Vec<u8>> = world.stack.frames().iter().map(<[u8]>::to_vec).collect();
+    assert_eq!(frames.len(), 3);
+    world.stack.frames().remove_first(2);
+    assert_eq!(world.stack.frames().iter().next(), Some(&frames[2][..]));
+    world.stack.frames().remove_first(1);
+    assert!(world.stack.frames().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Losses, repetitions, reordering and damage of both directions.
+    #[test]
+    fn every_byte_arrives_in_order_over_a_faulty_link(
+        seed: u64,
+        lost in 0_u64..80,
+        repeated in 0_u64..50,
+        late in 0_u64..200,
+        damaged in 0_u64..30,
+        len in 1_usize..60_000,
+    ) {
+        let faults = Faults { lost, repeated, late, damaged };
+        let mut world = World::new(faults, seed);
+        let client = world.connect(PORT);
+        let sent: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        prop_assert!(world.exchange(client, &sent) == sent);
+    }
+
+    /// Any frames, in any order.
+    #[test]
+    fn no_frames_make_the_stack_panic(
+        steps in proptest::collection::vec(
+            (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..120)),
+            0..60,
+        ),
+    ) {
+        let mut input = Vec::new();
+        for (kind, bytes) in steps {
+            input.extend([kind, bytes.len() as u8]);
+            input.extend(bytes);
+        }
+        let _ = tcpip::fuzzing::check_sequence(&input);
+    }
+}
