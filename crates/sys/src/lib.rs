@@ -22,6 +22,7 @@ pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;
+pub mod packet_ring;
 pub mod page_cache;
 pub mod poll;
 pub mod privileges;

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SendFlags, SocketType, send, socket_with, sockopt};
 
+use crate::packet_ring::request_for;
 use crate::socket::{FLAGS, recv_stamped, stamp_receives};
 
 /// The longest frame that a device of this machine delivers, with some reserve.
@@ -16,7 +17,7 @@ pub const FRAME_MAX: usize = 64 * 1024 + 512;
 // Options of packet sockets and commands for devices that the `libc` crate lacks; from
 // linux/if_packet.h and linux/ethtool.h.
 const PACKET_STATISTICS: libc::c_int = 6;
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;
 const ETHTOOL_SGSO: u32 = 0x24;
@@ -127,23 +128,14 @@ struct EthtoolValue {
 
 fn set_offload(fd: &OwnedFd, device: &str, command: u32, value: u32) -> io::Result<()> {
     let mut value = EthtoolValue { command, value };
-    // SAFETY: all zeroes is a valid request: an empty name, and no data.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero and ends the name.
-    let room = request.ifr_name.len() - 1;
-    if device.is_empty() || device.len() > room {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-        *to = from as libc::c_char;
-    }
+    let mut request = request_for(device)?;
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request has a name that ends in a zero byte, and points to a writable value of
     // the type that the three commands of `disable_offloads` expect. Both outlive the call.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
 }
 
-fn set_option(fd: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(crate) fn set_option(fd: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads `value`, which outlives the call, with its size.
     checked(unsafe {
         libc::setsockopt(
@@ -157,7 +149,7 @@ fn set_option(fd: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Resu
 }
 
 /// Binds a packet socket to the device with the number `index`, for frames of every protocol.
-fn bind_to(fd: &OwnedFd, index: u32) -> io::Result<()> {
+pub(crate) fn bind_to(fd: &OwnedFd, index: u32) -> io::Result<()> {
     let index = i32::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: all zeroes is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -175,7 +167,7 @@ fn bind_to(fd: &OwnedFd, index: u32) -> io::Result<()> {
 }
 
 /// Converts the result of a system call.
-fn checked(returned: libc::c_int) -> io::Result<()> {
+pub(crate) fn checked(returned: libc::c_int) -> io::Result<()> {
     match returned {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

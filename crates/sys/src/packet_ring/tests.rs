@@ -1,0 +1,195 @@
+use super::*;
+use crate::namespace::NetworkNamespace;
+use crate::packet::PacketSocket;
+use crate::poll::{Events, Interest, Poll};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+
+fn ip(words: &str) -> bool {
+    let status = Command::new("ip").args(words.split(' ')).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// A namespace with the two ends of a device pair, `one` with an address and `two` without. `None`
+/// if this process may not create it.
+fn device_pair() -> Option<NetworkNamespace> {
+    let namespace = NetworkNamespace::new()
+        .inspect_err(|error| eprintln!("skipped: network namespaces: {error}"))
+        .ok()?;
+    namespace.disable_ipv6().unwrap();
+    let configure = || {
+        ip("link add one type veth peer name two")
+            && ip("link set one up")
+            && ip("link set two up")
+            && ip("address add 192.0.2.1/24 dev one")
+            && ip("neighbour add 192.0.2.2 lladdr 02:00:00:00:00:02 dev one nud permanent")
+    };
+    let configured = namespace.run(configure).unwrap();
+    if !configured {
+        eprintln!("skipped: ip (iproute2) cannot create a device pair");
+    }
+    configured.then_some(namespace)
+}
+
+fn open(frames: usize) -> PacketRing {
+    let device = Device::find("two").unwrap();
+    PacketRing::open(&device, Ipv4Addr::new(192, 0, 2, 2), frames).unwrap()
+}
+
+/// Waits for a frame, and returns its bytes and whether its checksum is verified.
+fn receive(ring: &mut PacketRing) -> (Vec<u8>, bool) {
+    let poll = Poll::new().unwrap();
+    poll.add(&*ring, 0, Interest::Read).unwrap();
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+    let mut received = None;
+    assert!(ring.has_frame());
+    assert!(ring.receive(|frame| received = Some((frame.bytes.to_vec(), frame.is_verified))));
+    received.unwrap()
+}
+
+#[test]
+fn packets_for_the_address_arrive_and_others_do_not() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let mut ring = open(64);
+            assert!(!ring.has_frame());
+            assert!(!ring.receive(|_| panic!("no frame has arrived")));
+            let sender = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            assert!(ip(
+                "neighbour add 192.0.2.3 lladdr 02:00:00:00:00:03 dev one nud permanent"
+            ));
+            sender.send_to(b"for another", "192.0.2.3:7").unwrap();
+            // More than there are slots, so each slot is used several times.
+            for number in 0..200_u32 {
+                sender
+                    .send_to(&number.to_be_bytes(), "192.0.2.2:7")
+                    .unwrap();
+                let (frame, is_verified) = receive(&mut ring);
+                assert_eq!(frame[42..46], number.to_be_bytes());
+                assert!(is_verified, "the kernel leaves the checksum to the device");
+            }
+            assert!(!ring.has_frame());
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_frame_that_is_longer_than_a_slot_arrives_whole() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let mut ring = open(64);
+            let sender = PacketSocket::open("one", 1 << 20).unwrap();
+            assert!(ip("link set one mtu 9000"));
+            assert!(ip("link set two mtu 9000"));
+            let mut frame: Vec<u8> = (0..8000_u32).map(|at| (at % 251) as u8).collect();
+            frame[12..14].copy_from_slice(&[8, 0]);
+            frame[30..34].copy_from_slice(&[192, 0, 2, 2]);
+            for _ in 0..100 {
+                assert!(sender.send(&frame).unwrap());
+                assert_eq!(receive(&mut ring).0, frame);
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn sent_frames_arrive_at_the_other_end() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let ring = open(64);
+            let receiver = PacketSocket::open("one", 4 << 20).unwrap();
+            let frames: Vec<Vec<u8>> = (0..150_u8).map(|at| vec![at; 60]).collect();
+            let sent = ring.send(frames.iter().map(Vec::as_slice)).unwrap();
+            assert_eq!(sent, 150);
+            assert!(!ring.has_frame(), "own frames do not arrive");
+            let mut buffer = [0; 100];
+            for frame in &frames {
+                let (len, _) = receiver.recv_stamped(&mut buffer).unwrap();
+                assert_eq!(&buffer[..len], frame);
+            }
+        })
+        .unwrap();
+}
+
+#[test]
+fn sockets_that_share_a_device_receive_each_frame_once_and_flows_stay_together() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let mut rings: Vec<PacketRing> = (0..3).map(|_| open(256)).collect();
+            let group = rings[0].share(None).unwrap();
+            for ring in &rings[1..] {
+                assert_eq!(ring.share(Some(group)).unwrap(), group);
+            }
+            let senders: Vec<UdpSocket> = (0..16)
+                .map(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap())
+                .collect();
+            for sender in &senders {
+                for _ in 0..10 {
+                    sender.send_to(b"x", "192.0.2.2:7").unwrap();
+                }
+            }
+            let mut flows = std::collections::BTreeMap::new();
+            for (number, ring) in rings.iter_mut().enumerate() {
+                let mut count = |frame: ReceivedFrame<'_>| {
+                    let port = [frame.bytes[34], frame.bytes[35]];
+                    *flows.entry((port, number)).or_insert(0) += 1;
+                };
+                while ring.receive(&mut count) {}
+            }
+            assert_eq!(flows.len(), 16, "{flows:?}");
+            assert!(flows.values().all(|&count| count == 10));
+        })
+        .unwrap();
+}
+
+#[test]
+fn unknown_devices_and_those_that_are_down_are_errors() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let kind = |name: &str| Device::find(name).unwrap_err().kind();
+            assert_eq!(kind("three"), io::ErrorKind::NotFound);
+            assert_eq!(kind(""), io::ErrorKind::NotFound);
+            assert_eq!(kind("lo"), io::ErrorKind::NetworkDown);
+            assert!(ip("link set lo up"));
+            assert_eq!(kind("lo"), io::ErrorKind::Unsupported);
+            assert_eq!(Device::find("two").unwrap().mtu, 1500);
+        })
+        .unwrap();
+}
+
+/// A connection of the kernel is not disturbed by a ring on its device.
+#[test]
+fn the_kernel_receives_what_is_for_its_own_address() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            assert!(ip("link set lo up"));
+            let mut ring = open(64);
+            let listener = TcpListener::bind("192.0.2.1:0").unwrap();
+            let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut accepted, _) = listener.accept().unwrap();
+            stream.write_all(b"x").unwrap();
+            accepted.read_exact(&mut [0]).unwrap();
+            assert!(!ring.receive(|frame| panic!("{frame:?}")));
+        })
+        .unwrap();
+}
