@@ -225,7 +225,7 @@ pub fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
 
 /// Runs a test for every available runtime and scheduler.
 pub fn everywhere_with(test: impl Fn(Kind, Scheduler)) {
-    for kind in Kind::ALL {
+    for kind in Kind::OVER_SOCKETS {
         if let Err(error) = kind.probe() {
             eprintln!("skipped: {}: {error}", kind.name());
             continue;

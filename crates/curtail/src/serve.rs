@@ -18,7 +18,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use server::{
-    Config, Documents, Misses, Permissions, Server, StrategyKind, UnixSocket, WaitPolicy,
+    Config, Documents, InterfaceConfig, Misses, Permissions, Server, StrategyKind, UnixSocket,
+    WaitPolicy,
 };
 use sys::daemon::Ready;
 
@@ -136,7 +137,9 @@ impl Flags {
         });
         let port = self.tcp_port();
         // A Unix socket disables the network, as in memcached, unless addresses are named.
+        let interface = self.interface()?;
         let has_network = port != 0 && (unix_socket.is_none() || !self.listen.is_empty());
+        let has_network = has_network && interface.is_none();
         let mut listen = Vec::new();
         if has_network {
             // -1 means a free port, for which the kernel's number is 0.
@@ -147,6 +150,7 @@ impl Flags {
         let config = Config {
             listen,
             unix_socket,
+            interface,
             memory_bytes: self.memory_limit * MIB,
             item_size_max: self.max_item_size,
             connections_max: self.conn_limit,
@@ -180,6 +184,26 @@ impl Flags {
             verbosity: u32::from(self.verbose),
         };
         Ok((config, notes))
+    }
+
+    /// The device and the address of the runtime `bypass`.
+    fn interface(&self) -> anyhow::Result<Option<InterfaceConfig>> {
+        let (Some(device), Some(network)) = (&self.interface, self.address) else {
+            return Ok(None);
+        };
+        if self.unix_socket.is_some() || !self.listen.is_empty() {
+            bail!("--interface: this server has no sockets to listen on; leave -l and -s out");
+        }
+        let port = u16::try_from(self.tcp_port()).unwrap_or(0);
+        if port == 0 {
+            bail!("--interface: a TCP port is needed; give one with -p, or leave it out for 11211");
+        }
+        Ok(Some(InterfaceConfig {
+            device: device.clone(),
+            address: network.address,
+            prefix_len: network.prefix_len,
+            port,
+        }))
     }
 
     /// The documents over HTTP.

@@ -7,14 +7,15 @@
 //!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
-//! There are four runtimes ([`Kind`]), which all give the same replies:
+//! There are five runtimes ([`Kind`]), which all give the same replies:
 //!
 //! - `events`: an epoll loop per worker;
 //! - `rings`: an io_uring per worker;
 //! - `threads`: a thread per connection, with at most as many concurrent bursts as workers;
-//! - `fibres`: a fibre per connection, on as many kernel threads as workers.
+//! - `fibres`: a fibre per connection, on as many kernel threads as workers;
+//! - [`bypass`]: a TCP/IP stack in this process per worker, without sockets of the kernel.
 //!
-//! A fifth, [`memory`], serves connections in memory for tests. Each runtime is a folder with the
+//! A sixth, [`memory`], serves connections in memory for tests. Each runtime is a folder with the
 //! same four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads wake each
 //! other) and `stop`. Their common parts are the modules next to these folders.
 //!
@@ -30,6 +31,7 @@
 
 mod acceptor;
 mod buffered;
+pub mod bypass;
 mod connection;
 mod connection_counts;
 mod connection_table;
@@ -84,11 +86,21 @@ pub enum Kind {
     Threads,
     /// A fibre per connection.
     Fibres,
+    /// A TCP/IP stack in this process per worker.
+    Bypass,
 }
 
 impl Kind {
     /// All kinds of runtime.
-    pub const ALL: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
+    pub const ALL: [Self; 5] = [
+        Self::Events,
+        Self::Rings,
+        Self::Threads,
+        Self::Fibres,
+        Self::Bypass,
+    ];
+    /// The runtimes over sockets of the kernel, which [`start`] starts.
+    pub const OVER_SOCKETS: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
     /// The runtimes tried if none is selected, in this order. The first that this machine supports
     /// is used.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
@@ -101,6 +113,7 @@ impl Kind {
             Self::Rings => "rings",
             Self::Threads => "threads",
             Self::Fibres => "fibres",
+            Self::Bypass => "bypass",
         }
     }
 
@@ -110,7 +123,7 @@ impl Kind {
     /// The missing kernel feature.
     pub fn probe(self) -> io::Result<()> {
         match self {
-            Self::Events | Self::Threads | Self::Fibres => Ok(()),
+            Self::Events | Self::Threads | Self::Fibres | Self::Bypass => Ok(()),
             Self::Rings => sys::ring::Ring::probe().map(drop),
         }
     }
@@ -127,8 +140,9 @@ pub fn rings_for_fibres() -> io::Result<()> {
 /// Starts the threads of a runtime for a service, and the acceptor thread for `listeners`.
 ///
 /// # Errors
-/// The limit of descriptors or threads is reached, or the kernel lacks a feature that the runtime
-/// needs ([`Kind::probe`]). After an error, none of the threads runs.
+/// The limit of descriptors or threads is reached, the kernel lacks a feature that the runtime
+/// needs ([`Kind::probe`]), or the kind is not one of [`Kind::OVER_SOCKETS`]. After an error, none
+/// of the threads runs.
 pub fn start(
     kind: Kind,
     service: &impl Service,
@@ -140,6 +154,8 @@ pub fn start(
         Kind::Events | Kind::Rings => setup.workers,
         // Only the supervisor has an inbox.
         Kind::Threads | Kind::Fibres => 1,
+        // It has an interface instead of listeners (`start_bypass`).
+        Kind::Bypass => return Err(io::ErrorKind::InvalidInput.into()),
     };
     start_or_stop(inboxes, &setup, |running| match kind {
         Kind::Events => {
@@ -158,6 +174,22 @@ pub fn start(
             let tasks = fibres::start(running, &setup, service)?;
             accept_for(tasks, running, &setup, listeners)
         }
+        Kind::Bypass => Err(io::ErrorKind::InvalidInput.into()),
+    })
+}
+
+/// Starts the threads of the runtime [`Kind::Bypass`] for a service.
+///
+/// # Errors
+/// The limit of descriptors or threads is reached. After an error, none of the threads runs.
+pub fn start_bypass(
+    service: &impl Service,
+    setup: Setup,
+    interface: bypass::Interface,
+) -> io::Result<Running> {
+    let setup = Shared::new(setup, service);
+    start_or_stop(setup.workers, &setup, |running| {
+        bypass::start(running, &setup, service, interface)
     })
 }
 

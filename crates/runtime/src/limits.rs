@@ -90,6 +90,16 @@ pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes of held input at which a connection of an io_uring stops receiving, if its input cannot be
 /// answered now.
 pub const HELD_INPUT_MAX: usize = 4 * 1024;
+/// Number of received frames of `bypass` that the kernel keeps for a worker, at least.
+pub const RING_FRAMES: usize = 2048;
+/// Maximum number of frames that a worker of `bypass` receives before it serves connections.
+pub const FRAMES_PER_TURN: usize = 256;
+/// Interval at which a worker of `bypass` that does not sleep checks by a system call whether
+/// another thread has woken it, in nanoseconds.
+pub const INBOX_CHECK_NS: u64 = 50_000;
+/// Pause of a worker of `bypass` before it sends frames again that the device did not take, in
+/// nanoseconds.
+pub const SEND_RETRY_NS: u64 = 100_000;
 /// Maximum capacity, in bytes, of an output buffer that a worker keeps for reuse.
 pub const SPARE_OUTPUT_LEN: usize = 32 * 1024;
 /// Maximum number of output buffers that a worker keeps for reuse.

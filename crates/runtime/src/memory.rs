@@ -17,4 +17,5 @@ mod wake;
 mod worker;
 
 pub use pipe::Client;
+pub(crate) use wake::Flag;
 pub use worker::Memory;

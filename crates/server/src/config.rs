@@ -1,6 +1,6 @@
 //! The configuration of a server, in memcached's terms.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +19,19 @@ pub struct UnixSocket {
     pub mode: u32,
 }
 
+/// The device and the address of a server on the runtime `bypass`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InterfaceConfig {
+    /// The name of the device.
+    pub device: String,
+    /// The address of the server, which the kernel must not have.
+    pub address: Ipv4Addr,
+    /// The number of bits of `address` that are those of its network.
+    pub prefix_len: u8,
+    /// The TCP port.
+    pub port: u16,
+}
+
 /// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -27,6 +40,9 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix_socket: Option<UnixSocket>,
+    /// The device and the address of the runtime `bypass`, which has them instead of sockets to
+    /// listen on.
+    pub interface: Option<InterfaceConfig>,
     /// Memory of items and index, in bytes (`-m`).
     pub memory_bytes: u64,
     /// Largest item in bytes: value, key and memcached's overhead of 59 (`-I`).

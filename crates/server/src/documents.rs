@@ -176,5 +176,10 @@ pub(crate) fn start(
         Some(address) => Error::ListenHttp { address, source },
         None => Error::Start(source),
     })?;
+    // A device is for the cache alone.
+    let kind = match kind {
+        Kind::Bypass => Kind::Events,
+        kind => kind,
+    };
     runtime::start(kind, &service, setup, vec![listener.into()]).map_err(Error::Start)
 }

@@ -137,8 +137,8 @@ pub enum Error {
     },
     /// Flags that do not apply to the runtime.
     #[error(
-        "--busy-poll and --min-wait apply to --runtime rings and events only: leave them out, or choose \
-         one of these"
+        "--busy-poll and --min-wait apply to --runtime rings, events and bypass only: leave them out, \
+         or choose one of these"
     )]
     WaitPolicy,
     /// A fibre scheduler for a runtime without fibres.
@@ -146,6 +146,22 @@ pub enum Error {
         "--fibre-scheduler applies to --runtime fibres only: leave it out, or choose that runtime"
     )]
     Scheduler,
+    /// The runtime and the interface do not go together.
+    #[error(
+        "--runtime bypass needs --interface and --address, and no other runtime has them: give all \
+         three, or none"
+    )]
+    Interface,
+    /// The device of the interface cannot be used.
+    #[error("failed to open the interface {device}: {source} ({remedy})")]
+    OpenInterface {
+        /// The name of the device.
+        device: String,
+        /// The system's error.
+        source: io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The system refused a resource, such as a thread or a descriptor.
     #[error("failed to start: {0}")]
     Start(io::Error),

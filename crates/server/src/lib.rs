@@ -19,7 +19,7 @@ mod tier;
 mod watch;
 
 pub use ::tier::{Rules as TierRules, limits as tier_limits};
-pub use config::{Config, DEFAULT_USER, UnixSocket};
+pub use config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 pub use documents::Documents;
 pub use error::Error;
 pub use files::{Misses, StrategyKind};

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use ::tier::Tier;
-use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup};
+use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup, bypass};
 use session::{CacheService, Clock, CounterRegistry};
 use store::limits::MEMORY_MAX;
 use store::{SharedTier, Store};
@@ -16,7 +16,7 @@ use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
 
 use crate::admin;
-use crate::config::{Config, DEFAULT_USER, UnixSocket};
+use crate::config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 use crate::documents::{self, Parts};
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
@@ -64,7 +64,12 @@ impl Server {
         // This needs root privileges. Clients cannot connect before `listen`, because the
         // remaining steps take time and may fail.
         let bound = bind(&config)?;
-        let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
+        let interface = config.interface.as_ref();
+        let opened = interface.map(|it| open_interface(it, config.workers));
+        let opened = opened.transpose()?;
+        let own = interface.map(|it| SocketAddr::from((it.address, it.port)));
+        let addresses = bound.iter().filter_map(Bound::address).chain(own);
+        let addresses: Vec<SocketAddr> = addresses.collect();
         let admin = config.admin.map(admin::bind).transpose()?;
         let documents = config.documents.as_ref();
         let http = documents
@@ -112,7 +117,11 @@ impl Server {
         }
         let listeners = listen(&config, bound)?;
         let listeners = listeners.into_iter().map(Into::into).collect();
-        let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
+        let running = match opened {
+            Some(interface) => runtime::start_bypass(&cache, setup, interface),
+            None => runtime::start(kind, &cache, setup, listeners),
+        };
+        let running = running.map_err(Error::Start)?;
         let admin_parts = admin.map(|bound| (bound, &cache, &state));
         let started = start_beside(&config, kind, &cache, documents, admin_parts);
         let (documents, admin) = match started {
@@ -173,6 +182,9 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
     if per_connection && config.wait_policy != runtime::WaitPolicy::default() {
         return Err(Error::WaitPolicy);
+    }
+    if (config.runtime == Some(Kind::Bypass)) != config.interface.is_some() {
+        return Err(Error::Interface);
     }
     if config.tier.is_some() && !config.evicts {
         return Err(Error::TierWithoutEviction);
@@ -345,11 +357,38 @@ fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
         let socket = Bound::unix(&unix.path, unix.mode);
         bound.push(socket.map_err(|source| listen_unix(unix, source))?);
     }
-    if bound.is_empty() {
+    if bound.is_empty() && config.interface.is_none() {
         Err(Error::NothingToListenOn)
     } else {
         Ok(bound)
     }
+}
+
+/// Opens the device of the runtime `bypass`. It needs root.
+fn open_interface(config: &InterfaceConfig, workers: u32) -> Result<bypass::Interface, Error> {
+    let InterfaceConfig {
+        device,
+        address,
+        prefix_len,
+        port,
+    } = config;
+    let workers = workers.max(1) as usize;
+    let opened = bypass::Interface::open(device, *address, *prefix_len, *port, workers);
+    opened.map_err(|source| Error::OpenInterface {
+        device: device.clone(),
+        remedy: match source.kind() {
+            io::ErrorKind::PermissionDenied => "start as root, or with CAP_NET_RAW",
+            io::ErrorKind::NotFound => "name a device that `ip link` shows with --interface",
+            io::ErrorKind::NetworkDown => "set it up: ip link set DEVICE up",
+            io::ErrorKind::AddrInUse => {
+                "the kernel has the address: give another one with --address, or take it from the \
+                 kernel with `ip address del`"
+            }
+            io::ErrorKind::Unsupported => "an Ethernet device is needed",
+            _ => "choose another one with --interface",
+        },
+        source,
+    })
 }
 
 /// Starts listening, so that clients can connect.

@@ -80,7 +80,7 @@ impl Cache {
     pub(crate) fn all() -> Vec<Self> {
         let curtail = process::curtail_path();
         let mut caches = Vec::new();
-        for kind in runtime::Kind::ALL {
+        for kind in runtime::Kind::OVER_SOCKETS {
             if let Err(error) = kind.probe() {
                 println!("skipped: --runtime {}: {error}", kind.name());
                 continue;

@@ -1,6 +1,6 @@
 //! memcached's flags and Curtail's own, as the argument parser reads them.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -182,9 +182,19 @@ pub(crate) struct Flags {
     pub(super) napi_ids: Option<u32>,
 
     /// How connections are served: events (epoll), rings (io_uring), threads or fibres (one for
-    /// each connection), auto
+    /// each connection), bypass (a TCP/IP stack of its own), auto
     #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
     pub(super) runtime: RuntimeKind,
+
+    /// With --runtime bypass: the network device whose frames the server receives and sends
+    #[arg(long = "interface", value_name = "NAME", requires = "address")]
+    pub(super) interface: Option<String>,
+
+    /// With --runtime bypass: the IPv4 address of the server and the length of its network's
+    /// prefix, such as 192.0.2.10/24; the kernel must not have this address
+    #[arg(long = "address", value_name = "ADDR/LEN", value_parser = network,
+          requires = "interface")]
+    pub(super) address: Option<Network>,
 
     /// Order in which fibres run: fair (none starves; the default), steal (an idle processor
     /// steals), global (one queue for all)
@@ -260,6 +270,30 @@ pub(crate) struct Flags {
     /// With --admin: do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,
+}
+
+/// An IPv4 address, and the length of its network's prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Network {
+    pub(super) address: Ipv4Addr,
+    pub(super) prefix_len: u8,
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    let parts = text.split_once('/');
+    let parsed = parts.and_then(|(address, len)| {
+        let prefix_len = len.parse().ok().filter(|len| *len <= 32)?;
+        let address: Ipv4Addr = address.parse().ok()?;
+        let is_host =
+            !(address.is_unspecified() || address.is_multicast() || address.is_broadcast());
+        is_host.then_some(Network {
+            address,
+            prefix_len,
+        })
+    });
+    parsed.ok_or_else(|| {
+        "an IPv4 address and the length of a prefix are needed, such as 192.0.2.10/24".to_owned()
+    })
 }
 
 /// A runtime; none: the server chooses.

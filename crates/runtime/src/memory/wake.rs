@@ -17,11 +17,11 @@ use crate::readiness::Registry;
 /// A flag that another thread sets when it has completed a ticket. The worker checks it in each
 /// round.
 #[derive(Debug, Default)]
-pub(super) struct Flag(AtomicBool);
+pub(crate) struct Flag(AtomicBool);
 
 impl Flag {
     /// Clears the flag. Returns whether it was set.
-    pub(super) fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         // Acquire: pairs with the release in `wake_by_ref`. (The content of the mailbox does not
         // depend on it, because the mailbox has a lock.)
         self.0.swap(false, Ordering::Acquire)

@@ -1,0 +1,113 @@
+//! The runtime `bypass`: the sessions over a TCP/IP stack in this process, as in a library
+//! operating system. No kernel socket is on the path of a request.
+//!
+//! ```text
+//! device ─▶ ring of frames ─▶ tcpip::Stack ─▶ burst ─▶ Stack ─▶ frames ─▶ device
+//! ```
+//!
+//! Each worker has a packet socket with a ring of received frames (`sys::packet_ring`), a stack,
+//! and the same loop as `events` (`crate::readiness`). The kernel distributes frames by their
+//! connection, so a connection stays with a worker. There is no acceptor thread: the workers accept
+//! from their stacks.
+//!
+//! The kernel must not have the address of the server, or its own TCP would answer too, by resets.
+//!
+//! [`InMemory`] is the same without a device, threads or a clock, for tests.
+
+mod accept;
+mod in_memory;
+mod port;
+mod server;
+mod stop;
+mod transport;
+mod wake;
+mod worker;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+
+use service::Service;
+use sys::packet_ring::{Device, PacketRing};
+use tcpip::Config;
+
+use crate::limits::RING_FRAMES;
+use crate::running::Running;
+use crate::setup::Shared;
+use crate::worker_context::WorkerContext;
+use port::Port;
+
+pub use in_memory::InMemory;
+
+/// A device with an address for the server, opened for a number of workers.
+#[derive(Debug)]
+pub struct Interface {
+    rings: Vec<PacketRing>,
+    config: Config,
+}
+
+impl Interface {
+    /// Opens the device with the name `device`, in the network namespace of the calling thread, for
+    /// `workers` workers. The server has the address `address`, of whose bits `prefix_len` are
+    /// those of its network, and accepts connections at `port`.
+    ///
+    /// # Errors
+    /// `PermissionDenied`: the process lacks `CAP_NET_RAW`. `NotFound`: there is no such device.
+    /// `NetworkDown`: it is down. `AddrInUse`: the kernel has the address.
+    pub fn open(
+        device: &str,
+        address: Ipv4Addr,
+        prefix_len: u8,
+        port: u16,
+        workers: usize,
+    ) -> io::Result<Self> {
+        let device = Device::find(device)?;
+        if UdpSocket::bind((address, 0)).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let mut rings = Vec::new();
+        let mut group = None;
+        for _ in 0..workers.max(1) {
+            let ring = PacketRing::open(&device, address, RING_FRAMES)?;
+            if workers > 1 {
+                group = Some(ring.share(group)?);
+            }
+            rings.push(ring);
+        }
+        let mut config = Config::new(device.hardware_address, address, vec![port]);
+        config.prefix_len = prefix_len;
+        config.mtu = device.mtu;
+        Ok(Self { rings, config })
+    }
+}
+
+/// Starts the worker threads, one for each ring of the interface.
+///
+/// # Errors
+/// The limit of descriptors or threads is reached, or the interface was opened for another number
+/// of workers.
+pub(crate) fn start(
+    running: &mut Running,
+    setup: &Arc<Shared>,
+    service: &impl Service,
+    interface: Interface,
+) -> io::Result<()> {
+    if interface.rings.len() != setup.workers {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // The standard library seeds its hashers with system randomness.
+    let random = RandomState::new();
+    for (number, ring) in interface.rings.into_iter().enumerate() {
+        let context = WorkerContext::new(setup, service.worker(), running.handles(number));
+        let inbox = Arc::clone(&running.inboxes[number]);
+        let poll = port::open(&ring, &inbox)?;
+        let mut config = interface.config.clone();
+        config.seed = random.hash_one(number);
+        running.spawn(format!("worker-{number}"), move || {
+            worker::run(context, Port::new(ring, poll, inbox), &config);
+        })?;
+    }
+    Ok(())
+}

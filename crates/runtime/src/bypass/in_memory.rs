@@ -1,0 +1,92 @@
+//! The runtime without a device, threads or a clock: frames in, frames out, for tests.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use service::{Service, Worker as _};
+use tcpip::{Checksums, Config, Counts};
+
+use super::server::Server;
+use crate::memory::Flag;
+use crate::setup::{Setup, Shared, WaitPolicy};
+use crate::worker_context::{WorkerContext, WorkerHandles};
+
+/// A server with one worker, whose caller passes it frames and time.
+pub struct InMemory<S: Service> {
+    server: Server<S::Worker>,
+    woken: Arc<Flag>,
+}
+
+impl<S: Service> InMemory<S> {
+    /// Creates a server without connections. Of `setup`, the number of workers and the wait policy
+    /// are ignored, because there is one worker and it never waits.
+    #[must_use]
+    pub fn new(service: &S, setup: Setup, config: Config) -> Self {
+        let setup = Setup {
+            workers: 1,
+            wait_policy: WaitPolicy::default(),
+            ..setup
+        };
+        let woken = Arc::<Flag>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let handles = WorkerHandles {
+            all_wakers: vec![waker.clone()],
+            waker,
+            stops_workers: Arc::default(),
+        };
+        let setup = Shared::new(setup, service);
+        let mut context = WorkerContext::new(&setup, service.worker(), handles);
+        context.clock_ns = None;
+        Self {
+            server: Server::new(context, config, 0),
+            woken,
+        }
+    }
+
+    /// Receives a frame, which [`InMemory::run`] serves.
+    pub fn receive(&mut self, frame: &[u8], now_ns: u64) {
+        let mut stack = self.server.stack.borrow_mut();
+        stack.receive(frame, Checksums::Unverified, now_ns);
+    }
+
+    /// Serves all connections until nothing can be done at time `now_ns` without a further frame,
+    /// and passes the frames that are to be sent to `send`.
+    pub fn run(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) {
+        loop {
+            self.server.connections.context.service.online();
+            let has_served = self.server.turn(now_ns);
+            let was_woken = self.woken.take();
+            if was_woken {
+                self.server.connections.on_wake(now_ns);
+            }
+            self.server.end_turn(now_ns);
+            self.server.connections.context.service.offline();
+            let mut stack = self.server.stack.borrow_mut();
+            stack.frames().iter().for_each(&mut send);
+            stack.frames().clear();
+            drop(stack);
+            if !has_served && !was_woken && !self.server.is_ready() {
+                return;
+            }
+        }
+    }
+
+    /// Returns after how many nanoseconds [`InMemory::run`] has to be called again even if no frame
+    /// arrives. `None` if it need not.
+    #[must_use]
+    pub fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
+        self.server.wait_timeout_ns(now_ns)
+    }
+
+    /// Returns what the stack has counted.
+    #[must_use]
+    pub fn stack_counts(&self) -> Counts {
+        self.server.stack.borrow().counts()
+    }
+
+    /// Returns the number of connections of the stack, half-open and closing ones included.
+    #[must_use]
+    pub fn stack_connections(&self) -> usize {
+        self.server.stack.borrow().len()
+    }
+}

@@ -1,0 +1,112 @@
+//! A worker's packet socket, and the wait for its frames.
+
+use std::io;
+use std::sync::Arc;
+
+use sys::clock::monotonic_ns;
+use sys::packet_ring::PacketRing;
+use sys::poll::{Events, Interest, Poll};
+use tcpip::{Checksums, Frames, Stack};
+
+use crate::inbox::Inbox;
+use crate::limits::{FRAMES_PER_TURN, INBOX_CHECK_NS, SEND_RETRY_NS};
+
+const INBOX_TOKEN: u64 = 0;
+const RING_TOKEN: u64 = 1;
+
+/// The packet socket of a worker, and its epoll instance. It survives a restart of the worker,
+/// which may have given up the privilege to open another one.
+pub(super) struct Port {
+    ring: PacketRing,
+    poll: Poll,
+    pub(super) inbox: Arc<Inbox>,
+    events: Events,
+    /// Time of the last wait by a system call.
+    last_wait_ns: u64,
+    /// The device did not take all frames.
+    has_unsent: bool,
+}
+
+/// Creates the epoll instance of a worker, and registers its packet socket and its inbox.
+pub(super) fn open(ring: &PacketRing, inbox: &Inbox) -> io::Result<Poll> {
+    let poll = Poll::new()?;
+    poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
+    poll.add(ring, RING_TOKEN, Interest::Read)?;
+    Ok(poll)
+}
+
+impl Port {
+    pub(super) fn new(ring: PacketRing, poll: Poll, inbox: Arc<Inbox>) -> Self {
+        Self {
+            ring,
+            poll,
+            inbox,
+            events: Events::with_capacity(2),
+            last_wait_ns: 0,
+            has_unsent: false,
+        }
+    }
+
+    /// Returns whether a frame has arrived.
+    pub(super) fn has_frame(&self) -> bool {
+        self.ring.has_frame()
+    }
+
+    /// Waits for a frame, a wake-up by another thread, or the timeout. With the timeout 0, makes a
+    /// system call only once in [`INBOX_CHECK_NS`]. Returns whether another thread has woken the
+    /// worker.
+    pub(super) fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool> {
+        let timeout_ns = match self.has_unsent {
+            true => Some(timeout_ns.unwrap_or(SEND_RETRY_NS).min(SEND_RETRY_NS)),
+            false => timeout_ns,
+        };
+        let now_ns = monotonic_ns();
+        if timeout_ns == Some(0) && now_ns.saturating_sub(self.last_wait_ns) < INBOX_CHECK_NS {
+            std::hint::spin_loop();
+            return Ok(false);
+        }
+        self.poll.wait(&mut self.events, timeout_ns)?;
+        self.last_wait_ns = now_ns;
+        let mut was_woken = false;
+        for event in self.events.iter() {
+            was_woken |= event.token == INBOX_TOKEN;
+            if event.token == RING_TOKEN && event.hung_up {
+                // The device is down, until it is up again.
+                self.ring.take_error();
+            }
+        }
+        Ok(was_woken)
+    }
+
+    /// Passes the frames that have arrived to a stack, at most [`FRAMES_PER_TURN`].
+    pub(super) fn receive(&mut self, stack: &mut Stack, now_ns: u64) {
+        for _ in 0..FRAMES_PER_TURN {
+            let received = self.ring.receive(|frame| {
+                let checksums = match frame.is_verified {
+                    true => Checksums::Verified,
+                    false => Checksums::Unverified,
+                };
+                stack.receive(frame.bytes, checksums, now_ns);
+            });
+            if !received {
+                return;
+            }
+        }
+    }
+
+    /// Sends frames, and removes those that the device has taken.
+    pub(super) fn send(&mut self, frames: &mut Frames) -> io::Result<()> {
+        self.has_unsent = false;
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let sent = self.ring.send(frames.iter())?;
+        if sent == frames.len() {
+            frames.clear();
+        } else {
+            frames.remove_first(sent);
+            self.has_unsent = true;
+        }
+        Ok(())
+    }
+}

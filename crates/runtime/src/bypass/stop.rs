@@ -1,0 +1,19 @@
+//! How a worker of `bypass` stops: it accepts no connections, closes its connections as they become
+//! idle, and ends once their peers have received everything, or the deadline has passed. With the
+//! worker ends the stack, which has to send again what the network loses.
+
+use super::worker::Worker;
+
+impl<S: service::Worker> Worker<'_, S> {
+    /// If the worker has to stop, closes its idle connections. Returns true if it has to stop and
+    /// is done.
+    pub(super) fn has_stopped(&mut self, now_ns: u64) -> bool {
+        let connections = &mut self.server.connections;
+        if !connections.context.must_stop(now_ns) {
+            return false;
+        }
+        self.server.stack.borrow_mut().stop_listening();
+        let is_done = connections.drain(now_ns) && self.server.stack.borrow().is_drained();
+        is_done || connections.context.is_out_of_time(now_ns)
+    }
+}

@@ -1,0 +1,126 @@
+//! A connection of the stack as a transport, and the stack as the registry of events.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use service::{Output, Pin};
+use sys::poll::Interest;
+use tcpip::{ConnectionId, Stack};
+
+use crate::connection_table::Slot;
+use crate::limits::SEND_PER_TURN;
+use crate::readiness::Registry;
+use crate::transport::{Sent, Transport};
+
+/// A stack that the transports of its connections share. No borrow outlives a call.
+pub(super) type SharedStack = Rc<RefCell<Stack>>;
+
+/// The server's end of a connection. Dropping it closes the connection.
+pub(crate) struct StackTransport {
+    stack: SharedStack,
+    id: ConnectionId,
+}
+
+impl StackTransport {
+    /// Takes the next established connection of a stack.
+    pub(super) fn accept(stack: &SharedStack) -> Option<Self> {
+        let id = stack.borrow_mut().accept()?;
+        let stack = Rc::clone(stack);
+        Some(Self { stack, id })
+    }
+
+    /// Sends as many of the bytes as there is space for. Returns the number of bytes sent.
+    pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.stack.borrow_mut().send(self.id, bytes)
+    }
+}
+
+impl Drop for StackTransport {
+    fn drop(&mut self) {
+        self.stack.borrow_mut().close(self.id);
+    }
+}
+
+impl Transport for StackTransport {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stack.borrow_mut().recv(self.id, buffer)
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        let peer = self.stack.borrow().peer(self.id);
+        peer.map(|(address, _)| address.into())
+    }
+
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        plain.extend_from_slice(wire);
+        Ok(())
+    }
+
+    fn send<P: Pin>(&mut self, output: &Output<P>, first: usize) -> io::Result<Sent> {
+        let mut position = first;
+        let mut stack = self.stack.borrow_mut();
+        let is_complete = loop {
+            let Some(slice) = output.slices(position).next() else {
+                break true;
+            };
+            if position >= first + SEND_PER_TURN {
+                break false;
+            }
+            match stack.send(self.id, slice) {
+                Ok(len) => position += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(Sent {
+            position,
+            network_len: position - first,
+            is_complete,
+        })
+    }
+
+    fn has_unsent(&self) -> bool {
+        false
+    }
+
+    fn buffered(&self) -> usize {
+        // The buffers of the stack are bounded as those of sockets in the kernel are, and like them
+        // not counted.
+        0
+    }
+}
+
+/// The registry of the events that a worker waits for.
+pub(crate) struct StackRegistry {
+    stack: SharedStack,
+}
+
+impl StackRegistry {
+    pub(super) fn new(stack: &SharedStack) -> Self {
+        Self {
+            stack: Rc::clone(stack),
+        }
+    }
+}
+
+impl Registry<StackTransport> for StackRegistry {
+    fn add(&self, transport: &StackTransport, slot: Slot, interest: Interest) -> io::Result<()> {
+        let interest = tcpip::Interest {
+            readable: matches!(interest, Interest::Read | Interest::ReadWrite),
+            writable: matches!(interest, Interest::Write | Interest::ReadWrite),
+        };
+        let mut stack = self.stack.borrow_mut();
+        stack.watch(transport.id, slot as u64, interest);
+        Ok(())
+    }
+
+    fn change(&self, transport: &StackTransport, slot: Slot, interest: Interest) -> io::Result<()> {
+        self.add(transport, slot, interest)
+    }
+}
