@@ -17,6 +17,7 @@ pub mod agents;
 pub mod background_client;
 pub mod calibration;
 pub mod client;
+pub mod device_pair;
 pub mod disk_process;
 pub mod echo;
 pub mod http_corpus;

@@ -14,6 +14,7 @@ use sys::child::{Bounds, bind, terminate};
 use sys::cost::{Cost, of_process};
 
 use crate::client::Client;
+use crate::device_pair::{self, DevicePair};
 use crate::peer::Address;
 
 /// The longest time that a server may take to listen, or to end after it was told to.
@@ -29,6 +30,8 @@ pub struct Server {
     child: Child,
     /// The address at which the server listens.
     pub address: Address,
+    /// Its network namespace, if it has one.
+    _pair: Option<DevicePair>,
 }
 
 impl Server {
@@ -47,11 +50,24 @@ impl Server {
     /// # Errors
     /// Those of [`Server::tcp`], or there is no such address or processor.
     pub fn tcp_on(ip: Ipv4Addr, cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
+        if command().get_args().any(|argument| argument == "bypass") {
+            return Self::on_device(cpus, command());
+        }
         at_free_address(ip, |address| {
             let mut command = command();
             command.args(["-l", &ip.to_string(), "-p", &address.port().to_string()]);
             Self::start(command, Address::Tcp(address), cpus)
         })
+    }
+
+    /// Starts a server of the runtime `bypass` in a network namespace of its own. The calling
+    /// thread moves to another one, from which it can connect.
+    fn on_device(cpus: &[usize], mut command: Command) -> Result<Self> {
+        let pair = DevicePair::new()?;
+        pair.place(&mut command);
+        let mut server = Self::start(command, Address::Tcp(pair.address), cpus)?;
+        server._pair = Some(pair);
+        Ok(server)
     }
 
     /// Starts a server as [`Server::tcp`] does, whose arguments also contain the address that
@@ -89,7 +105,11 @@ impl Server {
         let child = command
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
-        let mut server = Self { child, address };
+        let mut server = Self {
+            child,
+            address,
+            _pair: None,
+        };
         let address = server.address.clone();
         server
             .wait_until_connected(&address)
@@ -242,14 +262,14 @@ fn program_name() -> String {
 }
 
 /// The runtime of the program under test. It is `$CURTAIL_RUNTIME`, or the runtime in the name of
-/// the test program (`on_rings`, `on_threads`, `on_fibres`), or else `events`. Without io_uring,
-/// `events` replaces `rings`.
+/// the test program (`on_rings`, `on_threads`, `on_fibres`, `on_bypass`), or else `events`. Without
+/// io_uring, `events` replaces `rings`; without network namespaces, it replaces `bypass`.
 #[expect(clippy::print_stderr, reason = "a test must report what it skips")]
 pub fn runtime() -> &'static str {
     static RUNTIME: OnceLock<String> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         let name = program_name();
-        let named = ["rings", "threads", "fibres"]
+        let named = ["rings", "threads", "fibres", "bypass"]
             .into_iter()
             .find(|kind| name.starts_with(&format!("on_{kind}")));
         let from_environment = env::var("CURTAIL_RUNTIME").ok();
@@ -258,6 +278,12 @@ pub fn runtime() -> &'static str {
             && let Err(error) = sys::ring::Ring::probe()
         {
             eprintln!("skipped: --runtime rings: {error}; on events instead");
+            return "events".to_owned();
+        }
+        if runtime == "bypass"
+            && let Err(error) = device_pair::probe()
+        {
+            eprintln!("skipped: --runtime bypass: {error:#}; on events instead");
             return "events".to_owned();
         }
         if runtime == "fibres"

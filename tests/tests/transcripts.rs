@@ -2,9 +2,12 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use curtail_tests::peer::{Address, MemoryPeer, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
+use curtail_tests::peer::{
+    Address, BypassPeer, MemoryPeer, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle,
+};
 use curtail_tests::play;
-use curtail_tests::process::{Server, curtail, memcached, memcached_command};
+use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use tcpip::testing::Faults;
 
 fn check(name: &str, peer: &mut dyn Peer) {
     let outcome = play::all(peer).unwrap();
@@ -80,6 +83,31 @@ fn the_runtime_in_memory_knows_them_byte_by_byte() {
     check("memory, byte by byte", &mut Trickle(peer));
 }
 
+/// The same loop, over a TCP/IP stack, a link in memory and another stack.
+#[test]
+fn the_runtime_bypass_knows_the_transcripts() {
+    check("bypass, in memory", &mut BypassPeer::new(None).unwrap());
+}
+
+#[test]
+fn the_runtime_bypass_knows_them_byte_by_byte() {
+    let peer = BypassPeer::new(None).unwrap();
+    check("bypass, byte by byte", &mut Trickle(peer));
+}
+
+/// Some frames do not arrive, and others arrive twice, late or damaged.
+#[test]
+fn the_runtime_bypass_knows_them_over_a_faulty_link() {
+    let faults = Faults {
+        lost: 5,
+        repeated: 10,
+        late: 50,
+        damaged: 3,
+    };
+    let mut peer = BypassPeer::new(Some((faults, 7))).unwrap();
+    check("bypass, over a faulty link", &mut peer);
+}
+
 #[test]
 fn the_server_knows_the_transcripts() {
     let server = Server::tcp(curtail).unwrap();
@@ -98,6 +126,10 @@ fn the_server_knows_them_byte_by_byte() {
 
 #[test]
 fn the_server_knows_them_behind_a_unix_socket() {
+    if runtime() == "bypass" {
+        eprintln!("skipped: it has no sockets");
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let mut command = curtail();

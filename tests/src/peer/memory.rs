@@ -14,7 +14,7 @@ use super::session::{CONFIG, NoControl};
 use super::{ClientId, Peer, Received};
 use crate::play::REFERENCE_VERSION;
 
-const NS_PER_S: u64 = 1_000_000_000;
+pub(super) const NS_PER_S: u64 = 1_000_000_000;
 /// The Unix time at which the virtual clock starts, as in the model.
 const START_S: u64 = 1_700_000_000;
 /// The number of requests answered in one turn. It is small, so that turns end within pipelines.
@@ -38,6 +38,30 @@ struct Connected {
     has_ended: bool,
 }
 
+/// An empty cache whose clock is virtual.
+pub(super) fn service() -> Result<CacheService> {
+    Ok(CacheService {
+        store: Store::new(CONFIG)?,
+        control: Arc::new(NoControl),
+        counters: Arc::default(),
+        clock: Clock::new(0, START_S),
+        records_latency: true,
+        tier: None,
+    })
+}
+
+/// The parameters of a runtime with one worker and short turns.
+pub(super) fn setup() -> Setup {
+    Setup {
+        workers: 1,
+        requests_per_turn: REQUESTS_PER_TURN,
+        wait_policy: WaitPolicy::default(),
+        idle_s: None,
+        fibre_scheduler: Scheduler::Fair,
+        counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
+    }
+}
+
 impl MemoryPeer {
     /// Creates an empty server. The pipes of a connection hold at most `capacity` bytes in each
     /// direction.
@@ -45,24 +69,8 @@ impl MemoryPeer {
     /// # Errors
     /// The store rejects its configuration.
     pub fn new(capacity: usize) -> Result<Self> {
-        let service = CacheService {
-            store: Store::new(CONFIG)?,
-            control: Arc::new(NoControl),
-            counters: Arc::default(),
-            clock: Clock::new(0, START_S),
-            records_latency: true,
-            tier: None,
-        };
-        let setup = Setup {
-            workers: 1,
-            requests_per_turn: REQUESTS_PER_TURN,
-            wait_policy: WaitPolicy::default(),
-            idle_s: None,
-            fibre_scheduler: Scheduler::Fair,
-            counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
-        };
         Ok(Self {
-            server: Memory::new(&service, setup),
+            server: Memory::new(&service()?, setup()),
             now_ns: 0,
             clients: Vec::new(),
             capacity,
