@@ -17,6 +17,7 @@ mod layout;
 mod opcode;
 mod packet;
 mod psn;
+mod readdress;
 mod repr;
 
 pub use addresses::{Addresses, Ethernet, Ip, Ipv4, Ipv6};
@@ -27,4 +28,5 @@ pub use layout::UDP_PORT;
 pub use opcode::Opcode;
 pub use packet::Packet;
 pub use psn::Psn;
+pub use readdress::readdress;
 pub use repr::{Body, Repr, Transport};

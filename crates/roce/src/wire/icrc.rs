@@ -44,8 +44,8 @@ pub(crate) fn compute(packet: &[u8], is_ipv4: bool) -> u32 {
     hasher.finalize()
 }
 
-/// Sets the fields to ones that may change on the way.
-fn mask(headers: &mut [u8], is_ipv4: bool) {
+/// Sets the fields to ones that may change on the way, in the headers from that of IP to the BTH.
+pub(super) fn mask(headers: &mut [u8], is_ipv4: bool) {
     if is_ipv4 {
         headers[ipv4::TOS] = 0xff;
         headers[ipv4::TTL] = 0xff;
