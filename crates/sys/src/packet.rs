@@ -11,6 +11,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, send, socket_with, socko
 use crate::packet_ring::request_for;
 use crate::socket::{FLAGS, recv_stamped, stamp_receives};
 
+mod batch;
+
+pub use batch::FrameBatch;
+
 /// The longest frame that a device of this machine delivers, with some reserve.
 pub const FRAME_MAX: usize = 64 * 1024 + 512;
 
@@ -46,6 +50,31 @@ impl PacketSocket {
         let index = name_to_index(&fd, device)?;
         bind_to(&fd, index)?;
         Ok(Self { fd })
+    }
+
+    /// Makes the device with the name `device`, to which the socket is bound, receive frames for
+    /// every Ethernet address (promiscuous mode), as long as the socket exists.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn receive_all_addresses(&self, device: &str) -> io::Result<()> {
+        let index = name_to_index(&self.fd, device)?;
+        let request = libc::packet_mreq {
+            mr_ifindex: i32::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)?,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // SAFETY: the kernel reads `request`, which outlives the call, with its size.
+        checked(unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const request).cast(),
+                size_of_val(&request) as libc::socklen_t,
+            )
+        })
     }
 
     /// Receives one frame. Returns its length, and the unix time in nanoseconds at which it
@@ -280,6 +309,47 @@ mod tests {
                 assert_eq!(two.take_discarded().unwrap(), 0);
                 assert!(other.recv_stamped(&mut buffer).is_err());
                 assert_eq!(other.take_discarded().unwrap(), 0);
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn batches_keep_frames_whole_and_in_order() {
+        let Some(namespace) = device_pair() else {
+            return;
+        };
+        namespace
+            .run(|| {
+                let one = PacketSocket::open("one", 1 << 20).unwrap();
+                let two = PacketSocket::open("two", 1 << 20).unwrap();
+                two.receive_all_addresses("two").unwrap();
+                assert!(two.receive_all_addresses("three").is_err());
+                let mut sent = FrameBatch::new(4, 3000);
+                assert!(!sent.push(&[0; 3001]));
+                // The second is longer than the device allows, the third than the receiver's slots.
+                for (byte, len) in [(1, 60), (2, 2999), (3, 900), (4, 800)] {
+                    let mut frame = vec![byte; len];
+                    frame[..12].fill(2);
+                    assert!(sent.push(&frame));
+                }
+                assert!(sent.is_full() && !sent.push(&[0; 60]));
+                assert_eq!(one.send_batch(&mut sent), 1);
+                let mut received = FrameBatch::new(8, 899);
+                let poll = Poll::new().unwrap();
+                poll.add(&two, 0, Interest::Read).unwrap();
+                let mut events = Events::with_capacity(1);
+                poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+                assert_eq!(two.recv_batch(&mut received).unwrap(), 1);
+                let ends = |index| {
+                    let frame: &[u8] = received.get(index)?;
+                    Some((frame.len(), frame.last().copied()))
+                };
+                assert_eq!(ends(0), Some((60, Some(1))));
+                assert_eq!(ends(1), Some((0, None)));
+                assert_eq!(ends(2), Some((800, Some(4))));
+                assert_eq!(ends(3), None);
+                assert_eq!(two.recv_batch(&mut received).unwrap(), 0);
+                assert_eq!(received.get(0), None);
             })
             .unwrap();
     }
