@@ -239,6 +239,7 @@ impl Middlebox {
                     pair.resends += 1;
                     if pair.resends > resends_max {
                         self.reopen(now_ns, node, index, None, emit);
+                        self.reopen_idle(now_ns, node, emit);
                         return;
                     }
                     self.go_back(now_ns, node, index, emit);
@@ -278,6 +279,18 @@ impl Middlebox {
         self.connect_pair(node, index);
         self.send_connect(node, index, emit);
         self.arm(now_ns, node, index);
+    }
+
+    /// Opens those shared queue pairs again that have nothing on their way. If one does not answer,
+    /// the memory node may have been started again: it has none of them then, and each would be
+    /// found dead only by a request of its own, long after the one before.
+    fn reopen_idle(&mut self, now_ns: u64, node: u8, emit: Emit) {
+        for index in 0..self.nodes[usize::from(node)].pairs.len() as u32 {
+            let pair = self.pair(node, index);
+            if pair.setup == Setup::Connected && pair.is_idle() {
+                self.reopen(now_ns, node, index, None, emit);
+            }
+        }
     }
 
     /// Opens the shared queue pairs of a memory node, unless they are.

@@ -5,7 +5,7 @@ use roce::connect::Message;
 use roce::wire::{Body, Datagram, NakCode, Reth, Syndrome};
 
 use super::atomic;
-use super::direct::{CHAIN, Direct, FIRST, nak, node, original, parsed, read, swap};
+use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, original, parsed, read, swap};
 use super::world::{EXACT, STEERABLE, head};
 
 #[test]
@@ -73,7 +73,7 @@ fn the_cause_of_a_shared_queue_pairs_death_is_told_for_the_request_that_has_it()
         };
         let other = direct.request(0, FIRST + 1, exact);
         let second = direct.request(0, FIRST + 2, read(head(CHAIN)));
-        let qpn = |sent: &super::Sent| parsed(sent).transport.bth.qpn;
+        let qpn = |sent: &Sent| parsed(sent).transport.bth.qpn;
         assert_ne!(qpn(&other[0]), qpn(&second[0]));
         let failed = if is_first { &other } else { &second };
         let told = direct.response(&failed[0], nak(NakCode::RemoteAccess));
@@ -126,4 +126,29 @@ fn owners_connect_again_only_when_a_dead_shared_queue_pair_is_replaced() {
     direct.accept(1, reopened);
     direct.connect(1, 2);
     assert_eq!(direct.middlebox.counters().connected, connected + 1);
+}
+
+#[test]
+fn all_shared_queue_pairs_without_requests_are_opened_again_with_one_that_is_dead() {
+    let mut config = Config::new(Step::Mapping, 1);
+    config.resends_max = 1;
+    let mut direct = Direct::with_shared(config, 4);
+    // One is in use.
+    direct.request(0, FIRST + 1, read(head(CHAIN)));
+    let before = direct.middlebox.counters();
+    let mut sent = Vec::new();
+    while direct.middlebox.counters().shared_dead == before.shared_dead {
+        direct.now_ns = direct.middlebox.deadline_ns().unwrap();
+        sent = direct.tick();
+    }
+    let connects = |sent: &Sent| {
+        let request = Datagram::parse(&sent.1).ok()?;
+        match Message::parse(request.payload)? {
+            Message::Connect(attempt, _) => Some(attempt.index),
+            _ => None,
+        }
+    };
+    let mut reopened: Vec<u16> = sent.iter().filter_map(connects).collect();
+    reopened.sort_unstable();
+    assert_eq!(reopened, [0, 1, 2, 3]);
 }
