@@ -2,6 +2,7 @@
 //! through packets.
 
 mod bench;
+mod middlebox;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -33,6 +34,9 @@ enum Verb {
     Node(Node),
     /// Serve where the chains of keys are, and which memory clients write to
     Meta(Meta),
+    /// Stand between clients and the memory node, and send their operations to the present ends of
+    /// chains
+    Middlebox(middlebox::Flags),
     /// Read and write keys in closed loops, and print throughput and latency
     Bench(bench::Flags),
 }
@@ -87,6 +91,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.command {
         Verb::Node(node) => serve_memory(node),
         Verb::Meta(meta) => serve_metadata(meta),
+        Verb::Middlebox(flags) => middlebox::run(flags),
         Verb::Bench(flags) => bench::run(flags),
     }
 }
@@ -100,16 +105,19 @@ impl Network {
 /// Opens a port for an address.
 fn open(ip: Ipv4Addr, device: Option<&str>) -> anyhow::Result<Port> {
     match device {
-        None => Port::loopback(ip.octets()).with_context(|| {
-            format!(
-                "open UDP port {UDP_PORT} of {ip} (does another process have it, or has the \
-                     machine no such address?)"
-            )
-        }),
+        None => Port::loopback(ip.octets()).with_context(|| cannot_open(ip)),
         Some(device) => Port::device(device, ip.octets()).with_context(|| {
             format!("open device {device} (is there one, and does this process have CAP_NET_RAW?)")
         }),
     }
+}
+
+/// The beginning of an error's message.
+fn cannot_open(ip: Ipv4Addr) -> String {
+    format!(
+        "open UDP port {UDP_PORT} of {ip} (does another process have it, or has the machine no \
+         such address?)"
+    )
 }
 
 /// The station of another process.

@@ -18,8 +18,9 @@
 //! - Losing everything that is known here loses time and connections, but no data.
 //! - Memory is bounded by [`limits`] and [`Config`]; no input makes a function panic.
 //!
-//! The reasons are in `docs/decisions/022-steering.md`. Not here: sockets, clocks, threads. Several
-//! cores use several middleboxes, each for a [`Shard`] of the chains.
+//! The reasons are in `docs/decisions/022-steering.md`. Only [`port`] and [`process`] use sockets
+//! and the clock; all else has time and frames as arguments. Several cores use several
+//! middleboxes, each for a [`Shard`] of the chains.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,8 @@ pub mod limits;
 mod mapped;
 mod middlebox;
 mod plain;
+pub mod port;
+pub mod process;
 mod setup;
 mod shared;
 mod shared_pairs;

@@ -29,6 +29,10 @@ pub const ADDRESSES: usize = 65_536;
 pub const EVICTION_STEPS: usize = 64;
 /// Operations after which the hottest chains are determined again, and the counts halved.
 pub const HOT_PERIOD: u32 = 4096;
+/// Most clients of a proxy, each of which has a socket. Datagrams of others are dropped.
+pub const ALIASES_MAX: usize = 512;
+/// Most addresses that a proxy passes over because they are in use.
+pub const ALIAS_SKIPS_MAX: usize = 4096;
 
 // The number of a shared queue pair has four bits for the memory node and eight for the index.
 const _: () = assert!(NODES_MAX <= 16 && SHARED_MAX <= 256);
