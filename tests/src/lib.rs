@@ -27,6 +27,7 @@ pub mod pair;
 pub mod pattern;
 pub mod peer;
 pub mod play;
+pub mod pool_processes;
 pub mod process;
 pub mod processes;
 pub mod slow_disk;

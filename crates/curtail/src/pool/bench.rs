@@ -4,6 +4,8 @@
 //! begins the next when one completes, and so measures service times: the schedule is not
 //! independent of the answers (a closed loop).
 
+mod history;
+
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -13,7 +15,8 @@ use std::sync::{Barrier, OnceLock};
 use ::pool::port::Port;
 use ::pool::process::ClientPort;
 use ::pool::{
-    Action, Client, ClientConfig, ClientCounters, NewItem, Operation, OperationError, Outcome,
+    Action, Client, ClientConfig, ClientCounters, Completion, NewItem, Operation, OperationError,
+    Outcome,
 };
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -23,6 +26,7 @@ use sys::clock::monotonic_ns;
 use workload::{Popularity, Purpose, RandomStream, RecordSampler, Ycsb};
 
 use crate::load::parse;
+use history::History;
 
 /// How long a thread waits for its first completions and for its last ones.
 const PATIENCE_NS: u64 = 20_000_000_000;
@@ -88,6 +92,11 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_fill: bool,
 
+    /// Keep all calls and answers, read every key at the end, and fail if no order of the calls
+    /// explains the answers. Values have at least 8 bytes, and the run at most a million operations
+    #[arg(long, conflicts_with = "no_fill")]
+    check: bool,
+
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "PATH")]
     json: Option<PathBuf>,
@@ -102,9 +111,17 @@ struct Measured {
     /// Full, contended, unavailable, unknown.
     errors: [u64; 4],
     counters: ClientCounters,
+    history: Option<History>,
 }
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    if flags.check && flags.value < history::VALUE_LEN_MIN {
+        bail!(
+            "--value {}: values that are checked have at least {} bytes",
+            flags.value,
+            history::VALUE_LEN_MIN
+        );
+    }
     let first = u32::from(flags.from);
     let mut ports = Vec::new();
     for thread in 0..flags.threads {
@@ -127,7 +144,25 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     for (thread, result) in results.into_iter().enumerate() {
         measured.push(result.with_context(|| format!("run thread {thread}"))?);
     }
-    report(flags, &measured)
+    let histories: Vec<History> = measured
+        .iter_mut()
+        .filter_map(|it| it.history.take())
+        .collect();
+    let checked = if flags.check {
+        Some(check(flags, histories)?)
+    } else {
+        None
+    };
+    report(flags, &measured, checked)
+}
+
+/// Reads every key by a client that knows nothing yet, and judges all calls. Returns their number.
+fn check(flags: &Flags, mut histories: Vec<History>) -> anyhow::Result<usize> {
+    let port = super::open(flags.from, flags.device.as_deref())?;
+    let mut reader = ClosedLoop::new(flags, flags.threads, port)?;
+    reader.complete(flags, (0..flags.keys).map(|record| (record, false)))?;
+    histories.extend(reader.leave()?);
+    history::judge(&histories)
 }
 
 /// What a thread does: it stores its part of the keys, waits for the others, and measures.
@@ -143,8 +178,11 @@ fn measure(
         Ok(it)
     });
     // Every thread passes the barrier, or the others would wait for ever.
-    barrier.wait();
+    let is_first = barrier.wait().is_leader();
     let mut it = filled?;
+    if is_first {
+        println!("measuring for {}", units::show_duration(flags.duration));
+    }
     it.measure(flags, *start.get_or_init(monotonic_ns))
 }
 
@@ -155,6 +193,7 @@ struct ClosedLoop {
     sampler: RecordSampler,
     stream: RandomStream,
     value: Vec<u8>,
+    history: Option<History>,
 }
 
 impl ClosedLoop {
@@ -172,6 +211,7 @@ impl ClosedLoop {
             sampler: RecordSampler::new(flags.popularity, flags.keys, flags.seed),
             stream: RandomStream::new(flags.seed, Purpose::Requests, thread.into()),
             value: vec![b'v'; usize::try_from(flags.value)?],
+            history: flags.check.then(|| History::new(thread, flags.threads)),
         })
     }
 
@@ -201,7 +241,7 @@ impl ClosedLoop {
                 .turn(end_ns.max(now_ns + 1))
                 .context("use the port")?;
             let now_ns = monotonic_ns();
-            while let Some(completion) = self.it.client.take_completion() {
+            while let Some(completion) = self.take_completion()? {
                 if let Some((begin_ns, is_write)) = begun.remove(&completion.id)
                     && now_ns <= end_ns
                 {
@@ -211,12 +251,15 @@ impl ClosedLoop {
             }
         }
         measured.counters = self.it.client.counters().since(&before);
-        self.leave()?;
+        measured.history = self.leave()?;
         Ok(measured)
     }
 
     fn submit(&mut self, id: u64, record: u64, is_write: bool) -> anyhow::Result<()> {
         let key = format!("user{record:016}").into_bytes();
+        if let Some(history) = &mut self.history {
+            history.invoke(monotonic_ns(), id, record, is_write, &mut self.value);
+        }
         let action = if is_write {
             Action::Set(NewItem {
                 value: self.value.clone(),
@@ -230,20 +273,28 @@ impl ClosedLoop {
         submitted.context("submit an operation")
     }
 
-    /// Stores this thread's part of the keys, and reads the others, so that their chains are known.
+    /// Stores this thread's part of the keys.
     fn fill(&mut self, flags: &Flags) -> anyhow::Result<()> {
         if flags.no_fill {
             return Ok(());
         }
-        let part = |record: u64| record % u64::from(flags.threads) == u64::from(self.thread);
-        let records: Vec<u64> = (0..flags.keys).filter(|record| part(*record)).collect();
-        let mut records = records.into_iter();
+        let (thread, threads) = (u64::from(self.thread), u64::from(flags.threads));
+        let part = (0..flags.keys).filter(|record| record % threads == thread);
+        self.complete(flags, part.map(|record| (record, true)))
+    }
+
+    /// Reads or writes these keys, each of which must succeed.
+    fn complete(
+        &mut self,
+        flags: &Flags,
+        mut operations: impl Iterator<Item = (u64, bool)>,
+    ) -> anyhow::Result<()> {
         let mut last_ns = monotonic_ns();
         loop {
             while self.it.client.pending() < usize::from(flags.depth)
-                && let Some(record) = records.next()
+                && let Some((record, is_write)) = operations.next()
             {
-                self.submit(record, record, true)?;
+                self.submit(record, record, is_write)?;
             }
             if self.it.client.pending() == 0 {
                 return Ok(());
@@ -256,24 +307,33 @@ impl ClosedLoop {
                 );
             }
             self.it.turn(now_ns + 100_000_000).context("use the port")?;
-            while let Some(completion) = self.it.client.take_completion() {
+            while let Some(completion) = self.take_completion()? {
                 last_ns = now_ns;
                 match completion.result {
                     Ok(Outcome::Refused(refusal)) => bail!("store a key: {refusal:?}"),
                     Ok(_) => {}
-                    Err(error) => return Err(error).context("store a key"),
+                    Err(error) => return Err(error).context("store or read a key"),
                 }
             }
         }
     }
 
-    fn leave(&mut self) -> anyhow::Result<()> {
+    fn take_completion(&mut self) -> anyhow::Result<Option<Completion>> {
+        let completion = self.it.client.take_completion();
+        if let (Some(history), Some(completion)) = (&mut self.history, &completion) {
+            history.answer(monotonic_ns(), completion)?;
+        }
+        Ok(completion)
+    }
+
+    /// Ends the client's lease. Returns what it has called.
+    fn leave(&mut self) -> anyhow::Result<Option<History>> {
         self.it.client.leave();
         let end_ns = monotonic_ns() + 1_000_000_000;
         while !self.it.client.has_left() && monotonic_ns() < end_ns {
             self.it.turn(end_ns).context("use the port")?;
         }
-        Ok(())
+        Ok(self.history.take())
     }
 }
 
@@ -323,10 +383,12 @@ struct Summary {
     /// All operations, divided by the time.
     total_rps: f64,
     all: Measured,
+    /// Calls whose answers were found to be right, if they were checked.
+    checked: Option<usize>,
 }
 
 impl Summary {
-    fn new(flags: &Flags, threads: &[Measured]) -> Self {
+    fn new(flags: &Flags, threads: &[Measured], checked: Option<usize>) -> Self {
         let seconds = flags.duration.max(1) as f64 / 1e9;
         let mut all = Measured::default();
         threads.iter().for_each(|thread| all.merge(thread));
@@ -335,6 +397,7 @@ impl Summary {
             averages_rps: averages.sum(),
             total_rps: all.completed() as f64 / seconds,
             all,
+            checked,
         }
     }
 
@@ -382,6 +445,7 @@ impl Summary {
             "reconnects": all.counters.reconnects,
             "expired": all.counters.expired,
             "bytes_per_operation": self.bytes(),
+            "linearizable_calls": self.checked,
             "reads": latency(&all.reads),
             "writes": latency(&all.writes),
         })
@@ -392,8 +456,12 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
-    let it = Summary::new(flags, measured);
+fn report(
+    flags: &Flags,
+    measured: &[Measured],
+    checked: Option<usize>,
+) -> anyhow::Result<ExitCode> {
+    let it = Summary::new(flags, measured, checked);
     if let Some(path) = &flags.json {
         let text = serde_json::to_string_pretty(&it.json(flags)).context("write JSON")?;
         std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
@@ -431,5 +499,8 @@ fn report(flags: &Flags, measured: &[Measured]) -> anyhow::Result<ExitCode> {
         "errors       {full} full, {contended} contended, {unavailable} unavailable, {unknown} \
          unknown"
     );
+    if let Some(calls) = checked {
+        println!("history      {calls} calls, linearizable");
+    }
     Ok(ExitCode::SUCCESS)
 }
