@@ -25,15 +25,14 @@ mod session;
 use std::collections::VecDeque;
 
 use chain::limits::KEY_LEN_MAX;
-use chain::node_len;
 use roce::connect;
 use roce::wire::Datagram;
 
 use crate::channel::{Channel, ChannelConfig};
-use crate::limits::{OUTSTANDING_MAX, SLAB_LEN_MAX, SUBMITTED_MAX};
+use crate::limits::{OUTSTANDING_MAX, SUBMITTED_MAX};
 use crate::message::{self, Answer, Question, Reply};
 use crate::operation::{
-    Action, Change, Completion, Operation, OperationError, Outcome, SubmitError,
+    Action, Change, Completion, Operation, OperationError, Outcome, SubmitError, is_storable,
 };
 use crate::slots::Slots;
 use crate::station::{Frame, Station};
@@ -214,6 +213,16 @@ impl Client {
         self.waiting.len() + self.active.len()
     }
 
+    /// Whether no further operation is accepted until a completion is taken.
+    pub fn is_full(&self) -> bool {
+        self.pending() + self.completions.len() >= SUBMITTED_MAX
+    }
+
+    /// Whether a completion can be taken.
+    pub fn has_completion(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// Whether the client has a lease and a connection.
     pub fn is_ready(&self, now_ns: u64) -> bool {
         self.session.has_lease(now_ns) && self.channel.as_ref().is_some_and(Channel::is_connected)
@@ -229,7 +238,7 @@ impl Client {
         id: u64,
         operation: Operation,
     ) -> Result<(), SubmitError> {
-        if self.pending() + self.completions.len() >= SUBMITTED_MAX || self.is_leaving {
+        if self.is_full() || self.is_leaving {
             return Err(SubmitError::Busy);
         }
         let key_len = operation.key.len();
@@ -244,7 +253,7 @@ impl Client {
             Action::Change(Change::Append(bytes) | Change::Prepend(bytes)) => bytes.len(),
             _ => 0,
         };
-        if node_len(key_len, value_len) > SLAB_LEN_MAX as usize {
+        if !is_storable(key_len, value_len) {
             return Err(SubmitError::TooLong);
         }
         let deadline_ns = now_ns.saturating_add(self.config.timeout_ns);

@@ -17,7 +17,8 @@
 //!   clients, moves anchors on, and frees the slots of old nodes.
 //!
 //! All three are state machines: frames and time in, frames and completions out. They do no I/O;
-//! sockets, the mapped file and the clock are in [`port`] and [`process`].
+//! sockets, the mapped file and the clock are in [`port`] and [`process`]. [`client_thread`] drives
+//! a client for users that must not wait.
 //!
 //! Invariants:
 //! - A write that completed without an error is in the chain until it is superseded, whichever part
@@ -30,6 +31,7 @@
 
 mod channel;
 mod client;
+pub mod client_thread;
 pub mod layout;
 pub mod limits;
 mod memory_node;
@@ -47,6 +49,6 @@ pub use memory_node::{MemoryNode, MemoryNodeCounters};
 pub use metadata::{Metadata, MetadataConfig, MetadataCounters, MetadataError};
 pub use operation::{
     Action, Change, Completion, Item, NewItem, Operation, OperationError, Outcome, Refusal,
-    SubmitError,
+    SubmitError, is_storable,
 };
 pub use station::Station;

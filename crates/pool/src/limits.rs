@@ -18,6 +18,12 @@ pub const SLOT_LEN_MIN: u32 = 64;
 pub const OUTSTANDING_MAX: usize = 64;
 /// Most operations of a client that were submitted and not taken as completed. More are refused.
 pub const SUBMITTED_MAX: usize = 256;
+/// Most operations that wait for the client of a thread ([`crate::client_thread`]). More are not
+/// accepted.
+pub const QUEUED_MAX: usize = 4096;
+/// How long a thread that ends waits for its last operations and the end of its lease, in
+/// nanoseconds.
+pub const LEAVE_NS: u64 = 500_000_000;
 /// Most nodes that a client follows from a stale one. Then it begins again at the anchor.
 pub const WALK_MAX: u32 = 16;
 /// Most times that an operation begins again at the anchor, and most compare-and-swaps that it

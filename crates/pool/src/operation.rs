@@ -1,7 +1,10 @@
 //! What a client does for its user.
 
 use chain::limits::KEY_LEN_MAX;
+use chain::node_len;
 use thiserror::Error;
+
+use crate::limits::SLAB_LEN_MAX;
 
 /// A value with what belongs to it, to be stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,13 @@ pub struct Operation {
     pub key: Vec<u8>,
     /// What is done.
     pub action: Action,
+}
+
+/// Whether some pool takes a value of this length with a key of this length, both in bytes. A pool
+/// with small slabs may refuse it ([`Refusal::TooLong`]).
+#[must_use]
+pub const fn is_storable(key_len: usize, value_len: usize) -> bool {
+    node_len(key_len, value_len) <= SLAB_LEN_MAX as usize
 }
 
 /// What is done with a key.

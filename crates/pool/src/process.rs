@@ -163,7 +163,7 @@ impl ClientPort {
     }
 
     /// Takes what has arrived and sends what is due. Waits for something to do if nothing has
-    /// arrived, but not longer than until `until_ns`.
+    /// arrived or completed, but not longer than until `until_ns`.
     ///
     /// # Errors
     /// The port fails.
@@ -176,7 +176,7 @@ impl ClientPort {
         let now_ns = monotonic_ns();
         let Self { client, port, .. } = self;
         client.transmit(now_ns, &mut |frame| port.send(frame));
-        if count > 0 || until_ns <= now_ns {
+        if count > 0 || until_ns <= now_ns || self.client.has_completion() {
             return Ok(());
         }
         let deadline_ns = self.client.deadline_ns().unwrap_or(u64::MAX).min(until_ns);

@@ -1,0 +1,365 @@
+//! A client with a thread of its own, for users that must not wait.
+//!
+//! ```text
+//! submit ─▶ queue ─▶ thread: client and port ─▶ the pool
+//!                      └ complete ─▶ reply, on this thread
+//! ```
+//!
+//! Invariants:
+//! - Each reply is completed once, or dropped. It is dropped if the thread has ended.
+//! - An operation completes within twice the time that the client allows for one: it waits for the
+//!   client at most that long.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use sys::clock::monotonic_ns;
+use sys::poll::Waker;
+
+use crate::limits::{LEAVE_NS, QUEUED_MAX};
+use crate::operation::{Completion, Operation, OperationError, Outcome, Refusal, SubmitError};
+use crate::port::Port;
+use crate::process::ClientPort;
+use crate::{Client, ClientConfig, ClientCounters};
+
+/// Pause after an error of the port, in nanoseconds.
+const ERROR_PAUSE_NS: u64 = 10_000_000;
+/// Longest time in nanoseconds between two looks at the queue.
+const TURN_NS: u64 = 1_000_000_000;
+
+/// The result of an operation.
+pub type Reply = Result<Outcome, OperationError>;
+
+/// What takes the result of an operation.
+pub trait ReplyTo: Send {
+    /// Whether the result is not needed any more. An operation that has not begun is then left out.
+    fn is_cancelled(&self) -> bool;
+
+    /// Takes the result, on the client's thread. It must not wait.
+    fn complete(self: Box<Self>, reply: Reply);
+}
+
+/// The state of a client that another thread drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientStatus {
+    /// What the client has counted.
+    pub counters: ClientCounters,
+    /// Whether it has a lease and a connection.
+    pub is_ready: bool,
+    /// Operations that have been submitted and are not complete.
+    pub pending: usize,
+}
+
+/// A client and its thread. Dropping it ends both, and gives the lease back if the pool answers.
+#[derive(Debug)]
+pub struct ClientThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Waiting {
+    deadline_ns: u64,
+    operation: Operation,
+    reply_to: Box<dyn ReplyTo>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// The thread ends, or has ended.
+    is_closed: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    status: Mutex<ClientStatus>,
+    /// Signalled when the queue is not empty any more, or is closed.
+    waker: Waker,
+    timeout_ns: u64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> MutexGuard<'_, ClientStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientThread {
+    /// Starts a client at a port, whose station it must have.
+    ///
+    /// # Errors
+    /// No descriptor or thread is available.
+    pub fn start(config: ClientConfig, port: Port) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            status: Mutex::default(),
+            waker: Waker::new()?,
+            timeout_ns: config.timeout_ns,
+        });
+        let (started, has_started) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("pool-client".to_owned());
+        let thread = thread.spawn({
+            let shared = Arc::clone(&shared);
+            move || match Driver::new(config, port, shared) {
+                Ok(driver) => {
+                    let _ = started.send(Ok(()));
+                    driver.run();
+                }
+                Err(error) => {
+                    let _ = started.send(Err(error));
+                }
+            }
+        })?;
+        let this = Self {
+            shared,
+            thread: Some(thread),
+        };
+        // The thread always sends, unless it panics.
+        let ended = |_| Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        has_started.recv().unwrap_or_else(ended)?;
+        Ok(this)
+    }
+
+    /// Submits an operation. If too many wait already, or the thread has ended, it is not
+    /// accepted, and `reply_to` is dropped.
+    pub fn submit(&self, operation: Operation, reply_to: Box<dyn ReplyTo>) {
+        let deadline_ns = monotonic_ns().saturating_add(self.shared.timeout_ns);
+        let mut queue = self.shared.queue();
+        if queue.is_closed || queue.waiting.len() >= QUEUED_MAX {
+            // Dropping the reply may call code of the user, which may take other locks.
+            drop(queue);
+            drop(reply_to);
+            return;
+        }
+        let was_empty = queue.waiting.is_empty();
+        queue.waiting.push_back(Waiting {
+            deadline_ns,
+            operation,
+            reply_to,
+        });
+        drop(queue);
+        if was_empty {
+            self.shared.waker.wake();
+        }
+    }
+
+    /// Ends the client. Operations in progress may still complete. Others are not accepted any
+    /// more.
+    pub fn close(&self) {
+        self.shared.queue().is_closed = true;
+        self.shared.waker.wake();
+    }
+
+    /// The state of the client a moment ago.
+    #[must_use]
+    pub fn status(&self) -> ClientStatus {
+        *self.shared.status()
+    }
+}
+
+impl Drop for ClientThread {
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed. All its replies have been dropped.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread has.
+struct Driver {
+    port: ClientPort,
+    /// Where the results of submitted operations go.
+    replies: HashMap<u64, Box<dyn ReplyTo>>,
+    next_id: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Driver {
+    /// Nothing that waits would be done any more.
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        queue.is_closed = true;
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        drop(waiting);
+    }
+}
+
+impl Driver {
+    /// The port waits by an epoll instance, which stays on the thread that has created it.
+    fn new(config: ClientConfig, port: Port, shared: Arc<Shared>) -> io::Result<Self> {
+        let mut port = ClientPort::new(Client::new(config), port)?;
+        port.wake_by(&shared.waker)?;
+        Ok(Self {
+            port,
+            replies: HashMap::new(),
+            next_id: 0,
+            shared,
+        })
+    }
+
+    fn run(mut self) {
+        let mut ends_at_ns = None;
+        loop {
+            self.shared.waker.clear();
+            if self.shared.queue().is_closed {
+                self.port.client.leave();
+                ends_at_ns.get_or_insert_with(|| monotonic_ns().saturating_add(LEAVE_NS));
+            }
+            self.submit_waiting();
+            let until_ns = monotonic_ns().saturating_add(TURN_NS);
+            if self.port.turn(ends_at_ns.unwrap_or(until_ns)).is_err() {
+                std::thread::sleep(std::time::Duration::from_nanos(ERROR_PAUSE_NS));
+            }
+            while let Some(completion) = self.port.client.take_completion() {
+                self.complete(completion);
+            }
+            self.publish();
+            let is_late = ends_at_ns.is_some_and(|ends_at_ns| monotonic_ns() >= ends_at_ns);
+            if is_late || self.port.client.has_left() {
+                return;
+            }
+        }
+    }
+
+    /// Submits operations until the client takes no more.
+    fn submit_waiting(&mut self) {
+        loop {
+            let mut queue = self.shared.queue();
+            if queue.is_closed {
+                return;
+            }
+            let Some(waiting) = queue.waiting.pop_front() else {
+                return;
+            };
+            drop(queue);
+            let now_ns = monotonic_ns();
+            if waiting.reply_to.is_cancelled() {
+                continue;
+            }
+            if waiting.deadline_ns <= now_ns {
+                waiting.reply_to.complete(Err(OperationError::Unavailable));
+                continue;
+            }
+            if self.port.client.is_full() {
+                self.shared.queue().waiting.push_front(waiting);
+                return;
+            }
+            self.submit(now_ns, waiting);
+        }
+    }
+
+    fn submit(&mut self, now_ns: u64, waiting: Waiting) {
+        let Waiting {
+            operation,
+            reply_to,
+            ..
+        } = waiting;
+        let id = self.next_id;
+        match self.port.client.submit(now_ns, id, operation) {
+            Ok(()) => {
+                self.next_id += 1;
+                self.replies.insert(id, reply_to);
+            }
+            Err(SubmitError::TooLong) => {
+                reply_to.complete(Ok(Outcome::Refused(Refusal::TooLong)));
+            }
+            // Keys are checked before, and the client had space.
+            Err(SubmitError::Key | SubmitError::Busy) => drop(reply_to),
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        if let Some(reply_to) = self.replies.remove(&completion.id) {
+            reply_to.complete(completion.result);
+        }
+    }
+
+    fn publish(&self) {
+        let client = &self.port.client;
+        *self.shared.status() = ClientStatus {
+            counters: client.counters(),
+            is_ready: client.is_ready(monotonic_ns()),
+            pending: client.pending(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, RecvError, Sender};
+
+    use super::*;
+    use crate::Action;
+    use crate::Station;
+    use crate::port::UDP_PORT;
+
+    struct Sink {
+        replies: Sender<Reply>,
+        is_cancelled: bool,
+    }
+
+    impl ReplyTo for Sink {
+        fn is_cancelled(&self) -> bool {
+            self.is_cancelled
+        }
+
+        fn complete(self: Box<Self>, reply: Reply) {
+            self.replies.send(reply).unwrap();
+        }
+    }
+
+    fn submit(thread: &ClientThread, is_cancelled: bool) -> Receiver<Reply> {
+        let (replies, receiver) = mpsc::channel();
+        let operation = Operation {
+            key: b"key".to_vec(),
+            action: Action::Get,
+        };
+        let sink = Sink {
+            replies,
+            is_cancelled,
+        };
+        thread.submit(operation, Box::new(sink));
+        receiver
+    }
+
+    #[test]
+    fn without_a_pool_operations_fail_in_time_and_a_closed_thread_accepts_none() {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        // An address that no other test uses, and one where nothing answers.
+        let [me, nothing] = [1, 2].map(|last| [127, 32 | high & 31, low, last]);
+        let port = Port::loopback(me).unwrap();
+        let config = ClientConfig {
+            timeout_ns: 50_000_000,
+            ..ClientConfig::new(port.station(), Station::of_ip(nothing, UDP_PORT), 1)
+        };
+        let thread = ClientThread::start(config, port).unwrap();
+        // More than a client takes at once.
+        let replies: Vec<_> = (0..600).map(|_| submit(&thread, false)).collect();
+        let cancelled = submit(&thread, true);
+        for reply in replies {
+            assert_eq!(reply.recv(), Ok(Err(OperationError::Unavailable)));
+        }
+        assert_eq!(cancelled.recv(), Err(RecvError), "it is left out");
+        thread.close();
+        assert_eq!(submit(&thread, false).recv(), Err(RecvError));
+        let counters = thread.status().counters;
+        assert!(counters.failed > 0 && counters.completed == 0);
+        // Ends although nothing answers.
+        drop(thread);
+    }
+}
