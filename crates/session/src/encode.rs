@@ -7,14 +7,14 @@
 //! which outcome it passes, so the compiler keeps only the code that writes this outcome. Without
 //! inlining, a `get` takes 4 % more instructions.
 
-use store::Item;
+use service::{Output, Pin};
+use store::{Expiry, Item};
 
 use crate::cache::ValuePin;
 use crate::control::StatWriter;
 use crate::limits::COPY_MAX;
 use crate::outcome::{FoundItem, Outcome};
 use crate::prefixes::PrefixCount;
-use crate::session::Output;
 
 /// Writes the replies to one request. Each protocol has a type that implements this trait, and a
 /// variant of [`Encoder`](crate::protocols::Encoder) that contains this type.
@@ -30,10 +30,14 @@ pub(crate) trait Encode {
     /// The type that formats statistics.
     type Stats<'o>: StatWriter;
 
-    /// Writes an item. This is called in the closure to which [`store::Worker::read`] passes the
-    /// item. Returns `None` and writes nothing if the value has to be pinned and no pin is
-    /// available.
-    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()>;
+    /// Writes an item. For the store, this is called in the closure to which
+    /// [`store::Worker::read`] passes the item. Returns `None` and writes nothing if the value has
+    /// to be pinned and no pin is available.
+    fn item<I: EncodedItem>(
+        &self,
+        found: &FoundItem<'_, I>,
+        out: &mut Output<I::Pin>,
+    ) -> Option<()>;
 
     /// Writes the outcome of a request. `key` is the decoded key. It is empty if the request has no
     /// key, or has several.
@@ -49,16 +53,119 @@ pub(crate) trait Encode {
     fn prefix(&self, prefix: &[u8], count: &PrefixCount, out: &mut Vec<u8>);
 }
 
-/// Appends a header, the item's value, and the bytes `end`. Copies a value of at most [`COPY_MAX`]
-/// bytes and pins a longer value. Returns `None` and appends nothing if the value cannot be pinned.
+/// An item, wherever it is stored.
+pub(crate) trait EncodedItem {
+    /// A pin of its value.
+    type Pin: Pin;
+
+    /// Length in bytes from which a value is pinned and not copied.
+    const COPY_MAX: usize;
+
+    /// The client flags.
+    fn flags(&self) -> u32;
+
+    /// The CAS.
+    fn cas(&self) -> u64;
+
+    /// The expiry before this read.
+    fn expiry(&self) -> Expiry;
+
+    /// The length of the value in bytes.
+    fn value_len(&self) -> usize;
+
+    /// The value as slices in order.
+    fn value(&self) -> impl Iterator<Item = &[u8]>;
+
+    /// Pins the value. `None` if no pin is available.
+    fn pin(&self) -> Option<Self::Pin>;
+
+    /// Which reads and writes the item had.
+    fn history(&self) -> ItemHistory;
+
+    /// The bytes of memory that the item takes.
+    fn memory_len(&self) -> usize;
+}
+
+/// What the flags of a meta command can show of earlier reads and writes of an item.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ItemHistory {
+    /// The second of the last read or write before this one.
+    pub(crate) last_access_s: u32,
+    /// Whether the item was read before this read, since it was last written.
+    pub(crate) fetched: bool,
+    /// Whether the item was invalidated.
+    pub(crate) stale: bool,
+    /// Whether this read has claimed the item.
+    pub(crate) won: bool,
+    /// Whether an earlier read had claimed the item.
+    pub(crate) claimed: bool,
+    /// Whether the last write of a complete value gave the key in base64.
+    pub(crate) base64_key: bool,
+}
+
+impl EncodedItem for Item<'_> {
+    type Pin = ValuePin;
+
+    const COPY_MAX: usize = COPY_MAX;
+
+    #[inline(always)]
+    fn flags(&self) -> u32 {
+        self.flags
+    }
+
+    #[inline(always)]
+    fn cas(&self) -> u64 {
+        self.cas
+    }
+
+    #[inline(always)]
+    fn expiry(&self) -> Expiry {
+        self.expiry
+    }
+
+    #[inline(always)]
+    fn value_len(&self) -> usize {
+        Item::value_len(self)
+    }
+
+    #[inline(always)]
+    fn value(&self) -> impl Iterator<Item = &[u8]> {
+        Item::value(self)
+    }
+
+    #[inline(always)]
+    fn pin(&self) -> Option<ValuePin> {
+        Item::pin(self).map(ValuePin)
+    }
+
+    #[inline(always)]
+    fn history(&self) -> ItemHistory {
+        ItemHistory {
+            last_access_s: self.last_access_s,
+            fetched: self.fetched,
+            stale: self.stale,
+            won: self.won,
+            claimed: self.claimed,
+            base64_key: self.base64_key,
+        }
+    }
+
+    fn memory_len(&self) -> usize {
+        Item::memory_len(self)
+    }
+}
+
+/// Appends a header, the item's value, and the bytes `end`. Copies a value of at most
+/// [`EncodedItem::COPY_MAX`] bytes and pins a longer value. Returns `None` and appends nothing if
+/// the value cannot be pinned.
 #[inline(always)]
-pub(crate) fn push_value(
-    item: &Item<'_>,
+pub(crate) fn push_value<I: EncodedItem>(
+    item: &I,
     header: impl FnOnce(&mut Vec<u8>),
     end: &[u8],
-    out: &mut Output,
+    out: &mut Output<I::Pin>,
 ) -> Option<()> {
-    if item.value_len() <= COPY_MAX {
+    if item.value_len() <= I::COPY_MAX {
         let bytes = out.bytes_mut();
         header(bytes);
         item.value()
@@ -68,7 +175,7 @@ pub(crate) fn push_value(
     }
     let pin = item.pin()?;
     header(out.bytes_mut());
-    out.push_pin(ValuePin(pin));
+    out.push_pin(pin);
     out.bytes_mut().extend_from_slice(end);
     Some(())
 }

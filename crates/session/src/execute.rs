@@ -12,6 +12,7 @@ mod server;
 mod write;
 
 pub(crate) use read_many::resume as resume_keys;
+pub(crate) use server::{ServerContext, execute as execute_server_command};
 pub(crate) use write::{publish_upload, reject_upload};
 
 use crate::counters::Counter;
@@ -86,7 +87,12 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 true
             }
             Operation::Server(command) => {
-                if !server::execute(encoder, *command, context, bytes) {
+                let server = ServerContext {
+                    now: context.now,
+                    control: context.control,
+                    store: Some(context.worker.store()),
+                };
+                if !server::execute(encoder, *command, &server, bytes) {
                     return Step::EnterState {
                         len,
                         state: State::Closed,

@@ -31,7 +31,8 @@
 //!       └───── Encoder: the parts that only the reply needs ─────────┘
 //! ```
 //!
-//! `protocols.rs` lists all protocols, and says how to add one.
+//! `protocols.rs` lists all protocols, and says how to add one. Items in a pool of memory have the
+//! same decoders and encoders, and an execution of their own (`pooled.rs`).
 //!
 //! Invariants:
 //! - The output does not depend on how the input is split into pieces.
@@ -56,6 +57,7 @@ mod meta;
 mod now;
 mod operation;
 mod outcome;
+mod pooled;
 mod prefixes;
 mod prepare;
 mod protocols;
@@ -74,6 +76,7 @@ pub use latency::{
     ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot,
 };
 pub use now::{Clock, Now};
+pub use pooled::{PoolService, PoolSession, PoolWorker};
 pub use prefixes::{PrefixCount, PrefixSums};
 pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items};
 pub use registry::CounterRegistry;

@@ -10,6 +10,13 @@ pub const FETCHES_MAX: usize = PREFETCH_KEYS;
 /// Maximum number of times that a request waits for the tier. The item may have been evicted again
 /// before the request was executed.
 pub const FETCH_TRIES_MAX: u8 = 4;
+/// Maximum number of reads of a memory pool that one connection has in progress, and so of values
+/// that it holds. No further read begins either while values of
+/// [`OUTPUT_SOFT_MAX`](service::limits::OUTPUT_SOFT_MAX) bytes wait for earlier replies.
+pub const POOL_READS_MAX: usize = 16;
+/// Maximum number of times that a change which creates a missing item in a memory pool is tried
+/// again, because others have created or deleted the item meanwhile.
+pub const VIVIFY_TRIES_MAX: u32 = 32;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not

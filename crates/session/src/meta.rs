@@ -35,6 +35,11 @@ struct Traits {
 }
 
 impl MetaEncoder<'_> {
+    /// Whether the request has a flag for whose letter `is_it` is true.
+    pub(crate) fn has_flag(&self, is_it: impl Fn(u8) -> bool) -> bool {
+        self.flags.into_iter().any(|flag| is_it(flag.letter))
+    }
+
     pub(crate) fn to_owned(self) -> OwnedMetaEncoder {
         OwnedMetaEncoder {
             flags: self.flags.as_bytes().into(),

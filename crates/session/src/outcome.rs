@@ -1,8 +1,9 @@
 //! The outcome of an operation, independent of the client's protocol.
 
 use protocol::Rejection;
-use store::{Expiry, Item};
+use store::Expiry;
 
+use crate::encode::EncodedItem;
 use crate::now::Now;
 use crate::operation::ReadOptions;
 
@@ -37,6 +38,12 @@ pub(crate) enum Outcome {
     Quit,
     /// The request was invalid.
     Rejected(Rejection),
+    /// The request was not executed, or it is unknown whether it was. Only a remote store has this
+    /// outcome.
+    Failed {
+        /// The reply, a line with its line end.
+        reply: &'static [u8],
+    },
 }
 
 /// The outcome of a storage command.
@@ -146,11 +153,12 @@ pub(crate) enum Restricted {
     Shutdown,
 }
 
-/// An item that a read found. It exists only while the store passes the item to a closure.
-pub(crate) struct FoundItem<'a> {
+/// An item that a read found. An item of the store exists only while the store passes it to a
+/// closure.
+pub(crate) struct FoundItem<'a, I> {
     /// The decoded key.
     pub(crate) key: &'a [u8],
-    pub(crate) item: &'a Item<'a>,
+    pub(crate) item: &'a I,
     /// Whether the reply contains the value.
     pub(crate) with_value: bool,
     /// The options of the read.
@@ -158,14 +166,14 @@ pub(crate) struct FoundItem<'a> {
     pub(crate) now: &'a Now,
 }
 
-impl FoundItem<'_> {
+impl<I: EncodedItem> FoundItem<'_, I> {
     /// Computes the times of the item. They are not stored, because most replies show none.
     #[inline]
     pub(crate) fn times(&self) -> Times {
         let expiry = |exptime| self.now.expiry(exptime);
         Times {
             now_s: self.now.elapsed_s,
-            before: self.item.expiry,
+            before: self.item.expiry(),
             touched: self.options.touch.map(expiry),
             vivified: self
                 .options

@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 impl<'a> Prepared<'a> {
     /// A placeholder, which a decoder overwrites.
     #[inline]
-    fn undecoded() -> Self {
+    pub(crate) fn undecoded() -> Self {
         Self::new(
             Operation::Noop,
             Key::NONE,

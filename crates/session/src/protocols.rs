@@ -116,6 +116,14 @@ impl Encoder<'_> {
         }
     }
 
+    /// Whether the request has a meta flag for which `is_it` is true.
+    pub(crate) fn has_meta_flag(&self, is_it: impl Fn(u8) -> bool) -> bool {
+        match self {
+            Self::Meta(meta) => meta.has_flag(is_it),
+            _ => false,
+        }
+    }
+
     pub(crate) fn to_owned(self) -> OwnedEncoder {
         match self {
             Self::Text(text) => OwnedEncoder::Text(text),

@@ -2,10 +2,12 @@
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Detail, ShutdownMode, Stats};
+use store::Store;
 
-use crate::control::StatWriter;
+use crate::control::{ServerControl, StatWriter};
 use crate::counters::Counter;
 use crate::encode::Encode;
+use crate::now::Now;
 use crate::operation::ServerCommand;
 use crate::outcome::{Outcome, Restricted, ServerOutcome};
 use crate::session::RequestContext;
@@ -13,13 +15,24 @@ use crate::session::RequestContext;
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
+/// What commands to the server need.
+pub(crate) struct ServerContext<'a> {
+    /// The time of the burst.
+    pub(crate) now: Now,
+    /// Process-wide statistics and settings.
+    pub(crate) control: &'a dyn ServerControl,
+    /// The store, which knows the most frequently read keys. `None`: items are in a remote store,
+    /// which does not.
+    pub(crate) store: Option<&'a Store>,
+}
+
 /// Executes a command to the server and replies. Returns false if the connection is to be closed
 /// without a reply.
 #[must_use]
-pub(super) fn execute(
+pub(crate) fn execute(
     encoder: &impl Encode,
     command: ServerCommand<'_>,
-    context: &mut RequestContext<'_>,
+    context: &ServerContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
     let outcome = match command {
@@ -63,7 +76,7 @@ pub(super) fn flush(
 }
 
 /// Changes the memory limit.
-fn memory_limit(megabytes: u32, context: &RequestContext<'_>) -> ServerOutcome {
+fn memory_limit(megabytes: u32, context: &ServerContext<'_>) -> ServerOutcome {
     if megabytes < MEMLIMIT_MIN_MB {
         return ServerOutcome::MemoryLimitTooSmall;
     }
@@ -81,7 +94,7 @@ fn memory_limit(megabytes: u32, context: &RequestContext<'_>) -> ServerOutcome {
 fn stats(
     encoder: &impl Encode,
     which: Stats<'_>,
-    context: &RequestContext<'_>,
+    context: &ServerContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> ServerOutcome {
     let (control, may_dump) = (context.control, context.control.permissions().dump);
@@ -92,7 +105,10 @@ fn stats(
             control.reset_stats();
             return ServerOutcome::StatsReset;
         }
-        Stats::HotKeys => hot_keys(context, &mut encoder.stats(bytes)),
+        Stats::HotKeys => match context.store {
+            Some(store) => hot_keys(store, &mut encoder.stats(bytes)),
+            None => return ServerOutcome::Unsupported,
+        },
         Stats::Detail(_) if !may_dump => return ServerOutcome::NotAllowed(Restricted::Detail),
         Stats::CacheDump { .. } if !may_dump => {
             return ServerOutcome::NotAllowed(Restricted::CacheDump);
@@ -116,7 +132,7 @@ fn stats(
 
 /// Stops the server. Returns `None` on success, since the connection then closes without a reply.
 /// Returns the error if clients may not stop the server or if the mode is invalid.
-fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOutcome> {
+fn shutdown(mode: ShutdownMode, context: &ServerContext<'_>) -> Option<ServerOutcome> {
     if !context.control.permissions().shutdown {
         return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));
     }
@@ -131,8 +147,8 @@ fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOu
 
 /// Writes the most frequently read keys in descending order of their reads. Keys are encoded as in
 /// the output of memcached's `lru_crawler metadump`.
-fn hot_keys(context: &RequestContext<'_>, stats: &mut impl StatWriter) {
-    let hot = context.worker.store().hot_keys();
+fn hot_keys(store: &Store, stats: &mut impl StatWriter) {
+    let hot = store.hot_keys();
     stats.number(b"hotkeys:gets", hot.reads);
     for (rank, key) in hot.keys.iter().enumerate() {
         let name = |what| format!("hotkeys:{}:{what}", rank + 1).into_bytes();

@@ -1,14 +1,14 @@
 //! Encoding of outcomes as replies of the meta protocol.
 
 use protocol::reply::{self, DebugFields, MetaEcho, MetaFields, MetaStatus};
-use store::{Expiry, Item};
+use service::Output;
+use store::Expiry;
 
 use super::MetaEncoder;
-use crate::encode::{Encode, push_value};
+use crate::encode::{Encode, EncodedItem, push_value};
 use crate::lines::VALUE_END;
 use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutcome, Times};
 use crate::prefixes::PrefixCount;
-use crate::session::Output;
 use crate::text::TextStats;
 
 impl Encode for MetaEncoder<'_> {
@@ -19,7 +19,11 @@ impl Encode for MetaEncoder<'_> {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
+    fn item<I: EncodedItem>(
+        &self,
+        found: &FoundItem<'_, I>,
+        out: &mut Output<I::Pin>,
+    ) -> Option<()> {
         let item = found.item;
         if self.traits.is_debug {
             reply::meta_debug(
@@ -60,6 +64,7 @@ impl Encode for MetaEncoder<'_> {
             Outcome::Arith(outcome) => self.counted(outcome, key, out),
             Outcome::Noop => out.extend_from_slice(reply::MN),
             Outcome::Rejected(rejection) => out.extend_from_slice(rejection.reply()),
+            Outcome::Failed { reply } => out.extend_from_slice(reply),
             // Only text commands have these outcomes.
             Outcome::ReadMany | Outcome::Touch { .. } | Outcome::Server(_) | Outcome::Quit => {}
         }
@@ -133,37 +138,39 @@ impl MetaEncoder<'_> {
 
 /// Returns the fields of an item that the flags of a read may request.
 #[inline]
-fn fields(item: &Item<'_>, times: Times) -> MetaFields {
+fn fields(item: &impl EncodedItem, times: Times) -> MetaFields {
     let (now_s, created) = (times.now_s, times.vivified.is_some());
-    let present_s = seconds_left(item.expiry, now_s);
+    let history = item.history();
+    let present_s = seconds_left(item.expiry(), now_s);
     let ttl_s =
         |expiry: Option<Expiry>| expiry.map_or(present_s, |expiry| seconds_left(expiry, now_s));
     MetaFields {
-        cas: item.cas,
-        client_flags: item.flags,
+        cas: item.cas(),
+        client_flags: item.flags(),
         value_len: item.value_len() as u32,
         ttl_before_s: if created { -1 } else { present_s },
         ttl_s: ttl_s(times.touched),
         ttl_created_s: ttl_s(times.vivified),
         created,
-        idle_s: now_s.saturating_sub(item.last_access_s),
-        fetched: item.fetched,
-        won: item.won || created,
-        stale: item.stale,
-        lost: item.claimed && !created,
-        base64_key: item.base64_key,
+        idle_s: now_s.saturating_sub(history.last_access_s),
+        fetched: history.fetched,
+        won: history.won || created,
+        stale: history.stale,
+        lost: history.claimed && !created,
+        base64_key: history.base64_key,
     }
 }
 
 /// Returns the fields of an item that `me` shows.
-fn debug_fields(item: &Item<'_>, times: Times) -> DebugFields {
+fn debug_fields(item: &impl EncodedItem, times: Times) -> DebugFields {
+    let history = item.history();
     DebugFields {
-        ttl_s: seconds_left(item.expiry, times.now_s),
-        idle_s: times.now_s.saturating_sub(item.last_access_s),
-        cas: item.cas,
-        fetched: item.fetched,
+        ttl_s: seconds_left(item.expiry(), times.now_s),
+        idle_s: times.now_s.saturating_sub(history.last_access_s),
+        cas: item.cas(),
+        fetched: history.fetched,
         memory_len: item.memory_len() as u64,
-        base64_key: item.base64_key,
+        base64_key: history.base64_key,
     }
 }
 

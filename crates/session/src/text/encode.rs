@@ -1,16 +1,16 @@
 //! Encoding of outcomes as replies of the text protocol.
 
 use protocol::reply;
+use service::Output;
 
 use super::TextEncoder;
 use crate::control::StatWriter;
-use crate::encode::{Encode, push_value};
+use crate::encode::{Encode, EncodedItem, push_value};
 use crate::lines::VALUE_END;
 use crate::outcome::{
     ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
 use crate::prefixes::PrefixCount;
-use crate::session::Output;
 
 impl Encode for TextEncoder {
     const VALUE_END: &'static [u8] = VALUE_END;
@@ -20,11 +20,16 @@ impl Encode for TextEncoder {
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]
-    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
+    fn item<I: EncodedItem>(
+        &self,
+        found: &FoundItem<'_, I>,
+        out: &mut Output<I::Pin>,
+    ) -> Option<()> {
         let item = found.item;
         let header = |bytes: &mut Vec<u8>| {
-            let cas = self.with_cas.then_some(item.cas);
-            reply::value_header(bytes, found.key, item.flags, item.value_len() as u32, cas);
+            let cas = self.with_cas.then(|| item.cas());
+            let len = item.value_len() as u32;
+            reply::value_header(bytes, found.key, item.flags(), len, cas);
         };
         push_value(item, header, reply::LINE_END, out)
     }
@@ -57,6 +62,7 @@ impl Encode for TextEncoder {
             }
             Outcome::Server(outcome) => server(outcome),
             Outcome::Rejected(rejection) => rejection.reply(),
+            Outcome::Failed { reply } => reply,
             Outcome::Noop | Outcome::Quit => b"",
         };
         out.extend_from_slice(line);

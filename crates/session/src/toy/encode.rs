@@ -1,10 +1,11 @@
 //! Encoding of outcomes as replies of the toy protocol.
 
+use service::Output;
+
 use super::ToyEncoder;
-use crate::encode::{Encode, push_value};
+use crate::encode::{Encode, EncodedItem, push_value};
 use crate::outcome::{DeleteOutcome, FoundItem, Outcome, StoreOutcome};
 use crate::prefixes::PrefixCount;
-use crate::session::Output;
 use crate::text::TextStats;
 
 impl Encode for ToyEncoder {
@@ -14,7 +15,11 @@ impl Encode for ToyEncoder {
 
     type Stats<'o> = TextStats<'o>;
 
-    fn item(&self, found: &FoundItem<'_>, out: &mut Output) -> Option<()> {
+    fn item<I: EncodedItem>(
+        &self,
+        found: &FoundItem<'_, I>,
+        out: &mut Output<I::Pin>,
+    ) -> Option<()> {
         let header = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(format!("V{}\0", found.item.value_len()).as_bytes());
         };

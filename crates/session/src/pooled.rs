@@ -1,0 +1,150 @@
+//! The cache whose items are in a pool of memory ([`pool`]), as a [`Service`]. It has no store.
+//! Several servers may serve one pool.
+//!
+//! Requests are decoded, and replies encoded, as for the cache with a store. Between the two, the
+//! session issues a ticket and a client of the pool does the operation on a thread of its own:
+//!
+//! ```text
+//! prepare ── decode ─▶ Prepared ─▶ plan.rs ── Action, ticket ──▶ pool::ClientThread
+//! answer  ◀─ encode ── reply.rs ◀── complete ── Outcome ───────────┘
+//! ```
+//!
+//! A session keeps the order of its requests: reads that follow each other are in progress
+//! together, and so are the keys of one request. Everything else begins when all before it is
+//! complete.
+
+mod item;
+mod plan;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pool::client_thread::{ClientThread, Reply, ReplyTo};
+use protocol::reply::TOO_MANY_CONNECTIONS;
+use service::{Abandoned, NoPin, Output, Progress, Service, Ticket, Tickets};
+
+use crate::control::ServerControl;
+use crate::counters::Counters;
+use crate::now::{Clock, Now};
+use crate::prepare::Prepared;
+use crate::registry::CounterRegistry;
+pub use session::PoolSession;
+use session::Turn;
+
+/// The cache in a pool of memory.
+pub struct PoolService {
+    /// The clients of the pool, at least one. Workers share them evenly.
+    pub clients: Arc<[ClientThread]>,
+    /// Process-wide statistics and settings.
+    pub control: Arc<dyn ServerControl + Send + Sync>,
+    /// The counters of all workers.
+    pub counters: Arc<CounterRegistry>,
+    /// The server's clock.
+    pub clock: Clock,
+    /// The number of workers so far.
+    pub workers: AtomicUsize,
+}
+
+/// The state of one worker of a runtime.
+pub struct PoolWorker {
+    clients: Arc<[ClientThread]>,
+    /// The index of this worker's client.
+    client: usize,
+    control: Arc<dyn ServerControl + Send + Sync>,
+    counters: Arc<Counters>,
+    clock: Clock,
+    now: Now,
+}
+
+impl Service for PoolService {
+    type Worker = PoolWorker;
+
+    fn worker(&self) -> PoolWorker {
+        let number = self.workers.fetch_add(1, Ordering::Relaxed);
+        PoolWorker {
+            clients: Arc::clone(&self.clients),
+            client: number % self.clients.len().max(1),
+            control: Arc::clone(&self.control),
+            counters: self.counters.register(),
+            clock: self.clock,
+            now: self.clock.at(0),
+        }
+    }
+
+    fn rejection(&self) -> &'static [u8] {
+        TOO_MANY_CONNECTIONS
+    }
+}
+
+impl service::Worker for PoolWorker {
+    type Session = PoolSession;
+    type Request<'i> = Prepared<'i>;
+    type Pin = NoPin;
+    type Completion = Reply;
+
+    fn open(&self) -> PoolSession {
+        PoolSession::default()
+    }
+
+    fn begin_burst(&mut self, now_ns: u64) {
+        self.now = self.clock.at(now_ns);
+    }
+
+    fn prepare<'i>(
+        &self,
+        session: &mut PoolSession,
+        input: &'i [u8],
+        max: usize,
+        requests: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        session.prepare(input, max, requests)
+    }
+
+    fn answer(
+        &mut self,
+        session: &mut PoolSession,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        tickets: Tickets<'_, Reply>,
+        out: &mut Output<NoPin>,
+    ) -> Progress {
+        let mut turn = Turn {
+            now: self.now,
+            client: self.clients.get(self.client),
+            counters: &self.counters,
+            control: &*self.control,
+            tickets,
+            out,
+        };
+        session.answer(requests, input, &mut turn)
+    }
+
+    fn complete(
+        &mut self,
+        session: &mut PoolSession,
+        number: u32,
+        result: Result<Reply, Abandoned>,
+    ) {
+        session.complete(number, result);
+    }
+}
+
+/// The ticket that takes the result of an operation on the pool.
+struct PoolTicket {
+    ticket: Ticket<Reply>,
+    /// A write is done although the connection is closed: its client may have left after the last
+    /// request without waiting for a reply.
+    is_write: bool,
+}
+
+impl ReplyTo for PoolTicket {
+    fn is_cancelled(&self) -> bool {
+        !self.is_write && self.ticket.is_cancelled()
+    }
+
+    fn complete(self: Box<Self>, reply: Reply) {
+        self.ticket.complete(reply);
+    }
+}

@@ -1,0 +1,395 @@
+//! A reply that waits for an operation on the pool, and how it is written.
+
+use pool::client_thread;
+use pool::{Action, Change, Item, NewItem, OperationError, Outcome as Done, Refusal};
+use service::{Abandoned, NoPin, Output};
+use store::{Direction, Mode};
+
+use super::item::{PooledItem, expiry};
+use super::plan::{TOO_MANY, failure};
+use crate::counters::{Counter, Counters};
+use crate::encode::Encode;
+use crate::limits::VIVIFY_TRIES_MAX;
+use crate::now::Now;
+use crate::operation::{ArithOptions, ReadOptions, StoreOptions};
+use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutcome, Times};
+use crate::prefixes::Access;
+use crate::protocols::{OwnedEncoder, WithEncoder};
+
+/// The command that an operation is for.
+pub(super) enum Command {
+    Read(ReadOptions),
+    /// One of several keys.
+    ReadOne {
+        touch: Option<i32>,
+    },
+    /// The end of several keys. It has no operation.
+    EndOfKeys,
+    Store(StoreOptions),
+    /// The value was too long to be stored, so what it was to replace is deleted.
+    StoreTooLong,
+    Delete,
+    Arith(ArithOptions),
+    Touch,
+}
+
+impl Command {
+    /// Whether the operation only reads.
+    pub(super) fn is_read(&self) -> bool {
+        match self {
+            Self::Read(options) => options.touch.is_none(),
+            Self::ReadOne { touch } => touch.is_none(),
+            Self::EndOfKeys => true,
+            _ => false,
+        }
+    }
+}
+
+/// A change that creates what it does not find (flag `N`). Other servers may store and delete the
+/// item meanwhile, so the change and the creation are tried in turn.
+pub(super) struct Vivify {
+    change: Change,
+    item: NewItem,
+    is_creating: bool,
+    tries: u32,
+}
+
+impl Vivify {
+    pub(super) fn new(change: &Change, item: NewItem) -> Box<Self> {
+        Box::new(Self {
+            change: change.clone(),
+            item,
+            is_creating: false,
+            tries: 0,
+        })
+    }
+
+    /// What to do after this result, if the result is not the last.
+    fn next(&mut self, done: &Done) -> Option<Action> {
+        let change = match (self.is_creating, done) {
+            (false, Done::Missing) => Change::Add(self.item.clone()),
+            (true, Done::Refused(Refusal::Exists)) => self.change.clone(),
+            _ => return None,
+        };
+        if self.tries == VIVIFY_TRIES_MAX {
+            return None;
+        }
+        self.tries += 1;
+        self.is_creating = !self.is_creating;
+        Some(Action::Change(change))
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Failure {
+    Operation(OperationError),
+    /// No client has accepted the operation, or its thread has ended.
+    NotAccepted,
+}
+
+impl Failure {
+    fn outcome(self, command: &Command) -> Outcome {
+        match (self, command) {
+            (Self::Operation(OperationError::Full), Command::Store(_)) => {
+                Outcome::Store(StoreOutcome::NoMemory)
+            }
+            (Self::Operation(error), _) => Outcome::Failed {
+                reply: failure(error),
+            },
+            (Self::NotAccepted, _) => Outcome::Failed { reply: TOO_MANY },
+        }
+    }
+}
+
+/// How far a reply is.
+pub(super) enum Progress {
+    Waiting,
+    Done(Result<Done, Failure>),
+}
+
+/// A reply in the order of requests.
+pub(super) struct Reply {
+    pub(super) encoder: OwnedEncoder,
+    /// The decoded key.
+    pub(super) key: Box<[u8]>,
+    pub(super) command: Command,
+    pub(super) vivify: Option<Box<Vivify>>,
+    pub(super) progress: Progress,
+}
+
+/// What is needed to write replies.
+pub(super) struct Writing<'a> {
+    pub(super) now: Now,
+    pub(super) counters: &'a Counters,
+    /// Why one of several keys was not read. The line replaces the end of the values.
+    pub(super) keys_failed: &'a mut Option<Failure>,
+    pub(super) out: &'a mut Output<NoPin>,
+}
+
+impl Reply {
+    /// Takes the result of the operation. Returns the length of the value that the reply holds now.
+    pub(super) fn complete(&mut self, result: Result<client_thread::Reply, Abandoned>) -> usize {
+        let result = match result {
+            Ok(reply) => reply.map_err(Failure::Operation),
+            Err(Abandoned) => Err(Failure::NotAccepted),
+        };
+        self.progress = Progress::Done(result);
+        self.held_len()
+    }
+
+    /// Length in bytes of the value that waits to be written.
+    pub(super) fn held_len(&self) -> usize {
+        match &self.progress {
+            Progress::Done(Ok(Done::Found(item) | Done::Stored(item))) => item.content.value.len(),
+            _ => 0,
+        }
+    }
+
+    /// The operation that has to follow before the reply can be written.
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        let Progress::Done(Ok(done)) = &self.progress else {
+            return None;
+        };
+        if let Some(action) = self.vivify.as_mut().and_then(|vivify| vivify.next(done)) {
+            return Some(action);
+        }
+        match (&self.command, done) {
+            (Command::Store(options), Done::Refused(Refusal::TooLong))
+                if options.delete_old_if_rejected && !extends(options) =>
+            {
+                self.command = Command::StoreTooLong;
+                Some(Action::Change(Change::Remove))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the reply, and counts the request. The operation is complete.
+    pub(super) fn write(self, writing: Writing<'_>) {
+        let Self {
+            encoder,
+            key,
+            command,
+            vivify,
+            progress,
+        } = self;
+        let Progress::Done(result) = progress else {
+            return;
+        };
+        let has_created = vivify.is_some_and(|vivify| vivify.is_creating);
+        encoder.borrow().dispatch(Write {
+            key: &key,
+            command: &command,
+            has_created,
+            result,
+            writing,
+        });
+    }
+}
+
+/// Whether the command adds to a value.
+fn extends(options: &StoreOptions) -> bool {
+    matches!(options.mode, Mode::Append | Mode::Prepend)
+}
+
+/// The arguments of [`Reply::write`], for the code that is compiled for each encoder.
+struct Write<'r, 'a> {
+    key: &'r [u8],
+    command: &'r Command,
+    /// The key had no item, and the command has created it.
+    has_created: bool,
+    result: Result<Done, Failure>,
+    writing: Writing<'a>,
+}
+
+impl WithEncoder for Write<'_, '_> {
+    type Result = ();
+
+    fn run(mut self, encoder: &impl Encode) {
+        let outcome = match std::mem::replace(&mut self.result, Ok(Done::Missing)) {
+            Ok(done) => self.outcome(encoder, &done),
+            Err(failure) if matches!(self.command, Command::ReadOne { .. }) => {
+                self.writing.keys_failed.get_or_insert(failure);
+                return;
+            }
+            Err(failure) => Some(failure.outcome(self.command)),
+        };
+        if let Some(outcome) = outcome {
+            encoder.outcome(self.key, outcome, self.writing.out.bytes_mut());
+        }
+    }
+}
+
+impl Write<'_, '_> {
+    /// Writes the item that was read, if any, and counts the request. Returns the outcome that is
+    /// to be written.
+    fn outcome(&mut self, encoder: &impl Encode, done: &Done) -> Option<Outcome> {
+        let counters = self.writing.counters;
+        match self.command {
+            Command::Read(options) => {
+                let found = self.read(encoder, options, done);
+                Some(Outcome::Read { found })
+            }
+            Command::ReadOne { touch } => {
+                self.read(encoder, &ReadOptions::plain(*touch), done);
+                None
+            }
+            Command::EndOfKeys => Some(match self.writing.keys_failed.take() {
+                None => Outcome::ReadMany,
+                Some(failure) => failure.outcome(self.command),
+            }),
+            Command::Store(options) => Some(Outcome::Store(self.stored(options, done))),
+            Command::StoreTooLong => {
+                counters.count(Counter::StoreTooLarge);
+                Some(Outcome::Store(StoreOutcome::TooLarge))
+            }
+            Command::Delete => {
+                let outcome = match done {
+                    Done::Stored(_) => DeleteOutcome::Done,
+                    Done::Refused(_) => DeleteOutcome::Exists,
+                    Done::Missing | Done::Found(_) => DeleteOutcome::NotFound,
+                };
+                let is_hit = outcome == DeleteOutcome::Done;
+                self.count(is_hit, Counter::DeleteHits, Counter::DeleteMisses);
+                self.count_prefix(Access::Delete);
+                Some(Outcome::Delete(outcome))
+            }
+            Command::Arith(options) => Some(Outcome::Arith(self.counted(options, done))),
+            Command::Touch => {
+                let found = matches!(done, Done::Stored(_));
+                counters.count(Counter::CmdTouch);
+                self.count(found, Counter::TouchHits, Counter::TouchMisses);
+                Some(Outcome::Touch { found })
+            }
+        }
+    }
+
+    /// Writes an item. Returns whether there is one.
+    fn read(&mut self, encoder: &impl Encode, options: &ReadOptions, done: &Done) -> bool {
+        let item = match done {
+            // A read that sets the time to live is a change.
+            Done::Found(item) | Done::Stored(item) => Some(item),
+            Done::Missing | Done::Refused(_) => None,
+        };
+        self.count_read(options, item.is_some());
+        let Some(item) = item else {
+            return false;
+        };
+        let known_cas = options.rare.and_then(|rare| rare.known_cas);
+        let found = FoundItem {
+            key: self.key,
+            item: &PooledItem {
+                item,
+                now: self.writing.now,
+            },
+            with_value: options.with_value && known_cas != Some(item.unique),
+            options,
+            now: &self.writing.now,
+        };
+        // Nothing is pinned, so it is always written.
+        encoder.item(&found, self.writing.out).is_some()
+    }
+
+    /// Counts as the cache with a store does: a hit that sets the time to live is a touch.
+    fn count_read(&self, options: &ReadOptions, is_hit: bool) {
+        let is_touch = options.touch.is_some() && (is_hit || options.rare.is_none());
+        self.count_prefix(Access::of_read(is_hit));
+        if is_touch {
+            self.writing.counters.count(Counter::CmdTouch);
+            self.count(is_hit, Counter::TouchHits, Counter::TouchMisses);
+        } else {
+            self.writing.counters.count(Counter::CmdGet);
+            self.count(is_hit, Counter::GetHits, Counter::GetMisses);
+        }
+    }
+
+    fn stored(&self, options: &StoreOptions, done: &Done) -> StoreOutcome {
+        let value_len = options.value_len;
+        let compares = options.cas.compare().is_some();
+        self.writing.counters.count(Counter::CmdSet);
+        self.count_prefix(Access::Set);
+        match done {
+            Done::Stored(item) => {
+                if compares {
+                    self.writing.counters.count(Counter::CasHits);
+                }
+                StoreOutcome::Stored {
+                    cas: item.unique,
+                    value_len: stored_len(options, item),
+                }
+            }
+            Done::Refused(Refusal::Different) => {
+                self.writing.counters.count(Counter::CasBadval);
+                StoreOutcome::Exists { value_len }
+            }
+            Done::Missing if compares => {
+                self.writing.counters.count(Counter::CasMisses);
+                StoreOutcome::NotFound { value_len }
+            }
+            // As with a store, an append whose result would be too long is not stored.
+            Done::Refused(Refusal::TooLong) if !extends(options) => {
+                self.writing.counters.count(Counter::StoreTooLarge);
+                StoreOutcome::TooLarge
+            }
+            Done::Missing | Done::Found(_) | Done::Refused(_) => {
+                StoreOutcome::NotStored { value_len }
+            }
+        }
+    }
+
+    fn counted(&self, options: &ArithOptions, done: &Done) -> ArithOutcome {
+        let (hits, misses) = match options.direction {
+            Direction::Up => (Counter::IncrHits, Counter::IncrMisses),
+            Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
+        };
+        match done {
+            Done::Stored(item) => {
+                if !self.has_created {
+                    self.writing.counters.count(hits);
+                }
+                let value = std::str::from_utf8(&item.content.value);
+                let now = self.writing.now;
+                let vivify = options.vivify.filter(|_| self.has_created);
+                ArithOutcome::Counted {
+                    // The pool has stored a number.
+                    value: value.map_or(0, |digits| digits.parse().unwrap_or(0)),
+                    cas: item.unique,
+                    times: Times {
+                        now_s: now.elapsed_s,
+                        before: expiry(item.content.expiry_s, now),
+                        touched: None,
+                        vivified: vivify.map(|vivify| now.expiry(vivify.reply_exptime)),
+                    },
+                }
+            }
+            Done::Refused(Refusal::NotANumber) => ArithOutcome::NotNumeric,
+            Done::Refused(Refusal::TooLong) => ArithOutcome::NoMemory,
+            Done::Missing | Done::Found(_) | Done::Refused(_) => {
+                self.writing.counters.count(misses);
+                ArithOutcome::NotFound
+            }
+        }
+    }
+
+    fn count(&self, is_hit: bool, hits: Counter, misses: Counter) {
+        let counters = self.writing.counters;
+        counters.count(if is_hit { hits } else { misses });
+    }
+
+    fn count_prefix(&self, access: Access) {
+        if self.writing.counters.counts_prefixes() {
+            self.writing.counters.count_prefix_of(self.key, access);
+        }
+    }
+}
+
+/// Length of the complete value in bytes. The pool leaves the content out of the result of a plain
+/// set.
+fn stored_len(options: &StoreOptions, item: &Item) -> u32 {
+    if extends(options) {
+        item.content.value.len() as u32
+    } else {
+        options.value_len
+    }
+}

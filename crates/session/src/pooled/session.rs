@@ -1,0 +1,514 @@
+//! The state of one connection: replies in the order of requests, some of which wait for the pool.
+
+use std::collections::VecDeque;
+
+use pool::client_thread::{self, ClientThread};
+use pool::{Action, Operation as PoolOperation};
+use protocol::Keys;
+use service::limits::OUTPUT_SOFT_MAX;
+use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
+
+use super::PoolTicket;
+use super::plan::{Data, Plan, Submission, plan, read_action};
+use super::reply::{Command, Failure, Progress as ReplyProgress, Reply, Writing};
+use crate::control::ServerControl;
+use crate::counters::Counters;
+use crate::encode::Encode;
+use crate::execute::{ServerContext, execute_server_command};
+use crate::limits::POOL_READS_MAX;
+use crate::now::Now;
+use crate::operation::{Operation, ServerCommand};
+use crate::outcome::Outcome;
+use crate::prepare::Prepared;
+use crate::protocols::{Decoded, Protocol, WithEncoder};
+use crate::session::RemainingKeys;
+
+/// The state of one client connection.
+#[derive(Default)]
+pub struct PoolSession {
+    state: State,
+    /// As of [`crate::Session`]: bytes from the start of the next command that do not contain its
+    /// end.
+    scanned: u32,
+    /// The protocol that the first byte of the connection selected.
+    protocol: Option<Protocol>,
+    /// The value of the next command has not arrived completely. A client of the pool stores only
+    /// complete values, so it stays in the input until then.
+    awaits_value: bool,
+    /// In the order of requests.
+    replies: VecDeque<Reply>,
+    /// The number of the first of them, and of its ticket. The others follow.
+    first_number: u32,
+    /// Bytes of values in them.
+    held_len: usize,
+    /// One of several keys was not read.
+    keys_failed: Option<Failure>,
+}
+
+/// The interpretation of the bytes at the front of the input.
+#[derive(Default)]
+enum State {
+    /// The start of a command.
+    #[default]
+    Command,
+    /// Keys of a read of several keys that have not begun to be read.
+    Keys(RemainingKeys),
+    /// The data block of a rejected command.
+    Swallow {
+        /// The number of bytes that are still to be skipped.
+        missing: u64,
+    },
+    /// Nothing. The connection closes after the last reply.
+    Closed,
+}
+
+/// What a session uses in one turn.
+pub(super) struct Turn<'a> {
+    pub(super) now: Now,
+    pub(super) client: Option<&'a ClientThread>,
+    pub(super) counters: &'a Counters,
+    pub(super) control: &'a dyn ServerControl,
+    pub(super) tickets: Tickets<'a, client_thread::Reply>,
+    pub(super) out: &'a mut Output<NoPin>,
+}
+
+impl service::Session for PoolSession {
+    fn discard_prepared(&mut self) {
+        self.scanned = 0;
+    }
+}
+
+impl PoolSession {
+    /// Decodes at most `max` requests at the front of `input` and appends them to `prepared`. The
+    /// value of each is complete, unless it is to be skipped.
+    pub(super) fn prepare<'i>(
+        &mut self,
+        input: &'i [u8],
+        max: usize,
+        prepared: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        let first = prepared.len();
+        self.awaits_value = false;
+        let (Some(mut at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
+            return 0;
+        };
+        let protocol = *self
+            .protocol
+            .get_or_insert_with(|| Protocol::detect(first_byte));
+        while prepared.len() - first < max && at < input.len() {
+            prepared.push(Prepared::undecoded());
+            let Some(request) = prepared.last_mut() else {
+                break;
+            };
+            let decoded = protocol.decode(&input[at..], self.scanned as usize, request);
+            if let Decoded::Incomplete { scanned } = decoded {
+                prepared.pop();
+                self.scanned = scanned as u32;
+                break;
+            }
+            self.scanned = 0;
+            at += request.len();
+            let Decoded::Command { data_len } = decoded else {
+                break;
+            };
+            if data_len <= (input.len() - at) as u64 {
+                at += data_len as usize;
+            } else {
+                self.awaits_value = is_stored(request);
+                if self.awaits_value {
+                    prepared.pop();
+                }
+                break;
+            }
+        }
+        prepared.len() - first
+    }
+
+    /// Returns the offset in `input` of the next command line, if it is there.
+    fn next_command_at(&self, input: &[u8]) -> Option<usize> {
+        match &self.state {
+            State::Command => Some(0),
+            State::Swallow { missing } => usize::try_from(*missing)
+                .ok()
+                .filter(|&missing| missing < input.len()),
+            State::Keys(_) | State::Closed => None,
+        }
+    }
+
+    /// Takes the result of an operation.
+    pub(super) fn complete(
+        &mut self,
+        number: u32,
+        result: Result<client_thread::Reply, Abandoned>,
+    ) {
+        let index = number.wrapping_sub(self.first_number) as usize;
+        if let Some(reply) = self.replies.get_mut(index) {
+            self.held_len += reply.complete(result);
+        }
+    }
+
+    /// Writes the replies that are ready, and begins the next requests.
+    pub(super) fn answer(
+        &mut self,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Progress {
+        let mut consumed = 0;
+        let stopped = self.run(requests, input, &mut consumed, turn);
+        let next = stopped.unwrap_or_else(|| {
+            let has_undecoded = consumed < input.len() && self.scanned == 0 && !self.awaits_value;
+            if has_undecoded {
+                Next::Yield
+            } else {
+                Next::Input
+            }
+        });
+        if stopped.is_some() {
+            // The next turn decodes again from the first request that has not begun.
+            self.scanned = 0;
+        }
+        Progress { consumed, next }
+    }
+
+    /// Returns what the session needs, unless it has begun all requests.
+    fn run(
+        &mut self,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        consumed: &mut usize,
+        turn: &mut Turn<'_>,
+    ) -> Option<Next> {
+        self.write_ready(turn);
+        if let Some(next) = self.resume(input, consumed, turn) {
+            return Some(next);
+        }
+        for request in requests {
+            match self.begin(request, &input[*consumed..], turn) {
+                Ok(len) => *consumed += len,
+                Err(next) => return Some(next),
+            }
+            if let Some(next) = self.resume(input, consumed, turn) {
+                return Some(next);
+            }
+            self.write_ready(turn);
+        }
+        self.is_ready().then_some(Next::OutputSpace)
+    }
+
+    /// Continues what is at the front of the input, if it is not a command.
+    fn resume(&mut self, input: &[u8], consumed: &mut usize, turn: &mut Turn<'_>) -> Option<Next> {
+        match &mut self.state {
+            State::Command => None,
+            State::Closed if self.replies.is_empty() => Some(Next::Close),
+            State::Closed => Some(self.needs()),
+            State::Swallow { missing } => {
+                let len = (*missing).min((input.len() - *consumed) as u64);
+                *consumed += len as usize;
+                *missing -= len;
+                if *missing > 0 {
+                    return Some(Next::Input);
+                }
+                self.state = State::Command;
+                None
+            }
+            State::Keys(_) => self.begin_keys(input, consumed, turn),
+        }
+    }
+
+    /// Begins to read as many keys as possible.
+    fn begin_keys(
+        &mut self,
+        input: &[u8],
+        consumed: &mut usize,
+        turn: &mut Turn<'_>,
+    ) -> Option<Next> {
+        let State::Keys(mut remaining) = std::mem::take(&mut self.state) else {
+            return None;
+        };
+        let all = &input[*consumed..][..remaining.keys_len as usize];
+        let mut keys = Keys::new(all);
+        let mut next = None;
+        loop {
+            let before = keys;
+            let Some(key) = keys.next() else {
+                break;
+            };
+            let touch = remaining.touch;
+            let submission = Submission {
+                action: read_action(touch, turn.now),
+                command: Command::ReadOne { touch },
+                vivify: None,
+            };
+            let is_begun = self.may_begin_key(turn).and_then(|()| {
+                let encoder = remaining.encoder.borrow().to_owned();
+                self.submit(key.into(), submission, encoder, turn)
+            });
+            if let Err(needed) = is_begun {
+                keys = before;
+                next = Some(needed);
+                break;
+            }
+        }
+        let rest_len = keys.as_bytes().len();
+        *consumed += all.len() - rest_len;
+        remaining.keys_len = rest_len as u32;
+        if next.is_some() {
+            self.state = State::Keys(remaining);
+            return next;
+        }
+        *consumed += rest_len + usize::from(remaining.line_end_len);
+        self.replies.push_back(Reply {
+            encoder: remaining.encoder,
+            key: Box::default(),
+            command: Command::EndOfKeys,
+            vivify: None,
+            progress: ReplyProgress::Done(Ok(pool::Outcome::Missing)),
+        });
+        self.write_ready(turn);
+        None
+    }
+
+    /// Begins a request. Returns the number of bytes of input that it has consumed, or what it
+    /// needs.
+    fn begin(
+        &mut self,
+        request: &Prepared<'_>,
+        input: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, Next> {
+        if is_read(&request.operation) {
+            self.may_begin_read(turn)?;
+        } else if !self.replies.is_empty() {
+            return Err(self.needs());
+        } else if turn.out.is_full() {
+            return Err(Next::OutputSpace);
+        }
+        let (line, rest) = input.split_at(request.len());
+        let data_len = data_len(&request.operation);
+        let data = Data {
+            bytes: &rest[..rest
+                .len()
+                .min(usize::try_from(data_len).unwrap_or(usize::MAX))],
+            len: data_len,
+        };
+        let mut buffer = None;
+        let key = request.key().decode(&mut buffer);
+        let planned = plan(&request.operation, &request.encoder, key, data, turn.now);
+        match planned {
+            Plan::Submit(submission) => {
+                let encoder = request.encoder.to_owned();
+                self.submit(key.into(), submission, encoder, turn)?;
+            }
+            Plan::ReadMany => return Ok(self.enter_keys(request, line)),
+            Plan::Reply(outcome) => {
+                let bytes = turn.out.bytes_mut();
+                request.encoder.dispatch(WriteOutcome {
+                    key,
+                    outcome,
+                    bytes,
+                });
+            }
+            Plan::Server(command) => {
+                let is_open = request.encoder.dispatch(ExecuteServer { command, turn });
+                if !is_open {
+                    self.state = State::Closed;
+                }
+            }
+            Plan::Quit => self.state = State::Closed,
+        }
+        let missing = data.len - data.bytes.len() as u64;
+        if missing > 0 {
+            self.state = State::Swallow { missing };
+        }
+        Ok(line.len() + data.bytes.len())
+    }
+
+    /// Enters the state in which the keys of a read of several keys are at the front of the input.
+    fn enter_keys(&mut self, request: &Prepared<'_>, line: &[u8]) -> usize {
+        let Operation::ReadMany { keys, touch } = request.operation else {
+            return line.len();
+        };
+        let keys_len = keys.as_bytes().len();
+        let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
+        self.state = State::Keys(RemainingKeys {
+            keys_len: keys_len as u32,
+            line_end_len,
+            touch,
+            encoder: request.encoder.to_owned(),
+        });
+        line.len() - usize::from(line_end_len) - keys_len
+    }
+
+    /// Whether a read may begin now, beside those in progress.
+    fn may_begin_read(&self, turn: &Turn<'_>) -> Result<(), Next> {
+        let front = self.replies.front();
+        if front.is_some_and(|reply| !reply.command.is_read()) {
+            return Err(self.needs());
+        }
+        self.may_begin_key(turn)
+    }
+
+    /// Whether one of several keys may begin to be read. All before it that is in progress is of
+    /// the same command, or only reads.
+    fn may_begin_key(&self, turn: &Turn<'_>) -> Result<(), Next> {
+        let is_at_bound = self.replies.len() >= POOL_READS_MAX || self.held_len >= OUTPUT_SOFT_MAX;
+        if is_at_bound && !self.replies.is_empty() {
+            return Err(self.needs());
+        }
+        if turn.out.is_full() {
+            return Err(Next::OutputSpace);
+        }
+        Ok(())
+    }
+
+    /// Begins an operation, whose reply comes behind the others.
+    fn submit(
+        &mut self,
+        key: Box<[u8]>,
+        submission: Submission,
+        encoder: crate::protocols::OwnedEncoder,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Next> {
+        let Submission {
+            action,
+            command,
+            vivify,
+        } = submission;
+        let number = self.first_number.wrapping_add(self.replies.len() as u32);
+        let is_write = !command.is_read();
+        let progress = match issue(number, &key, action, is_write, turn) {
+            true => ReplyProgress::Waiting,
+            // A result of an earlier one will come, and then this one is tried again.
+            false if !self.replies.is_empty() => return Err(self.needs()),
+            false => ReplyProgress::Done(Err(Failure::NotAccepted)),
+        };
+        self.replies.push_back(Reply {
+            encoder,
+            key,
+            command,
+            vivify,
+            progress,
+        });
+        Ok(())
+    }
+
+    /// Writes replies until one waits for its operation or the output is full.
+    fn write_ready(&mut self, turn: &mut Turn<'_>) {
+        while self.is_ready() && !turn.out.is_full() {
+            let Some(mut reply) = self.replies.pop_front() else {
+                return;
+            };
+            self.held_len -= reply.held_len();
+            if let Some(action) = reply.next_action() {
+                // Only writes have a second operation, and a write is alone.
+                let number = self.first_number;
+                reply.progress = match issue(number, &reply.key, action, true, turn) {
+                    true => ReplyProgress::Waiting,
+                    false => ReplyProgress::Done(Err(Failure::NotAccepted)),
+                };
+                self.replies.push_front(reply);
+                continue;
+            }
+            self.first_number = self.first_number.wrapping_add(1);
+            reply.write(Writing {
+                now: turn.now,
+                counters: turn.counters,
+                keys_failed: &mut self.keys_failed,
+                out: turn.out,
+            });
+        }
+    }
+
+    /// Whether the first reply can be written.
+    fn is_ready(&self) -> bool {
+        let front = self.replies.front();
+        front.is_some_and(|reply| matches!(reply.progress, ReplyProgress::Done(_)))
+    }
+
+    /// What the session needs before it can write its first reply.
+    fn needs(&self) -> Next {
+        if self.is_ready() {
+            Next::OutputSpace
+        } else {
+            Next::Completion
+        }
+    }
+}
+
+/// Gives an operation to the client of the pool, with a ticket. Returns false if there is none.
+fn issue(number: u32, key: &[u8], action: Action, is_write: bool, turn: &mut Turn<'_>) -> bool {
+    let (Some(client), Some(ticket)) = (turn.client, turn.tickets.issue(number)) else {
+        return false;
+    };
+    let operation = PoolOperation {
+        key: key.to_vec(),
+        action,
+    };
+    client.submit(operation, Box::new(PoolTicket { ticket, is_write }));
+    true
+}
+
+/// Whether the operation only reads.
+fn is_read(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Read(options) => options.touch.is_none(),
+        Operation::ReadMany { touch, .. } => touch.is_none(),
+        _ => false,
+    }
+}
+
+/// Whether the request has a value that some pool can store.
+fn is_stored(request: &Prepared<'_>) -> bool {
+    let Operation::Store(options) = &request.operation else {
+        return false;
+    };
+    let mut buffer = None;
+    let key = request.key().decode(&mut buffer);
+    pool::is_storable(key.len(), options.value_len as usize)
+}
+
+/// The number of bytes between the command line of a request and the next command.
+fn data_len(operation: &Operation<'_>) -> u64 {
+    match operation {
+        Operation::Store(options) => crate::lines::data_len(options.value_len),
+        Operation::Reject { swallow, .. } => *swallow,
+        _ => 0,
+    }
+}
+
+/// Writes an outcome that is known, for the code that is compiled for each encoder.
+struct WriteOutcome<'r> {
+    key: &'r [u8],
+    outcome: Outcome,
+    bytes: &'r mut Vec<u8>,
+}
+
+impl WithEncoder for WriteOutcome<'_> {
+    type Result = ();
+
+    fn run(self, encoder: &impl Encode) {
+        encoder.outcome(self.key, self.outcome, self.bytes);
+    }
+}
+
+/// Executes a command to the server, for the code that is compiled for each encoder.
+struct ExecuteServer<'r, 'a, 'i> {
+    command: ServerCommand<'i>,
+    turn: &'r mut Turn<'a>,
+}
+
+impl WithEncoder for ExecuteServer<'_, '_, '_> {
+    /// Whether the connection stays open.
+    type Result = bool;
+
+    fn run(self, encoder: &impl Encode) -> bool {
+        let Self { command, turn } = self;
+        let context = ServerContext {
+            now: turn.now,
+            control: turn.control,
+            store: None,
+        };
+        execute_server_command(encoder, command, &context, turn.out.bytes_mut())
+    }
+}
