@@ -6,6 +6,7 @@ mod flags;
 mod getopt;
 mod help;
 mod listen;
+mod pool;
 #[cfg(test)]
 mod tests;
 mod tier;
@@ -180,6 +181,7 @@ impl Flags {
             admin: self.admin,
             documents: self.documents()?,
             tier: self.tier(&extended.tier)?,
+            pool: self.pool(),
             records_latency: !self.no_latency,
             verbosity: u32::from(self.verbose),
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use admin::limits::{BUFFERED_MAX, CONNECTIONS_MAX, REQUESTS_PER_TURN};
 use admin::{AdminService, Source};
 use runtime::{ConnectionCounts, Running, Scheduler, Setup, WaitPolicy};
-use session::{CacheService, LatencySnapshot, ServerControl, StatWriter};
+use session::{Clock, CounterRegistry, LatencySnapshot, ServerControl, StatWriter};
 use sys::socket::Bound;
 
 use crate::error::Error;
@@ -29,13 +29,11 @@ pub(crate) fn bind(address: SocketAddr) -> Result<Bound, Error> {
 /// Serves the pages with the figures of a cache.
 pub(crate) fn start(
     bound: Bound,
-    cache: &CacheService,
+    figures: Figures,
     state: &Arc<ServerState>,
 ) -> Result<Running, Error> {
-    let service = AdminService::new(Arc::new(Figures {
-        cache: cache.clone(),
-        state: Arc::clone(state),
-    }));
+    let state = Arc::clone(state);
+    let service = AdminService::new(Arc::new(StateFigures { figures, state }));
     let setup = Setup {
         workers: 1,
         requests_per_turn: REQUESTS_PER_TURN,
@@ -53,15 +51,22 @@ pub(crate) fn start(
     runtime::start_threads(&service, setup, listeners).map_err(Error::Start)
 }
 
-/// The figures of a cache.
-struct Figures {
-    cache: CacheService,
+/// What is read for the pages, besides the state of the server.
+pub(crate) struct Figures {
+    pub(crate) clock: Clock,
+    pub(crate) counters: Arc<CounterRegistry>,
+    pub(crate) records_latency: bool,
+}
+
+/// All that is read.
+struct StateFigures {
+    figures: Figures,
     state: Arc<ServerState>,
 }
 
-impl Source for Figures {
+impl Source for StateFigures {
     fn write_stats(&self, out: &mut dyn StatWriter) {
-        let now = self.cache.clock.at(sys::clock::monotonic_ns());
+        let now = self.figures.clock.at(sys::clock::monotonic_ns());
         self.state.write_stats(now, out);
     }
 
@@ -70,9 +75,9 @@ impl Source for Figures {
     }
 
     fn latencies(&self) -> Option<LatencySnapshot> {
-        self.cache
+        self.figures
             .records_latency
-            .then(|| self.cache.counters.latencies())
+            .then(|| self.figures.counters.latencies())
     }
 
     fn is_ready(&self) -> bool {

@@ -8,6 +8,7 @@ use runtime::ConnectionCounts;
 use session::Permissions;
 
 use crate::documents::Documents;
+use crate::pool::PoolConfig;
 use crate::tier::TierConfig;
 
 /// A Unix socket to listen on.
@@ -87,6 +88,8 @@ pub struct Config {
     pub documents: Option<Documents>,
     /// The tier that takes evicted items.
     pub tier: Option<TierConfig>,
+    /// The pool of memory in which the items are, instead of a store.
+    pub pool: Option<PoolConfig>,
     /// Record how long requests are in the server. It has an effect only with `admin`.
     pub records_latency: bool,
     /// The level of detail on standard error (`-v`).

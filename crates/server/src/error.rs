@@ -1,7 +1,7 @@
 //! The errors of starting and stopping a server.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -94,6 +94,23 @@ pub enum Error {
     /// A store that does not evict has nothing for the tier.
     #[error("--tier takes evicted items, and -M evicts none: leave one of them out")]
     TierWithoutEviction,
+    /// A client of the pool has no port.
+    #[error(
+        "failed to open UDP port 4791 of {ip}: {source} (each worker needs an address of this machine \
+         on which no other process has this port: give the first with --pool-from)"
+    )]
+    PoolPort {
+        /// The address.
+        ip: Ipv4Addr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The clients of a pool on another machine have no addresses.
+    #[error("--pool {0}: give the first address of this machine for its clients with --pool-from")]
+    PoolFrom(Ipv4Addr),
+    /// Flags that need a store.
+    #[error("--pool has no store of its own, which --tier and --http need: leave one of them out")]
+    PoolAlone,
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

@@ -13,6 +13,8 @@ mod config;
 mod documents;
 mod error;
 mod maintenance;
+mod pool;
+mod serving;
 mod start;
 mod state;
 mod tier;
@@ -23,6 +25,7 @@ pub use config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 pub use documents::Documents;
 pub use error::Error;
 pub use files::{Misses, StrategyKind};
+pub use pool::PoolConfig;
 pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,

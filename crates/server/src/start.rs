@@ -1,52 +1,38 @@
 //! Starting a server in the right order, and stopping it.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use ::tier::Tier;
-use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup, bypass};
-use session::{CacheService, Clock, CounterRegistry};
-use store::limits::MEMORY_MAX;
-use store::{SharedTier, Store};
+use runtime::{ConnectionCounts, Kind, Running, Scheduler, bypass};
+use session::{Clock, CounterRegistry};
 use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
 
 use crate::admin;
 use crate::config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
-use crate::documents::{self, Parts};
+use crate::documents;
 use crate::error::Error;
-use crate::maintenance::MaintenancePacer;
-use crate::state::{HttpState, ServerState};
-use crate::tier::{self, OpenTier, RunningTier};
+use crate::pool;
+use crate::serving::{Clients, Foundation, Serving};
+use crate::tier;
 use crate::watch;
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// "Address family not supported": the same number on every architecture of Linux.
 const EAFNOSUPPORT: i32 = 97;
-/// Factor by which `cache_memlimit` may grow the memory of a running server. Until then, the
-/// growth is reserved address space only.
-const MEMORY_GROWTH: u64 = 16;
 /// Descriptors that a server needs in addition to its connections: standard streams, listeners,
 /// epoll instances, eventfds.
 const OTHER_FILES: u64 = 32;
 
 /// A running server.
 pub struct Server {
-    running: Running,
+    serving: Serving,
     /// The admin pages.
     admin: Option<Running>,
-    /// The documents over HTTP.
-    documents: Option<Running>,
-    /// The tier that takes evicted items.
-    tier: Option<RunningTier>,
     signals: Signals,
-    state: Arc<ServerState>,
     counts: Arc<ConnectionCounts>,
-    maintenance: MaintenancePacer,
     addresses: Vec<SocketAddr>,
 }
 
@@ -75,74 +61,52 @@ impl Server {
         let http = documents
             .map(|it| documents::bind(it.address))
             .transpose()?;
+        let pool = config.pool.as_ref();
+        let ports = pool.map(|it| pool::open_ports(it, config.workers.max(1)));
+        let ports = ports.transpose()?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
         become_who_serves(&config, user.as_ref(), say)?;
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(&config, say)?;
-        let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
         config.runtime = Some(kind);
         let root = config.documents.as_ref();
         let root = root.map(documents::Root::open).transpose()?;
-        let clock = Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S);
-        let (store, lower) = open_store(&config, clock, say)?;
-        // Populate memory now, or else the first requests would wait for page faults.
-        let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
-        let mut log_verbose = |line: &str| {
-            if config.verbosity > 0 {
-                say(line);
-            }
-        };
-        maintenance.run_all(&mut log_verbose);
         let counts = config.connection_counts();
-        let counters = Arc::<CounterRegistry>::default();
-        let documents = http.zip(root);
-        let documents = documents.map(|(bound, root)| Parts::new(bound, root, &config));
-        let documents = documents.transpose()?;
-        let http = documents.as_ref().map(HttpState::new);
-        let state = ServerState::new(&config, &store, lower.as_ref(), &counts, http, &counters);
-        let state = Arc::new(state.map_err(Error::Start)?);
-        let setup = setup(&config, fibre_scheduler, &counts);
-        let lower = lower.map(|lower| lower.start(&store)).transpose()?;
-        let cache = CacheService {
-            tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
-            store,
-            control: Arc::<ServerState>::clone(&state),
-            counters: Arc::clone(&counters),
-            clock,
-            records_latency: config.admin.is_some() && config.records_latency,
+        let foundation = Foundation {
+            config: &config,
+            kind,
+            fibre_scheduler: config.fibre_scheduler.unwrap_or(Scheduler::Fair),
+            counts: Arc::clone(&counts),
+            counters: Arc::<CounterRegistry>::default(),
+            clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
         };
-        if let Some(delimiter) = config.prefix_delimiter {
-            counters.set_prefix_counting(true, delimiter);
-        }
-        let listeners = listen(&config, bound)?;
-        let listeners = listeners.into_iter().map(Into::into).collect();
-        let running = match opened {
-            Some(interface) => runtime::start_bypass(&cache, setup, interface),
-            None => runtime::start(kind, &cache, setup, listeners),
+        let figures = foundation.figures();
+        let listen = || {
+            let listeners = listen(&config, bound)?.into_iter();
+            Ok(match opened {
+                Some(interface) => Clients::Interface(interface),
+                None => Clients::Listeners(listeners.map(Into::into).collect()),
+            })
         };
-        let running = running.map_err(Error::Start)?;
-        let admin_parts = admin.map(|bound| (bound, &cache, &state));
-        let started = start_beside(&config, kind, &cache, documents, admin_parts);
-        let (documents, admin) = match started {
-            Ok(started) => started,
+        let serving = match config.pool.as_ref().zip(ports) {
+            None => foundation.start_cache(listen, http.zip(root), say)?,
+            Some((pool, ports)) => foundation.start_pool(listen, pool, ports)?,
+        };
+        let admin = admin.map(|bound| admin::start(bound, figures, &serving.state));
+        match admin.transpose() {
+            Ok(admin) => Ok(Self {
+                serving,
+                admin,
+                signals,
+                counts,
+                addresses,
+            }),
             Err(error) => {
-                // No connection has been served, so nothing has panicked.
-                let _ = running.stop();
-                return Err(error);
+                serving.give_up();
+                Err(error)
             }
-        };
-        Ok(Self {
-            running,
-            admin,
-            documents,
-            tier: lower,
-            signals,
-            state,
-            counts,
-            maintenance,
-            addresses,
-        })
+        }
     }
 
     /// The TCP addresses that the server listens on.
@@ -157,23 +121,16 @@ impl Server {
     /// # Errors
     /// A thread panicked.
     pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let (state, counts) = (&self.state, &self.counts);
-        watch::until_stopped(&self.signals, state, counts, &mut self.maintenance, say)
+        let (state, counts) = (&self.serving.state, &self.counts);
+        let maintenance = &mut self.serving.maintenance;
+        watch::until_stopped(&self.signals, state, counts, maintenance, say)
             .map_err(Error::Start)?;
         // From now on the admin pages say that the server is not ready.
-        self.state.set_stopping();
-        // This releases the segment that is being populated. Otherwise a worker could wait for it
-        // while the server stops.
-        drop(self.maintenance);
-        let stopped = self.running.stop();
-        let documents_stopped = self.documents.map_or(Ok(()), Running::stop);
-        // Last, so that a monitor sees the end.
-        self.admin.map_or(Ok(()), Running::stop)?;
-        stopped?;
-        if let Some(tier) = self.tier {
-            tier.stop(say);
-        }
-        Ok(documents_stopped?)
+        state.set_stopping();
+        // The admin pages stop last, so that a monitor sees the end.
+        let admin = self.admin;
+        self.serving
+            .stop(|| admin.map_or(Ok(()), Running::stop), say)
     }
 }
 
@@ -192,69 +149,10 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
         return Err(Error::Scheduler);
     }
+    if config.pool.is_some() && (config.tier.is_some() || config.documents.is_some()) {
+        return Err(Error::PoolAlone);
+    }
     Ok(())
-}
-
-/// Starts the runtimes beside that of the cache: documents, then admin pages. After an error
-/// neither runs.
-fn start_beside(
-    config: &Config,
-    kind: Kind,
-    cache: &CacheService,
-    documents: Option<Parts>,
-    admin: Option<(Bound, &CacheService, &Arc<ServerState>)>,
-) -> Result<(Option<Running>, Option<Running>), Error> {
-    let documents = documents.map(|parts| documents::start(parts, kind, config, cache));
-    let documents = documents.transpose()?;
-    let started = admin.map(|(bound, cache, state)| admin::start(bound, cache, state));
-    match started.transpose() {
-        Ok(admin) => Ok((documents, admin)),
-        Err(error) => {
-            documents.map(Running::stop);
-            Err(error)
-        }
-    }
-}
-
-fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {
-    let per_turn = config.requests_per_turn.max(1) as usize;
-    Setup {
-        workers: config.workers.max(1) as usize,
-        requests_per_turn: per_turn.min(session::limits::REQUESTS_PER_TURN_MAX),
-        wait_policy: config.wait_policy,
-        idle_s: config.idle_s,
-        fibre_scheduler,
-        counts: Arc::clone(counts),
-    }
-}
-
-/// Creates the store, and opens the tier below it, if one is configured.
-fn open_store(
-    config: &Config,
-    clock: Clock,
-    say: &mut dyn FnMut(&str),
-) -> Result<(Arc<Store>, Option<OpenTier>), Error> {
-    // The standard library seeds its hashers with system randomness.
-    let hash_seed = RandomState::new().hash_one(std::process::id());
-    let epoch_unix_s = clock.at(0).epoch_unix_s;
-    let open_tier = |it| tier::open(it, hash_seed, epoch_unix_s, say);
-    let opened = config.tier.as_ref().map(open_tier).transpose()?;
-    let tier = opened.as_ref();
-    let store_config = store::Config {
-        memory_bytes: config.memory_bytes,
-        memory_max: config
-            .memory_bytes
-            .saturating_mul(MEMORY_GROWTH)
-            .min(MEMORY_MAX),
-        workers: config.workers.max(1) as usize,
-        evicts: config.evicts,
-        huge_pages: config.huge_pages,
-        item_max: config.item_size_max,
-        // The hashes of a tier that is continued have its seed.
-        hash_seed: tier.map_or(hash_seed, |tier| tier.hash_seed),
-    };
-    let tier = tier.map(|it| -> SharedTier { Arc::<Tier>::clone(&it.tier) });
-    Ok((Store::with_tier(store_config, tier)?, opened))
 }
 
 /// The configured runtime, or the best one that this machine supports.
@@ -299,7 +197,8 @@ fn raise_open_files(config: &Config) -> Result<(), Error> {
     let wanted = open_files_needed(connections, config.workers)
         + admin
         + documents
-        + tier::files_needed(config.tier.as_ref());
+        + tier::files_needed(config.tier.as_ref())
+        + pool::files_needed(config);
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {

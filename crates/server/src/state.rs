@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ::pool::client_thread::ClientThread;
 use ::tier::Tier;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
@@ -17,7 +18,6 @@ use sys::poll::Waker;
 
 use crate::config::Config;
 use crate::documents::Parts;
-use crate::tier::OpenTier;
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
@@ -26,8 +26,7 @@ const VERSION: &str = "1.6.45";
 #[derive(Debug)]
 pub(crate) struct ServerState {
     config: Config,
-    store: Arc<Store>,
-    tier: Option<Arc<Tier>>,
+    items: Items,
     counts: Arc<ConnectionCounts>,
     /// The documents over HTTP, if they are served.
     http: Option<HttpState>,
@@ -38,6 +37,28 @@ pub(crate) struct ServerState {
     is_stopping: AtomicBool,
     /// The counts at the last `stats reset`.
     reset: Mutex<Reset>,
+}
+
+/// Where the items are.
+#[derive(Debug)]
+pub(crate) enum Items {
+    /// In a store of this process.
+    Store {
+        store: Arc<Store>,
+        /// The tier below it.
+        tier: Option<Arc<Tier>>,
+    },
+    /// In a pool of memory, which these clients reach.
+    Pool(Arc<[ClientThread]>),
+}
+
+impl Items {
+    fn store(&self) -> Option<&Store> {
+        match self {
+            Self::Store { store, .. } => Some(store),
+            Self::Pool(_) => None,
+        }
+    }
 }
 
 /// The sources of the statistics of the documents over HTTP.
@@ -73,16 +94,14 @@ struct Reset {
 impl ServerState {
     pub(crate) fn new(
         config: &Config,
-        store: &Arc<Store>,
-        tier: Option<&OpenTier>,
+        items: Items,
         counts: &Arc<ConnectionCounts>,
         http: Option<HttpState>,
         counters: &Arc<CounterRegistry>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
-            store: Arc::clone(store),
-            tier: tier.map(|it| Arc::clone(&it.tier)),
+            items,
             counts: Arc::clone(counts),
             http,
             counters: Arc::clone(counters),
@@ -145,10 +164,15 @@ impl ServerControl for ServerState {
             out.number(kind.name().as_bytes(), count - before);
         }
         write_bursts("", self.counts.bursts(), reset.bursts, out);
-        self.memory(now, &reset, out);
-        self.documents(out);
-        if let Some(tier) = &self.tier {
-            crate::tier::write_stats(tier, out);
+        match &self.items {
+            Items::Store { store, tier } => {
+                memory(&store.statistics(), now, &reset, out);
+                self.documents(out);
+                if let Some(tier) = tier {
+                    crate::tier::write_stats(tier, out);
+                }
+            }
+            Items::Pool(clients) => crate::pool::write_stats(clients, out),
         }
         out.number(b"threads", u64::from(self.config.workers));
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
@@ -161,7 +185,8 @@ impl ServerControl for ServerState {
         let socket = config.unix_socket.as_ref();
         let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
         let mode = socket.map_or(0o700, |unix| unix.mode);
-        out.number(b"maxbytes", self.store.limit());
+        let limit = self.items.store().map_or(0, Store::limit);
+        out.number(b"maxbytes", limit);
         out.number(b"maxconns", u64::from(config.connections_max));
         out.number(b"tcpport", u64::from(port));
         out.number(b"udpport", 0);
@@ -172,8 +197,9 @@ impl ServerControl for ServerState {
         };
         out.text(b"inter", inter.as_bytes());
         out.number(b"verbosity", u64::from(self.verbosity()));
-        let evictions: &[u8] = if config.evicts { b"on" } else { b"off" };
-        out.text(b"evictions", evictions);
+        // A pool whose memory is full refuses new values.
+        let evicts = config.evicts && config.pool.is_none();
+        out.text(b"evictions", if evicts { b"on" } else { b"off" });
         out.text(b"domain_socket", path.as_bytes());
         out.text(b"umask", format!("{mode:o}").as_bytes());
         out.number(b"num_threads", u64::from(config.workers));
@@ -202,7 +228,8 @@ impl ServerControl for ServerState {
     }
 
     fn reset_stats(&self) {
-        let (snapshot, store) = (self.counts.snapshot(), self.store.statistics());
+        let snapshot = self.counts.snapshot();
+        let store = self.items.store().map(Store::statistics);
         self.counters.clear_prefixes();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counters: self.counters.counts(),
@@ -212,12 +239,13 @@ impl ServerControl for ServerState {
             pauses: snapshot.pauses(),
             paused_ns: snapshot.paused_ns,
             bursts: self.counts.bursts(),
-            store,
+            store: store.unwrap_or_default(),
         };
     }
 
     fn set_memory_limit(&self, bytes: u64) -> bool {
-        let is_set = self.store.set_limit(bytes).is_ok();
+        let store = self.items.store();
+        let is_set = store.is_some_and(|store| store.set_limit(bytes).is_ok());
         self.waker.wake();
         is_set
     }
@@ -301,54 +329,54 @@ impl ServerState {
             out.number(b"http_log_dropped", log.dropped());
         }
     }
+}
 
-    fn memory(&self, now: Now, reset: &Reset, out: &mut dyn StatWriter) {
-        let store = self.store.statistics();
-        out.number(b"limit_maxbytes", store.limit_bytes);
-        out.number(b"bytes", store.bytes_live);
-        out.number(b"hash_bytes", store.index_bytes);
-        out.number(
-            b"bytes_dead",
-            store.bytes_occupied.saturating_sub(store.bytes_live),
-        );
-        out.number(b"bytes_resident", store.bytes_used());
-        out.number(b"ghost_bytes", store.ghost_bytes);
-        out.number(b"miniature_bytes", store.miniature_bytes);
-        out.number(b"segment_bytes", store.segment_bytes);
-        out.number(b"segments", store.segments);
-        let oldest_s = store
-            .oldest_segment_s
-            .map_or(0, |opened_s| now.elapsed_s.saturating_sub(opened_s));
-        out.number(b"segment_age_oldest", u64::from(oldest_s));
-        out.number(b"segments_evacuated", store.evacuated);
-        out.number(b"bytes_copied", store.copied_bytes);
-        out.number(b"blocks_reused", store.holes_filled);
-        out.number(b"ghost_hits", store.ghost_hits);
-        out.text(b"eviction_policy", store.eviction_policy.as_bytes());
-        out.number(b"eviction_policy_changes", store.policy_changes);
-        out.number(b"index_displaced", store.evicted_index_full);
-        out.number(b"segment_waits", store.waits);
-        out.number(b"bytes_pinned", store.bytes_pinned);
-        out.number(b"bytes_held", store.bytes_held);
-        out.number(b"curr_items", store.items);
-        let before = &reset.store;
-        let stored = store.items_stored - before.items_stored;
-        out.number(b"total_items", stored);
-        out.number(b"evictions", store.evicted - before.evicted);
-        let unfetched = store.evicted_unfetched - before.evicted_unfetched;
-        out.number(b"evicted_unfetched", unfetched);
-        let main = store.evicted_main - before.evicted_main;
-        out.number(b"evicted_main", main);
-        let mut below = 0;
-        for (number, bound_s) in EVICTED_AGES_S.iter().enumerate() {
-            below += store.evicted_ages[number] - before.evicted_ages[number];
-            let name = format!("evicted_idle_below_{bound_s}s");
-            out.number(name.as_bytes(), below);
-        }
-        out.number(b"reclaimed", store.expired - before.expired);
-        let unfetched = store.expired_unfetched - before.expired_unfetched;
-        out.number(b"expired_unfetched", unfetched);
+/// Writes the statistics of the store.
+fn memory(store: &Statistics, now: Now, reset: &Reset, out: &mut dyn StatWriter) {
+    out.number(b"limit_maxbytes", store.limit_bytes);
+    out.number(b"bytes", store.bytes_live);
+    out.number(b"hash_bytes", store.index_bytes);
+    out.number(
+        b"bytes_dead",
+        store.bytes_occupied.saturating_sub(store.bytes_live),
+    );
+    out.number(b"bytes_resident", store.bytes_used());
+    out.number(b"ghost_bytes", store.ghost_bytes);
+    out.number(b"miniature_bytes", store.miniature_bytes);
+    out.number(b"segment_bytes", store.segment_bytes);
+    out.number(b"segments", store.segments);
+    let oldest_s = store
+        .oldest_segment_s
+        .map_or(0, |opened_s| now.elapsed_s.saturating_sub(opened_s));
+    out.number(b"segment_age_oldest", u64::from(oldest_s));
+    out.number(b"segments_evacuated", store.evacuated);
+    out.number(b"bytes_copied", store.copied_bytes);
+    out.number(b"blocks_reused", store.holes_filled);
+    out.number(b"ghost_hits", store.ghost_hits);
+    out.text(b"eviction_policy", store.eviction_policy.as_bytes());
+    out.number(b"eviction_policy_changes", store.policy_changes);
+    out.number(b"index_displaced", store.evicted_index_full);
+    out.number(b"segment_waits", store.waits);
+    out.number(b"bytes_pinned", store.bytes_pinned);
+    out.number(b"bytes_held", store.bytes_held);
+    out.number(b"curr_items", store.items);
+    let before = &reset.store;
+    let stored = store.items_stored - before.items_stored;
+    out.number(b"total_items", stored);
+    out.number(b"evictions", store.evicted - before.evicted);
+    let unfetched = store.evicted_unfetched - before.evicted_unfetched;
+    out.number(b"evicted_unfetched", unfetched);
+    let main = store.evicted_main - before.evicted_main;
+    out.number(b"evicted_main", main);
+    let mut below = 0;
+    for (number, bound_s) in EVICTED_AGES_S.iter().enumerate() {
+        below += store.evicted_ages[number] - before.evicted_ages[number];
+        let name = format!("evicted_idle_below_{bound_s}s");
+        out.number(name.as_bytes(), below);
     }
+    out.number(b"reclaimed", store.expired - before.expired);
+    let unfetched = store.expired_unfetched - before.expired_unfetched;
+    out.number(b"expired_unfetched", unfetched);
 }
 
 /// Writes the number of bursts by size: how many connections were ready when a worker woke up.

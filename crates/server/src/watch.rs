@@ -20,7 +20,7 @@ pub(crate) fn until_stopped(
     signals: &Signals,
     state: &ServerState,
     counts: &ConnectionCounts,
-    maintenance: &mut MaintenancePacer,
+    maintenance: &mut Option<MaintenancePacer>,
     log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
@@ -32,13 +32,17 @@ pub(crate) fn until_stopped(
     loop {
         let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
         let check_in_ns = (state.verbosity() > 0).then_some(check_in_ns);
-        poll.wait(&mut events, maintenance.next_step_in_ns().or(check_in_ns))?;
+        let maintained = maintenance.as_ref();
+        let step_in_ns = maintained.and_then(MaintenancePacer::next_step_in_ns);
+        poll.wait(&mut events, step_in_ns.or(check_in_ns))?;
         state.waker.clear();
-        maintenance.step_unless_paused(&mut |line| {
-            if state.verbosity() > 0 {
-                log(line);
-            }
-        });
+        if let Some(maintenance) = maintenance {
+            maintenance.step_unless_paused(&mut |line| {
+                if state.verbosity() > 0 {
+                    log(line);
+                }
+            });
+        }
         while let Some(signal) = signals.take() {
             match signal {
                 Signal::Stop | Signal::User1 => return Ok(()),

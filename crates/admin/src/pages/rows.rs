@@ -3,9 +3,11 @@
 //! A figure without a row here is exported all the same, as `curtail_unlisted_…` of unknown type. A
 //! test of the whole server fails if there is one, so that the table stays complete.
 
+mod pool;
 mod tier;
 
 use super::openmetrics::Kind;
+use pool::POOL_ROWS;
 use tier::TIER_ROWS;
 
 /// How a figure is exported.
@@ -77,7 +79,7 @@ const fn cpu(stat: &'static str, mode: &'static str) -> Row {
 
 /// All figures, in the order of the page. Those of one family are next to each other.
 pub(super) fn listed() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(TIER_ROWS)
+    ROWS.iter().chain(TIER_ROWS).chain(POOL_ROWS)
 }
 
 /// The figures that every server has.

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args};
 
 use server::{Kind, Misses, Scheduler, StrategyKind};
 
+use super::pool::PoolAddresses;
 use super::tier::TierFiles;
 
 /// Tools that read `-V` look for memcached's version.
@@ -225,6 +226,25 @@ pub(crate) struct Flags {
     #[arg(long = "tier-item-size", value_name = "BYTES",
           default_value_t = server::tier_limits::ITEM_BYTES_DEFAULT)]
     pub(super) tier_item_size: u32,
+
+    /// Keep the items in a pool of memory (curtail pool) instead of a store: address of the
+    /// metadata service, and of the memory node if it is reached elsewhere than the service says
+    #[arg(long = "pool", value_name = "META[,NODE]", value_parser = super::pool::addresses)]
+    pub(super) pool: Option<PoolAddresses>,
+
+    /// With --pool: address of this machine for the first worker; each further worker has the next.
+    /// Default for a pool on this machine: free ones
+    #[arg(long = "pool-from", value_name = "IP", requires = "pool")]
+    pub(super) pool_from: Option<Ipv4Addr>,
+
+    /// With --pool: how long an operation may take before it fails
+    #[arg(long = "pool-timeout", value_name = "TIME", value_parser = super::pool::timeout_ns,
+          default_value = "1s")]
+    pub(super) pool_timeout: u64,
+
+    /// With --pool: a middlebox redirects operations
+    #[arg(long = "pool-steered", requires = "pool")]
+    pub(super) pool_steered: bool,
 
     /// IP address and port for metrics, health checks and statistics over HTTP, such as
     /// 127.0.0.1:9150; there is no authentication
