@@ -3,6 +3,10 @@
 #
 #   tests/clients/pymemcache.sh HOST PORT FOLDER [pytest arguments]
 #
+# or a program that uses pymemcache, with HOST, PORT and the arguments:
+#
+#   tests/clients/pymemcache.sh HOST PORT FOLDER --program FILE [arguments]
+#
 # FOLDER keeps the download and the virtual environment for the next time. Exits 77 with a line
 # that says why if this machine cannot run them, and as pytest does otherwise.
 set -eu
@@ -48,6 +52,13 @@ tar -xzf "$archive" -C "$folder"
     echo "pymemcache $version came without its tests"
     exit 1
 }
+
+if [ "${1-}" = --program ]; then
+    program=$2
+    shift 2
+    export PYTHONPATH="$source"
+    exec "$environment/bin/python" "$program" "$host" "$port" "$@"
+fi
 
 # `addopts` of the project asks for coverage and for unit tests alone.
 cd "$source"

@@ -144,6 +144,11 @@ impl SocketPeer {
         self
     }
 
+    /// Removes all clients.
+    pub fn disconnect(&mut self) {
+        self.clients.clear();
+    }
+
     fn client(&mut self, client: ClientId) -> Result<&mut Socket> {
         self.clients.get_mut(client.0).context("no such client")
     }
