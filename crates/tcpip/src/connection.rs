@@ -2,9 +2,11 @@
 
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::Duration;
 use smoltcp::wire::EthernetAddress;
 
 use crate::arrival::Key;
+use crate::limits::{KEEPALIVE_NS, PROBE_NS};
 use crate::stack::{Config, Interest};
 
 /// How far a connection has come.
@@ -114,6 +116,28 @@ impl Connection {
             State::FinWait1 | State::Closing | State::LastAck
         );
         !ends && (self.state() == State::Closed || self.socket().send_queue() == 0)
+    }
+
+    /// Makes smoltcp send a segment that the peer acknowledges, or answers by a reset if it knows
+    /// nothing of the connection.
+    pub(crate) fn probe(&mut self) {
+        // The interval has no effect: without one, the probe is not repeated.
+        self.socket_mut().set_keep_alive(Some(Duration::ZERO));
+        self.socket_mut().set_keep_alive(None);
+    }
+
+    /// Returns when the peer has to be probed, or probed again. `None` if the connection has ended,
+    /// or if it will soon.
+    pub(crate) fn probe_at_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.phase != Phase::Open || self.is_hung_up() {
+            return None;
+        }
+        let first_ns = self.heard_ns + KEEPALIVE_NS;
+        Some(if now_ns < first_ns {
+            first_ns
+        } else {
+            now_ns + PROBE_NS
+        })
     }
 
     /// Discards received bytes.

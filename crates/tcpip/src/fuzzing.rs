@@ -115,7 +115,7 @@ impl Owner {
         // Half-open ones are at most as many as peers.
         assert!(self.stack.len() <= 4 * 256 + crate::limits::CLOSING_MAX + OPEN_MAX);
         if let Some(deadline_ns) = self.stack.next_deadline_ns() {
-            assert!(deadline_ns < self.now_ns + 200_000_000_000);
+            assert!(deadline_ns <= self.now_ns + crate::limits::KEEPALIVE_NS);
         }
     }
 }

@@ -19,6 +19,13 @@ pub const DISCARDED_MAX: usize = 1 << 20;
 /// How long a peer may be silent while bytes for it are unacknowledged, in nanoseconds. Then the
 /// connection is reset.
 pub const UNACKNOWLEDGED_NS: u64 = 120_000_000_000;
+/// How long a peer may be silent before it is probed, in nanoseconds: the default of Linux for
+/// sockets with keepalive, as all its following numbers.
+pub const KEEPALIVE_NS: u64 = 7_200_000_000_000;
+/// How long a probed peer may take until it is probed again, in nanoseconds.
+pub const PROBE_NS: u64 = 75_000_000_000;
+/// Number of probes without an answer after which a connection is reset.
+pub const PROBES_MAX: u64 = 9;
 /// Maximum number of frames that wait to be taken. While there are so many, connections keep their
 /// segments; at twice as many, received frames are dropped.
 pub const FRAMES_MAX: usize = 256;
@@ -27,8 +34,10 @@ pub const FRAMES_MAX: usize = 256;
 pub const TIMER_MIN_NS: u64 = 1_000_000;
 /// Maximum number of connections whose timers are served by one call.
 pub const TIMERS_PER_CALL: usize = 256;
-/// Default length of the receive buffer of a connection in bytes, which is its largest window.
-pub const RECEIVE_BUFFER: usize = 64 * 1024;
+/// Default and maximum length of the receive buffer of a connection in bytes, which is its largest
+/// window. smoltcp takes the window of its SYN-ACK, which is never scaled, for a scaled one: with a
+/// longer buffer it would accept more than fits, and panic.
+pub const RECEIVE_BUFFER: usize = 65_535;
 /// Default length of the send buffer of a connection in bytes.
 pub const SEND_BUFFER: usize = 64 * 1024;
 /// The length of an Ethernet header in bytes.

@@ -35,7 +35,7 @@ pub struct Config {
     /// Seed of initial sequence numbers. It has to be unpredictable, so that others cannot guess
     /// them.
     pub seed: u64,
-    /// Length of a connection's receive buffer in bytes.
+    /// Length of a connection's receive buffer in bytes, at most [`RECEIVE_BUFFER`].
     pub receive_buffer: usize,
     /// Length of a connection's send buffer in bytes.
     pub send_buffer: usize,
@@ -164,7 +164,8 @@ impl fmt::Debug for Stack {
 impl Stack {
     /// Creates a stack without connections.
     #[must_use]
-    pub fn new(config: Config, now_ns: u64) -> Self {
+    pub fn new(mut config: Config, now_ns: u64) -> Self {
+        config.receive_buffer = config.receive_buffer.min(RECEIVE_BUFFER);
         let mut settings = iface::Config::new(HardwareAddress::Ip);
         settings.random_seed = config.seed;
         let mut frames = Frames::default();

@@ -17,6 +17,8 @@ pub type ClientSocket = SocketHandle;
 pub const DELAY_NS: u64 = 20_000;
 /// The length of the buffers of a client's connection.
 const BUFFER: usize = 32 * 1024;
+/// The port before those of a client.
+const FIRST_PORT: u16 = 40_000;
 
 /// A client host: a whole smoltcp stack, with ARP.
 pub struct Host {
@@ -51,7 +53,7 @@ impl Host {
             sockets: SocketSet::new(Vec::new()),
             frames,
             address,
-            next_port: 40_000,
+            next_port: FIRST_PORT,
         }
     }
 
@@ -75,6 +77,12 @@ impl Host {
     /// Forgets a connection, without a word to the peer.
     pub fn forget(&mut self, socket: ClientSocket) {
         self.sockets.remove(socket);
+    }
+
+    /// Forgets everything, without a word to the peers. Ports are used from the first one again.
+    pub fn reboot(&mut self) {
+        self.sockets = SocketSet::new(Vec::new());
+        self.next_port = FIRST_PORT;
     }
 
     /// Receives a frame, which [`Host::poll`] processes.

@@ -5,7 +5,7 @@
 mod world;
 
 use proptest::prelude::*;
-use tcpip::limits::{CLOSING_NS, HALF_OPEN_MAX, HALF_OPEN_NS};
+use tcpip::limits::{CLOSING_NS, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS, PROBES_MAX};
 use tcpip::testing::{Faults, State};
 use world::{PORT, World};
 
@@ -112,7 +112,35 @@ fn a_peer_that_goes_on_sending_after_a_close_is_reset() {
 }
 
 #[test]
-fn an_idle_stack_has_no_deadlines() {
+fn a_peer_that_rebooted_connects_from_the_same_port() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"before");
+    world.host.reboot();
+    let client = world.connect(PORT);
+    assert_eq!(world.exchange(client, b"after"), b"after");
+    assert_eq!((world.lost, world.stack.counts().established), (1, 2));
+}
+
+#[test]
+fn a_silent_peer_is_probed_and_reset_if_it_has_vanished() {
+    let mut world = World::new(NO_FAULTS, 1);
+    let client = world.connect(PORT);
+    world.exchange(client, b"hello");
+    world.pass(3 * KEEPALIVE_NS);
+    assert_eq!(world.exchange(client, b"still"), b"still");
+    // Its last acknowledgement arrives.
+    world.pass(1_000_000_000);
+    world.is_cut = true;
+    world.pass(KEEPALIVE_NS + (PROBES_MAX - 1) * PROBE_NS);
+    assert_eq!(world.stack.counts().reset, 0);
+    world.pass(2 * PROBE_NS);
+    assert_eq!(world.stack.counts().reset, 1);
+    world.run_until("closed", |world| world.lost == 1);
+}
+
+#[test]
+fn an_idle_stack_waits_for_its_first_probe() {
     let mut world = World::new(NO_FAULTS, 1);
     for _ in 0..50 {
         let client = world.connect(PORT);
@@ -120,7 +148,8 @@ fn an_idle_stack_has_no_deadlines() {
     }
     world.pass(HALF_OPEN_NS + 1_000_000_000);
     assert_eq!(world.stack.len(), 50);
-    assert_eq!(world.stack.next_deadline_ns(), None);
+    let idle_ns = world.stack.next_deadline_ns().unwrap() - world.now_ns;
+    assert!(idle_ns > KEEPALIVE_NS - 2 * HALF_OPEN_NS, "{idle_ns} ns");
 }
 
 #[test]

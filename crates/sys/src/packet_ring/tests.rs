@@ -79,6 +79,30 @@ fn packets_for_the_address_arrive_and_others_do_not() {
 }
 
 #[test]
+fn a_frame_that_is_too_long_for_the_device_is_lost_and_others_are_sent() {
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let ring = open(64);
+            let frame = |len| {
+                let mut frame = vec![0; len];
+                frame[12..14].copy_from_slice(&[8, 0]);
+                frame
+            };
+            let frames = [frame(60), frame(4000), frame(60)];
+            let mut rest: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+            while !rest.is_empty() {
+                let sent = ring.send(rest.iter().copied()).unwrap();
+                assert!(sent > 0);
+                rest.drain(..sent);
+            }
+        })
+        .unwrap();
+}
+
+#[test]
 fn a_frame_that_is_longer_than_a_slot_arrives_whole() {
     let Some(namespace) = device_pair() else {
         return;

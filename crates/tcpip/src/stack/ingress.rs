@@ -51,13 +51,22 @@ impl Stack {
         if opens
             && let Some(old) = slot
             && let Some(connection) = self.in_slot(old)
-            && connection.phase == Phase::Closing
-            && connection.is_hung_up()
         {
-            // The peer uses the port again, before the time in which late segments may arrive has
-            // passed. A SYN cannot be one of them.
-            self.remove(old);
-            slot = None;
+            match (connection.phase, connection.is_hung_up()) {
+                (Phase::Closing, true) => {
+                    // The peer uses the port again, before the time in which late segments may
+                    // arrive has passed. A SYN cannot be one of them.
+                    self.remove(old);
+                    slot = None;
+                }
+                (Phase::Open | Phase::Closing, false) => {
+                    // The peer may have forgotten the connection (RFC 9293, 3.10.7.4): then it
+                    // answers by a reset, and its next SYN opens another one.
+                    connection.probe();
+                    return self.queue_pending(old);
+                }
+                _ => {}
+            }
         }
         let can_open = opens && self.is_listening && self.config.ports.contains(&key.local_port);
         if slot.is_none() && can_open {

@@ -5,7 +5,9 @@ use smoltcp::socket::tcp::State;
 
 use super::{ConnectionId, Stack, instant};
 use crate::connection::Phase;
-use crate::limits::{TIMER_MIN_NS, TIMERS_PER_CALL, UNACKNOWLEDGED_NS};
+use crate::limits::{
+    KEEPALIVE_NS, PROBE_NS, PROBES_MAX, TIMER_MIN_NS, TIMERS_PER_CALL, UNACKNOWLEDGED_NS,
+};
 use crate::link::Link;
 
 impl Stack {
@@ -33,11 +35,18 @@ impl Stack {
                 continue;
             }
             connection.timer_ns = u64::MAX;
-            let is_silent = now_ns.saturating_sub(connection.heard_ns) > UNACKNOWLEDGED_NS;
-            if is_silent && connection.socket().send_queue() > 0 {
+            let silent_ns = now_ns.saturating_sub(connection.heard_ns);
+            let silent_max_ns = if connection.socket().send_queue() > 0 {
+                UNACKNOWLEDGED_NS
+            } else {
+                KEEPALIVE_NS + PROBES_MAX * PROBE_NS
+            };
+            if silent_ns > silent_max_ns {
                 connection.socket_mut().abort();
                 self.counts.reset += 1;
                 self.queue_ready(id.slot);
+            } else if silent_ns >= KEEPALIVE_NS {
+                connection.probe();
             }
             self.queue_pending(id.slot);
         }
@@ -112,15 +121,17 @@ impl Stack {
         {
             return self.remove(slot);
         }
-        // Space in the send buffer, or the end, may be what the owner waits for.
-        let Some(due) = due else { return };
-        if due <= now && self.frames.is_full() {
+        if due.is_some_and(|due| due <= now) && self.frames.is_full() {
             return self.queue_pending(slot);
         }
-        let due_ns = u64::try_from(due.total_micros())
-            .unwrap_or(0)
-            .saturating_mul(1000);
-        let due_ns = due_ns.max(now_ns + TIMER_MIN_NS);
+        let due_ns = due.map(|due| {
+            let due_us = u64::try_from(due.total_micros()).unwrap_or(0);
+            due_us.saturating_mul(1000).max(now_ns + TIMER_MIN_NS)
+        });
+        let probe_ns = connection.probe_at_ns(now_ns);
+        let Some(due_ns) = due_ns.into_iter().chain(probe_ns).min() else {
+            return;
+        };
         // If an earlier timer is set, the connection is looked at again then. So a connection that
         // is busy does not set a timer for each segment.
         if due_ns < connection.timer_ns {
