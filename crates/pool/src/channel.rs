@@ -1,4 +1,8 @@
 //! A client's connection to the memory node, which is made again when it is lost.
+//!
+//! Its first request is a READ of which the result does not count. Until it is answered, there is
+//! none other. A middlebox that is started again may take a repeated `Connect` for a new one; it
+//! then expects the first request, which never comes again, and lets no compare-and-swap pass.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -7,10 +11,13 @@ use roce::endpoint::{Completion, Connection, Mtu, Request, Requester, Retries};
 use roce::limits::{READS_MAX, WINDOW_MAX};
 use roce::wire::{Psn, Transport};
 
+use crate::layout::{EXACT, START};
 use crate::station::Station;
 
 /// Queue pairs at this end are numbered from here: 2¹⁶ attempts before one comes again.
 const FIRST_QPN: u32 = 0x1_0000;
+/// The number of the first request. Those of others are counted from 1.
+const FIRST_REQUEST: u64 = u64::MAX;
 
 /// What a connection needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +67,8 @@ enum State {
     Connecting {
         next_ns: u64,
     },
+    /// The first request is not answered.
+    Opening(Box<Requester>),
     Connected(Box<Requester>),
     /// The node refuses this client for ever, or another host uses the same number of the client.
     Ended,
@@ -88,7 +97,7 @@ impl Channel {
                 first_psn: Psn::new(0),
                 mtu: config.mtu,
             },
-            random: SplitMix64::seed_from_u64(seed ^ client),
+            random: SplitMix64::seed_from_u64(seed ^ mixed(client)),
             state: State::Ended,
             has_been_connected: false,
         };
@@ -128,14 +137,15 @@ impl Channel {
     pub(crate) fn handle_message(&mut self, now_ns: u64, message: &Message) {
         match *message {
             Message::Accept(attempt, pair) if self.is_mine(attempt) => {
-                let is_newer = attempt.attempt > self.attempt.attempt;
-                if is_newer && self.has_been_connected {
+                let is_same = attempt == self.attempt;
+                let is_foreign = attempt.attempt > self.attempt.attempt
+                    || (is_same && pair.first_psn != self.pair.first_psn);
+                if is_foreign && self.has_been_connected {
                     self.state = State::Ended;
-                } else if is_newer {
+                } else if is_foreign {
                     // From a life before this one, which has not ended for the node.
-                    self.begin(attempt.attempt + 1, now_ns);
-                } else if attempt == self.attempt && matches!(self.state, State::Connecting { .. })
-                {
+                    self.begin(attempt.attempt.saturating_add(1), now_ns);
+                } else if is_same && matches!(self.state, State::Connecting { .. }) {
                     self.connected(pair.qpn);
                 }
             }
@@ -164,14 +174,21 @@ impl Channel {
             retries,
             ..
         } = self.config;
-        let requester = Requester::new(&connection, window, reads_max, retries);
-        self.state = State::Connected(Box::new(requester));
+        let mut requester = Requester::new(&connection, window, reads_max, retries);
+        let first = Request::Read {
+            address: START,
+            key: EXACT,
+            len: 8,
+        };
+        // The queue is empty.
+        let _ = requester.post(FIRST_REQUEST, first, false);
+        self.state = State::Opening(Box::new(requester));
         self.has_been_connected = true;
     }
 
     /// Takes a packet of the connection.
     pub(crate) fn handle_packet(&mut self, now_ns: u64, packet: &Transport) {
-        if let State::Connected(requester) = &mut self.state {
+        if let State::Opening(requester) | State::Connected(requester) = &mut self.state {
             requester.handle(now_ns, packet);
         }
     }
@@ -179,19 +196,27 @@ impl Channel {
     /// Takes the oldest completion. After the last one of a connection that has failed, the next
     /// attempt begins.
     pub(crate) fn take_completion(&mut self, now_ns: u64) -> Option<Completion> {
-        let State::Connected(requester) = &mut self.state else {
+        if let State::Opening(requester) = &mut self.state
+            && let Some(Completion { result: Ok(_), .. }) = requester.take_completion()
+            && let State::Opening(requester) = std::mem::replace(&mut self.state, State::Ended)
+        {
+            self.state = State::Connected(requester);
+        }
+        let (State::Opening(requester) | State::Connected(requester)) = &mut self.state else {
             return None;
         };
         let completion = requester.take_completion();
         if completion.is_none() && requester.has_failed() {
-            self.begin(self.attempt.attempt + 1, now_ns);
+            self.begin(self.attempt.attempt.saturating_add(1), now_ns);
         }
         completion
     }
 
     pub(crate) fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
         match &mut self.state {
-            State::Connected(requester) => requester.transmit(now_ns, send),
+            State::Opening(requester) | State::Connected(requester) => {
+                requester.transmit(now_ns, send);
+            }
             State::Connecting { next_ns } if *next_ns <= now_ns => {
                 *next_ns = now_ns.saturating_add(self.config.retries.timeout_ns);
                 let bytes = Message::Connect(self.attempt, self.pair).emit();
@@ -204,9 +229,61 @@ impl Channel {
 
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         match &self.state {
-            State::Connected(requester) => requester.deadline_ns(),
+            State::Opening(requester) | State::Connected(requester) => requester.deadline_ns(),
             State::Connecting { next_ns } => Some(*next_ns),
             _ => None,
         }
+    }
+}
+
+/// A number of which all bits depend on all bits of `number`.
+pub(crate) fn mixed(number: u64) -> u64 {
+    SplitMix64::seed_from_u64(number).next_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn station(number: u8) -> Station {
+        Station::of_ip([10, 0, 0, number], 50_000)
+    }
+
+    fn connect(channel: &mut Channel, now_ns: u64) -> (Attempt, QueuePair) {
+        let mut sent = None;
+        channel.transmit(now_ns, &mut |frame| {
+            let datagram = roce::wire::Datagram::parse(frame).unwrap();
+            sent = Message::parse(datagram.payload);
+        });
+        match sent {
+            Some(Message::Connect(attempt, pair)) => (attempt, pair),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_connection_of_an_earlier_life_is_not_taken_over() {
+        let mut channel = Channel::new(station(1), station(2), ChannelConfig::default(), 1, 7);
+        let (attempt, pair) = connect(&mut channel, 0);
+        assert_eq!(attempt.attempt, 1);
+        // The node knows this attempt of a life before, with other sequence numbers.
+        let foreign = QueuePair {
+            first_psn: pair.first_psn.plus(9),
+            ..pair
+        };
+        channel.handle_message(10, &Message::Accept(attempt, foreign));
+        let (attempt, _) = connect(&mut channel, 10);
+        assert_eq!(attempt.attempt, 2);
+        let later = Attempt {
+            attempt: 7,
+            ..attempt
+        };
+        channel.handle_message(20, &Message::Accept(later, foreign));
+        let (attempt, pair) = connect(&mut channel, 20);
+        assert_eq!(attempt.attempt, 8);
+        channel.handle_message(30, &Message::Accept(attempt, pair));
+        assert!(!channel.is_connected(), "the first request is unanswered");
+        channel.handle_message(40, &Message::Accept(attempt, foreign));
+        assert!(channel.has_ended(), "another host has this number");
     }
 }

@@ -283,7 +283,7 @@ impl Client {
             self.counters.received_bytes += frame.len() as u64;
         }
         match content {
-            Some(Frame::Packet(packet)) => {
+            Some(Frame::Packet(_, packet)) => {
                 if let Some(channel) = &mut self.channel {
                     channel.handle_packet(now_ns, &packet);
                 }
@@ -462,7 +462,7 @@ impl Client {
             return;
         }
         let needed = self.active.iter().find_map(|active| match active.step {
-            Step::Lookup { create } => Some(Question::Lookup {
+            Step::Lookup { create, .. } => Some(Question::Lookup {
                 key: active.operation.key.clone(),
                 create,
             }),
@@ -473,7 +473,10 @@ impl Client {
         });
         let is_done = self.is_leaving && self.pending() == 0 && !self.session.has_edges();
         if let Some(question) = needed {
-            self.counters.lookups += u64::from(matches!(question, Question::Lookup { .. }));
+            if let Question::Lookup { key, .. } = &question {
+                self.counters.lookups += 1;
+                self.mark_asked(key);
+            }
             self.session.ask(now_ns, question, quiescent);
         } else if is_done {
             self.session.ask(now_ns, Question::Leave, quiescent);

@@ -6,6 +6,7 @@ use roce::connect::{self, Attempt, Message, QueuePair, Reason};
 use roce::endpoint::{Connection, Memory, Responder};
 use roce::wire::{Datagram, Transport};
 
+use crate::channel::mixed;
 use crate::layout::regions;
 use crate::limits::{DISCONNECTED_MAX, QUEUE_PAIRS_MAX};
 use crate::station::{Frame, Station};
@@ -31,6 +32,8 @@ pub struct MemoryNode {
 #[derive(Debug)]
 struct Pair {
     attempt: Attempt,
+    /// The host at the other end. Packets of others are not of this connection.
+    peer_ip: [u8; 4],
     accepted: QueuePair,
     responder: Responder,
     is_touched: bool,
@@ -41,7 +44,7 @@ struct Pair {
 pub struct MemoryNodeCounters {
     /// Frames that are no packets, damaged, or for another host.
     pub refused: u64,
-    /// Packets for queue pairs that do not exist.
+    /// Packets for queue pairs that do not exist, or of hosts that are not their peers.
     pub unknown: u64,
     /// Packets of reliable connections that were handled.
     pub packets: u64,
@@ -61,7 +64,7 @@ impl MemoryNode {
             pairs: HashMap::new(),
             by_connection: HashMap::new(),
             disconnected: VecDeque::new(),
-            next_qpn: (seed as u32) & 0xff_ffff,
+            next_qpn: (mixed(seed) as u32) & 0xff_ffff,
             touched: Vec::new(),
             counters: MemoryNodeCounters::default(),
         }
@@ -86,7 +89,9 @@ impl MemoryNode {
         send: &mut impl FnMut(&[u8]),
     ) {
         match self.me.parse(frame) {
-            Some(Frame::Packet(packet)) => self.handle_packet(&packet, memory, send),
+            Some(Frame::Packet(sender, packet)) => {
+                self.handle_packet(&sender, &packet, memory, send);
+            }
             Some(Frame::Datagram(datagram)) => self.handle_datagram(&datagram, send),
             None => self.counters.refused += 1,
         }
@@ -94,12 +99,14 @@ impl MemoryNode {
 
     fn handle_packet(
         &mut self,
+        sender: &Station,
         packet: &Transport,
         memory: &mut impl Memory,
         send: &mut impl FnMut(&[u8]),
     ) {
         let qpn = packet.bth.qpn;
-        let Some(pair) = self.pairs.get_mut(&qpn) else {
+        let pair = self.pairs.get_mut(&qpn);
+        let Some(pair) = pair.filter(|pair| pair.peer_ip == sender.ip) else {
             self.counters.unknown += 1;
             return;
         };
@@ -181,6 +188,7 @@ impl MemoryNode {
             qpn,
             Pair {
                 attempt,
+                peer_ip: peer.ip,
                 accepted,
                 responder,
                 is_touched: false,
@@ -225,5 +233,61 @@ impl MemoryNode {
                 return qpn;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roce::endpoint::ByteMemory;
+    use roce::wire::{AtomicEth, Body, Bth, Psn, Repr};
+
+    use super::*;
+    use crate::layout::{EXACT, START};
+
+    #[test]
+    fn packets_of_another_host_are_not_of_the_connection() {
+        let [node_at, client, other] =
+            [1, 2, 3].map(|number| Station::of_ip([10, 0, 0, number], 50_000));
+        let mut node = MemoryNode::new(node_at, 4096, 1);
+        let pair = QueuePair {
+            qpn: 40,
+            first_psn: Psn::new(5),
+            mtu: roce::endpoint::Mtu::Bytes1024,
+        };
+        let attempt = Attempt {
+            client: 20,
+            index: 0,
+            attempt: 1,
+        };
+        let Message::Accept(_, accepted) = node.connect(&client, attempt, pair) else {
+            panic!("refused");
+        };
+        let mut memory = ByteMemory {
+            start: START,
+            bytes: vec![0; 4096],
+        };
+        let swap = AtomicEth {
+            address: START,
+            key: EXACT,
+            compare: 0,
+            swap_or_add: 9,
+        };
+        let mut sent_by = |sender: &Station| {
+            let repr = Repr {
+                addresses: sender.to(&node_at),
+                transport: Transport {
+                    bth: Bth::new(accepted.qpn, Psn::new(5)),
+                    body: Body::CompareSwap(swap),
+                },
+            };
+            let mut frame = Vec::new();
+            repr.emit(&mut frame).unwrap();
+            let mut answers = 0;
+            node.handle(0, &frame, &mut memory, &mut |_| answers += 1);
+            answers
+        };
+        assert_eq!(sent_by(&other), 0);
+        assert_eq!(sent_by(&client), 1);
+        assert_eq!(node.counters().unknown, 1);
     }
 }

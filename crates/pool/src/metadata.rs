@@ -265,7 +265,7 @@ impl Metadata {
     /// Takes a frame. Frames for others are ignored.
     pub fn handle(&mut self, now_ns: u64, frame: &[u8]) {
         match self.config.me.parse(frame) {
-            Some(Frame::Packet(packet)) => self.channel.handle_packet(now_ns, &packet),
+            Some(Frame::Packet(_, packet)) => self.channel.handle_packet(now_ns, &packet),
             Some(Frame::Datagram(datagram)) => self.handle_datagram(now_ns, &datagram),
             None => {}
         }

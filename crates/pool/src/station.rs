@@ -15,8 +15,8 @@ pub struct Station {
 
 /// What a frame for a host contains.
 pub(crate) enum Frame<'a> {
-    /// A packet of a reliable connection.
-    Packet(Transport<'a>),
+    /// A packet of a reliable connection, and its sender.
+    Packet(Station, Transport<'a>),
     Datagram(Datagram<'a>),
 }
 
@@ -64,7 +64,10 @@ impl Station {
     /// Reads a frame. Nothing if it is damaged, no packet, or for another host.
     pub(crate) fn parse<'a>(&self, frame: &'a [u8]) -> Option<Frame<'a>> {
         let (addresses, content) = match Repr::parse(frame) {
-            Ok(packet) => (packet.addresses, Frame::Packet(packet.transport)),
+            Ok(packet) => {
+                let sender = Self::sender(&packet.addresses)?;
+                (packet.addresses, Frame::Packet(sender, packet.transport))
+            }
             Err(_) => {
                 let datagram = Datagram::parse(frame).ok()?;
                 (datagram.addresses, Frame::Datagram(datagram))

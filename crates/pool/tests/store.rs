@@ -3,6 +3,8 @@
 // The helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "store/doubt.rs"]
+mod doubt;
 #[path = "store/history.rs"]
 mod history;
 #[path = "store/world.rs"]
@@ -338,6 +340,7 @@ fn chain_of(world: &World, key: &str) -> Vec<Link> {
     }
     let mut nodes = Vec::new();
     while let Some(link) = at {
+        assert!(!nodes.contains(&link), "a cycle: {nodes:?}");
         nodes.push(link);
         let node = Node::parse(from(link.address())).expect("an intact node");
         assert_eq!((node.own, node.key), (link, key.as_bytes()));

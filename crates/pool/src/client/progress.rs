@@ -14,9 +14,10 @@
 //! another generation, the link was old.
 //!
 //! A swap that got no answer, because the connection was lost, may have been executed. Its
-//! queue pair is gone when the next connection is accepted, so then it is certain: either one's own
-//! node is found in the chain behind the node at which it was to be linked, or it was not linked.
-//! That part of the chain still exists, because the operation has not ended.
+//! queue pair is gone when the next connection is accepted, so then it is certain. The client goes
+//! to the end of the chain, and then reads its own node. If that has no successor and is not the
+//! one at the end, it was not linked before the end was read. The order matters: nodes that the
+//! anchor has passed are not met on the way, and are known by their successors only.
 
 use chain::limits::PREFIX_LEN;
 use chain::{Kind, Link, Next, Node, node_len};
@@ -77,6 +78,8 @@ pub(super) enum Step {
     /// The chain of the key, from the metadata service.
     Lookup {
         create: bool,
+        /// The question was asked after the operation had come to this step.
+        is_asked: bool,
     },
     Read {
         target: Link,
@@ -100,8 +103,10 @@ pub(super) enum Purpose {
     Link,
     /// For what follows: it is the anchor.
     Anchor,
-    /// To find out whether one's own node is linked after it.
+    /// To find the end of the chain, as one's own node may be linked.
     Resolve,
+    /// To find out whether it has a successor: it is one's own node, and not at the end.
+    Own,
 }
 
 impl Active {
@@ -109,7 +114,7 @@ impl Active {
     pub(super) fn may_be_linked(&self) -> bool {
         match self.step {
             Step::Swap => self.token.is_some(),
-            Step::Read { purpose, .. } => purpose == Purpose::Resolve,
+            Step::Read { purpose, .. } => matches!(purpose, Purpose::Resolve | Purpose::Own),
             _ => false,
         }
     }
@@ -168,7 +173,10 @@ impl Client {
             deadline_ns,
             operation,
             epoch: self.session.epoch,
-            step: Step::Lookup { create: false },
+            step: Step::Lookup {
+                create: false,
+                is_asked: false,
+            },
             token: None,
             entry: None,
             draft,
@@ -194,7 +202,10 @@ impl Client {
                 Action::Change(change) => change.creates(),
                 Action::Get | Action::Delete => false,
             };
-            active.step = Step::Lookup { create };
+            active.step = Step::Lookup {
+                create,
+                is_asked: false,
+            };
             return;
         };
         match active.purpose() {
@@ -206,11 +217,23 @@ impl Client {
         }
     }
 
-    /// The metadata service said where the chain of a key is, or that it has none.
+    /// The metadata service is asked now for the chain of a key.
+    pub(super) fn mark_asked(&mut self, key: &[u8]) {
+        for active in &mut self.active {
+            if let Step::Lookup { is_asked, .. } = &mut active.step
+                && active.operation.key == key
+            {
+                *is_asked = true;
+            }
+        }
+    }
+
+    /// The metadata service said where the chain of a key is, or that it had none. The latter may
+    /// have changed before operations came that have begun since the question.
     pub(super) fn looked_up(&mut self, key: &[u8], entry: Option<Entry>) {
         for index in (0..self.active.len()).rev() {
             let active = &self.active[index];
-            let Step::Lookup { create } = active.step else {
+            let Step::Lookup { create, is_asked } = active.step else {
                 continue;
             };
             if active.operation.key != key {
@@ -218,7 +241,7 @@ impl Client {
             }
             if entry.is_some() {
                 self.enter(index, entry);
-            } else if !create {
+            } else if is_asked && !create {
                 self.release_own(index);
                 self.finish(index, Ok(Outcome::Missing));
             }
@@ -229,7 +252,8 @@ impl Client {
     pub(super) fn chains_are_full(&mut self, key: &[u8]) {
         for index in (0..self.active.len()).rev() {
             let active = &self.active[index];
-            if active.step == (Step::Lookup { create: true }) && active.operation.key == key {
+            let is_creating = matches!(active.step, Step::Lookup { create: true, .. });
+            if is_creating && active.operation.key == key {
                 self.release_own(index);
                 self.finish(index, Err(OperationError::Full));
             }
@@ -263,7 +287,7 @@ impl Client {
             } => Request::Read {
                 address: target.address(),
                 key: match purpose {
-                    Purpose::Anchor | Purpose::Resolve => EXACT,
+                    Purpose::Anchor | Purpose::Resolve | Purpose::Own => EXACT,
                     Purpose::Value | Purpose::Link => key,
                 },
                 len,
@@ -339,8 +363,8 @@ impl Client {
             (Step::Swap, Ok(Done::Original(word))) => self.was_swapped(index, word),
             (Step::Swap, _) => {
                 // It may have been executed.
-                if let Some(target) = active.target {
-                    active.read(target, Purpose::Resolve);
+                if let Some(entry) = active.entry {
+                    active.read(entry.anchor, Purpose::Resolve);
                 }
             }
             // Everything else is done again on the next connection.

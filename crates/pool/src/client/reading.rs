@@ -29,16 +29,12 @@ impl Client {
             is_it && prefix.chain == entry.chain
         });
         let Some(prefix) = prefix else {
-            match purpose {
-                // The anchor is where it was for as long as its chain exists.
-                Purpose::Anchor => self.leave_chain(index),
-                Purpose::Resolve => self.is_unresolved(index, target),
-                Purpose::Value | Purpose::Link => self.restart(index),
-            }
+            self.was_not_found(index, target, purpose);
             return;
         };
         match (purpose, prefix.next) {
             (Purpose::Resolve, _) => self.resolve(index, prefix),
+            (Purpose::Own, next) => self.resolve_own(index, next),
             (_, Next::Closed) => self.leave_chain(index),
             (Purpose::Anchor, Next::Node(link)) => {
                 let purpose = self.active[index].purpose();
@@ -142,32 +138,66 @@ impl Client {
         self.want_slot(index);
     }
 
-    /// The node at which one's own was to be linked does not exist any more. If it was addressed
-    /// exactly, it had a successor before the operation began; otherwise one's own node may be
-    /// anywhere.
-    fn is_unresolved(&mut self, index: usize, at: Link) {
-        let active = &self.active[index];
-        let may_be_redirected = self.config.is_steered && !active.is_exact();
-        if active.target == Some(at) && !may_be_redirected {
-            self.restart(index);
-        } else {
-            self.finish(index, Err(OperationError::Unknown));
+    /// The node that was to be read is not there any more.
+    fn was_not_found(&mut self, index: usize, target: Link, purpose: Purpose) {
+        let active = &mut self.active[index];
+        let anchor = active.entry.map(|entry| entry.anchor);
+        match purpose {
+            // The anchor is where it was for as long as its chain exists.
+            Purpose::Anchor => self.leave_chain(index),
+            Purpose::Value | Purpose::Link => self.restart(index),
+            Purpose::Resolve if anchor == Some(target) => {
+                active.target = None;
+                self.read_own(index);
+            }
+            Purpose::Resolve => {
+                if self.count_attempt(index)
+                    && let Some(anchor) = anchor
+                {
+                    self.active[index].read(anchor, Purpose::Resolve);
+                }
+            }
+            Purpose::Own => self.finish(index, Err(OperationError::Unknown)),
         }
     }
 
-    /// Looks for one's own node behind the one at which it was to be linked.
+    /// Looks for one's own node, up to the end of the chain.
     fn resolve(&mut self, index: usize, prefix: Prefix) {
         let active = &mut self.active[index];
         let own = active.own.map(|own| own.link);
-        match prefix.next {
-            Next::Node(link) if Some(link) == own => self.was_linked(index, Some(prefix.own)),
-            Next::Node(link) => active.read(link, Purpose::Resolve),
-            Next::Closed => self.leave_chain(index),
-            Next::Empty { .. } if active.is_exact() => active.read(prefix.own, Purpose::Value),
-            Next::Empty { .. } => {
-                active.target = Some(prefix.own);
-                active.step = Step::Swap;
+        active.target = match prefix.next {
+            Next::Node(link) if Some(link) == own => {
+                self.was_linked(index, None);
+                return;
             }
+            Next::Node(link) => {
+                active.read(link, Purpose::Resolve);
+                return;
+            }
+            Next::Closed => None,
+            Next::Empty { .. } => Some(prefix.own),
+        };
+        self.read_own(index);
+    }
+
+    /// One's own node was not met on the way to the end of the chain, which is the target.
+    fn read_own(&mut self, index: usize) {
+        let active = &mut self.active[index];
+        if let Some(own) = active.own {
+            active.read(own.link, Purpose::Own);
+        }
+    }
+
+    /// One's own node was not at the end of the chain, and this follows it.
+    fn resolve_own(&mut self, index: usize, next: Next) {
+        let active = &mut self.active[index];
+        match (next, active.target) {
+            (Next::Node(_) | Next::Closed, _) => self.was_linked(index, None),
+            (Next::Empty { .. }, None) => self.leave_chain(index),
+            (Next::Empty { .. }, Some(tail)) if active.is_exact() => {
+                active.read(tail, Purpose::Value);
+            }
+            (Next::Empty { .. }, Some(_)) => active.step = Step::Swap,
         }
     }
 

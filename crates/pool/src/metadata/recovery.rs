@@ -10,8 +10,6 @@ use super::leases::ClientRecord;
 use super::{Job, Metadata, MetadataError, Reserved};
 use crate::layout::{METADATA, NEXT_NUMBERS, START, SlabEntry, Superblock, number};
 
-/// Most bytes of one READ.
-const CHUNK_LEN: u32 = 32 * 1024;
 /// How many numbers of chains and of clients are promised at once.
 const RESERVED: (u64, u64) = (4096, 16);
 
@@ -39,6 +37,12 @@ impl Phase {
 }
 
 impl Metadata {
+    /// Most bytes of one READ: those of one packet, as a middlebox with queue pair mapping refuses
+    /// READs of several.
+    fn chunk_len(&self) -> u32 {
+        self.config.channel.mtu.bytes() as u32
+    }
+
     /// Requests the next part, unless it is requested already.
     pub(super) fn continue_recovery(&mut self) {
         if !self.queue.is_empty() || !self.posted.is_empty() {
@@ -54,7 +58,7 @@ impl Metadata {
                 }
                 Phase::Table { next } if next < layout.slabs => {
                     let left = (layout.slabs - next) * SlabEntry::LEN as u32;
-                    self.read(layout.entry(next), left.min(CHUNK_LEN), Job::Recover);
+                    self.read(layout.entry(next), left.min(self.chunk_len()), Job::Recover);
                     return;
                 }
                 Phase::Table { .. } => self.phase = Phase::Anchors { slab: 0, slot: 0 },
@@ -86,7 +90,7 @@ impl Metadata {
             self.phase = Phase::Anchors { slab, slot };
             return false;
         }
-        let count = (CHUNK_LEN / entry.slot_len).clamp(1, slots - slot);
+        let count = (self.chunk_len() / entry.slot_len).clamp(1, slots - slot);
         let address = layout.slab(slab) + u64::from(slot) * u64::from(entry.slot_len);
         self.read(address, count * entry.slot_len, Job::Recover);
         true
