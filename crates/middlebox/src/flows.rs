@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use chain::Next;
 use rapidhash::fast::RandomState;
-use roce::connect::Attempt;
+use roce::connect::{Attempt, QueuePair};
 use roce::wire::{Addresses, Ip, NakCode, Psn};
 
 use crate::frames::Frames;
@@ -110,6 +110,8 @@ pub(crate) struct Agreed {
     pub(crate) to_client: Addresses,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
+    /// The queue pair of the memory node, as its reply had it.
+    pub(crate) accepted: QueuePair,
     /// Index of the memory node.
     pub(crate) node: u8,
     pub(crate) mtu: u32,
@@ -300,6 +302,7 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roce::endpoint::Mtu;
     use roce::wire::{Ethernet, Ipv4};
 
     #[test]
@@ -320,6 +323,11 @@ mod tests {
             },
             client: (1, client),
             server: (2, server),
+            accepted: QueuePair {
+                qpn: server,
+                first_psn: Psn::default(),
+                mtu: Mtu::Bytes1024,
+            },
             node: 0,
             mtu: 1024,
             first: Psn::default(),

@@ -4,7 +4,7 @@
 use roce::wire::{Opcode, Packet, Psn, Syndrome};
 
 use crate::answers::redirect;
-use crate::flows::{Kind, State, Swap, Wait};
+use crate::flows::{Flow, Kind, State, Swap, Wait};
 use crate::limits::WINDOW;
 use crate::middlebox::{Emit, Middlebox, Side, View};
 use crate::steering::Steered;
@@ -12,16 +12,28 @@ use crate::steering::Steered;
 impl Middlebox {
     pub(crate) fn request_plain(&mut self, now_ns: u64, index: u32, mut packet: View, emit: Emit) {
         let psn = packet.psn();
+        let is_swap = packet.opcode() == Opcode::CompareSwap;
         let flow = self.flows.get(index);
         let is_waiting = !flow.queue.is_empty();
-        let is_next = psn == flow.next;
+        let distance = psn.distance_from(flow.next);
         if flow.has_failed {
             // An old connection of a client that connects again.
             self.counters.stale += 1;
             return;
         }
-        if is_waiting && !is_next {
+        // A compare-and-swap must be the expected request, because it may have to wait. Others
+        // pass, and the memory node says what is missing.
+        if (is_waiting && distance != 0) || (is_swap && distance > 0) {
             self.counters.out_of_sequence += 1;
+            return;
+        }
+        // What was done with the first has to be done again.
+        let is_known = |flow: &mut Flow| {
+            let record = flow.record(psn);
+            record.is_some_and(|record| matches!(record.kind, Kind::Swap(_)))
+        };
+        if is_swap && distance < 0 && !is_known(self.flows.get(index)) {
+            self.counters.stale += 1;
             return;
         }
         if is_waiting {
@@ -126,9 +138,6 @@ impl Middlebox {
         let swap = if let Some(swap) = seen {
             self.counters.retransmitted += 1;
             swap
-        } else if psn.distance_from(flow.next) < -WINDOW.cast_signed() {
-            self.counters.stale += 1;
-            return Ok(());
         } else {
             let Some(atomic) = packet.atomic_eth() else {
                 return Ok(());
@@ -161,12 +170,11 @@ impl Middlebox {
         emit(Side::Memory, packet.frame());
     }
 
-    /// Moves the expected sequence number on, unless this is a retransmission.
+    /// Moves the expected sequence number on if this request has it.
     fn note_sent(&mut self, index: u32, packet: &View) {
         let flow = self.flows.get(index);
-        let next = packet.psn().plus(packets(packet, flow.agreed.mtu));
-        if next.distance_from(flow.next) > 0 {
-            flow.next = next;
+        if packet.psn() == flow.next {
+            flow.next = flow.next.plus(packets(packet, flow.agreed.mtu));
         }
         self.counters.sent += 1;
     }

@@ -85,7 +85,7 @@ impl Middlebox {
         client: QueuePair,
         emit: Emit,
     ) -> bool {
-        let (_, target) = ip_numbers(&datagram.addresses);
+        let (source, target) = ip_numbers(&datagram.addresses);
         if attempt.client >= SHARED_CLIENTS {
             self.counters.setups_ignored += 1;
             return false;
@@ -95,16 +95,24 @@ impl Middlebox {
                 && known.index == attempt.index
                 && known.attempt > attempt.attempt
         };
-        let is_stale = self
+        let newer = self
             .flows
             .iter_mut()
-            .any(|flow| flow.agreed.server.0 == target && is_older(&flow.agreed.attempt))
-            || self
-                .connects
-                .iter()
-                .any(|(known, _, node)| *node == target && is_older(known));
-        if is_stale {
+            .find(|flow| flow.agreed.server.0 == target && is_older(&flow.agreed.attempt))
+            .map(|flow| {
+                (
+                    flow.agreed.to_client,
+                    flow.agreed.attempt,
+                    flow.agreed.accepted,
+                )
+            });
+        if let Some((to_client, attempt, accepted)) = newer {
+            // The memory node would say the same. A client that was started again has to know.
             self.counters.setups_ignored += 1;
+            if ip_numbers(&to_client).1 == source {
+                let message = Message::Accept(attempt, accepted);
+                self.send_message(to_client, &message, Side::Client, emit);
+            }
             return false;
         }
         let is_settled = self.end_flows(
@@ -193,11 +201,11 @@ impl Middlebox {
             }
             return false;
         }
-        let connect = self
-            .connects
-            .iter()
-            .find(|(known, _, node)| *known == attempt && *node == source);
-        let Some((_, client, _)) = connect.copied() else {
+        let connect = self.connects.iter().find(|(known, _, node)| {
+            (known.client, known.index, *node) == (attempt.client, attempt.index, source)
+                && known.attempt <= attempt.attempt
+        });
+        let Some((known, client, _)) = connect.copied() else {
             self.counters.replies_dropped += 1;
             return false;
         };
@@ -210,11 +218,16 @@ impl Middlebox {
             self.counters.replies_dropped += 1;
             return false;
         }
+        if known != attempt {
+            // The client was started again, and learns from which number on it has to connect.
+            return true;
+        }
         let new = Agreed {
             attempt,
             to_client: datagram.addresses,
             client: (target, client.qpn),
             server: (source, server.qpn),
+            accepted: server,
             node,
             mtu: client.mtu.bytes().min(server.mtu.bytes()) as u32,
             first: client.first_psn,

@@ -2,7 +2,7 @@
 
 use roce::connect::{self, Attempt, Message, QueuePair};
 use roce::endpoint::Mtu;
-use roce::wire::{Datagram, NakCode, Opcode, Psn, Syndrome};
+use roce::wire::{Addresses, Datagram, NakCode, Opcode, Psn, Syndrome};
 
 use crate::flows::{Kind, State, Wait};
 use crate::middlebox::{Emit, Middlebox, Side, View};
@@ -338,16 +338,29 @@ impl Middlebox {
             first_psn: pair.first,
             mtu: Mtu::Bytes4096,
         };
+        let addresses = pair.to_server;
+        let message = Message::Connect(attempt, local);
+        self.send_message(addresses, &message, Side::Memory, emit);
+    }
+
+    /// Sends a message about a connection.
+    pub(crate) fn send_message(
+        &mut self,
+        addresses: Addresses,
+        message: &Message,
+        to: Side,
+        emit: Emit,
+    ) {
         let datagram = Datagram {
-            addresses: pair.to_server,
+            addresses,
             qpn: connect::QPN,
             source_qpn: connect::QPN,
             queue_key: connect::QUEUE_KEY,
-            payload: &Message::Connect(attempt, local).emit(),
+            payload: &message.emit(),
         };
         if datagram.emit(&mut self.scratch).is_ok() {
             self.counters.sent += 1;
-            emit(Side::Memory, &self.scratch);
+            emit(to, &self.scratch);
         }
     }
 

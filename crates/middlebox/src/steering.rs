@@ -163,6 +163,10 @@ impl Middlebox {
                 self.note_failure(node, index, swap, original);
             }
             let chain = self.chains.get(index);
+            // Also after one that moved the anchor: the tail may have changed before it.
+            if chain.pending == 0 {
+                chain.predicted = chain.tail;
+            }
             self.counters.tails_owned += u64::from(!was_owned && chain.is_owned);
             self.counters.tails_disowned += u64::from(was_owned && !chain.is_owned);
         }
@@ -221,9 +225,6 @@ impl Middlebox {
                 chain.forget_tail();
             }
         }
-        if chain.pending == 0 {
-            chain.predicted = chain.tail;
-        }
     }
 
     fn note_failure(&mut self, node: u8, index: u32, swap: &Swap, original: u64) {
@@ -248,9 +249,6 @@ impl Middlebox {
         if is_bypassed || (!chain.is_owned && was_tail) {
             // The successor is further along the chain than the target, and linked.
             chain.tail = successor;
-        }
-        if chain.pending == 0 {
-            chain.predicted = chain.tail;
         }
     }
 

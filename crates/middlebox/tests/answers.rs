@@ -6,6 +6,8 @@
 mod bounds;
 #[path = "answers/direct.rs"]
 mod direct;
+#[path = "answers/restarts.rs"]
+mod restarts;
 #[path = "answers/reuse.rs"]
 mod reuse;
 #[path = "world/world.rs"]
@@ -13,8 +15,8 @@ mod world;
 
 use chain::Next;
 use direct::{
-    CHAIN, Direct, FIRST, Sent, acknowledge, client_qpn, frame, nak, node, original, parsed, read,
-    server_qpn, swap,
+    CHAIN, Direct, FIRST, Sent, acknowledge, client_qpn, frame, nak, node, node_read, original,
+    parsed, read, server_qpn, swap,
 };
 use middlebox::{Config, ConfigError, Faults, Middlebox, Side, Step, Switches};
 use roce::wire::{Aeth, AtomicEth, Body, NakCode, Opcode, Reth, Syndrome};
@@ -302,24 +304,54 @@ fn an_exact_operation_on_its_way_keeps_others_from_conversion() {
 }
 
 #[test]
+fn an_anchor_that_moves_does_not_hide_the_node_that_an_exact_append_has_linked() {
+    for step in [Step::Mapping, Step::Conversion] {
+        let mut direct = linked(step);
+        direct.write(1, FIRST, node(2));
+        let exact = |atomic| {
+            Body::CompareSwap(AtomicEth {
+                key: EXACT,
+                ..atomic
+            })
+        };
+        let append = direct.request(1, FIRST + 1, exact(swap(node(1), node(2))));
+        let advance = AtomicEth {
+            compare: node(1).word(),
+            ..swap(head(CHAIN), node(2))
+        };
+        let advance = direct.request(0, FIRST + 3, exact(advance));
+        direct.response(&append[0], original(node(1).empty().word()));
+        direct.response(&advance[0], original(node(1).word()));
+        let sent = direct.request(2, FIRST, read(head(CHAIN)));
+        let Body::ReadRequest { reth } = parsed(&sent[0]).transport.body else {
+            panic!("{sent:?}");
+        };
+        assert_eq!(reth.address, node(2).address(), "{step:?}");
+    }
+}
+
+#[test]
 fn answers_come_in_the_order_of_the_clients_requests() {
-    let mut config = Config::new(Step::Mapping, 1);
-    config.shared = 1;
-    let mut direct = Direct::with(config);
-    direct.write(1, FIRST, node(1));
-    // The READ is at the memory node, the append waits for another.
-    direct.write(2, FIRST, node(2));
-    let other = direct.append(2, FIRST + 1, head(CHAIN), node(2));
-    assert!(direct.append(1, FIRST + 1, head(CHAIN), node(1)).is_empty());
-    assert!(direct.request(1, FIRST + 2, read(head(CHAIN))).is_empty());
-    let sent = direct.response(&other[0], original(head(CHAIN).empty().word()));
+    let mut direct = Direct::with_shared(Config::new(Step::Mapping, 1), 2);
+    let Body::ReadRequest { reth } = read(head(CHAIN)) else {
+        unreachable!();
+    };
+    let exact = Body::ReadRequest {
+        reth: Reth { key: EXACT, ..reth },
+    };
+    // They use two shared queue pairs, and the second one is answered first.
+    let first = direct.request(0, FIRST + 1, exact);
+    let second = direct.request(0, FIRST + 2, read(head(CHAIN)));
+    let qpn = |sent: &Sent| parsed(sent).transport.bth.qpn;
+    assert_ne!(qpn(&first[0]), qpn(&second[0]));
+    let bytes = node_bytes(head(CHAIN), CHAIN, 1);
+    assert!(direct.response(&second[0], node_read(&bytes)).is_empty());
+    let sent = direct.response(&first[0], node_read(&bytes));
     let psns: Vec<u32> = sent
         .iter()
-        .filter(|sent| sent.0 == Side::Memory)
         .map(|sent| parsed(sent).transport.bth.psn.number())
         .collect();
-    assert_eq!(psns.len(), 2);
-    assert_eq!(psns[0] + 1, psns[1]);
+    assert_eq!(psns, [FIRST + 1, FIRST + 2]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! Small tables, connections that fail while they wait, and shared queue pairs that die.
+//! Small tables, connections that fail while they wait, gaps, and shared queue pairs that die.
 
 use middlebox::{Config, Step};
 use roce::connect::Message;
 use roce::wire::{Body, Datagram, NakCode, Reth, Syndrome};
 
-use super::atomic;
 use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, original, parsed, read, swap};
 use super::world::{EXACT, STEERABLE, head};
+use super::{atomic, linked};
 
 #[test]
 fn nodes_between_an_owned_tail_and_the_last_one_on_its_way_are_not_evicted() {
@@ -43,7 +43,7 @@ fn a_client_that_connects_again_and_again_waits_once() {
 
 #[test]
 fn a_read_of_several_packets_is_not_steered() {
-    let mut direct = super::linked(Step::Read);
+    let mut direct = linked(Step::Read);
     let long = |len| Body::ReadRequest {
         reth: Reth {
             address: head(CHAIN).address(),
@@ -151,4 +151,25 @@ fn all_shared_queue_pairs_without_requests_are_opened_again_with_one_that_is_dea
     let mut reopened: Vec<u16> = sent.iter().filter_map(connects).collect();
     reopened.sort_unstable();
     assert_eq!(reopened, [0, 1, 2, 3]);
+}
+
+#[test]
+fn without_mapping_a_compare_and_swap_waits_for_what_is_missing_before_it() {
+    let mut direct = linked(Step::Write);
+    direct.write(1, FIRST, node(2));
+    // The READ before it is lost on its way. What comes later passes, and shows that.
+    assert!(direct.append(1, FIRST + 2, head(CHAIN), node(2)).is_empty());
+    assert_eq!(direct.request(1, FIRST + 3, read(head(CHAIN))).len(), 1);
+    assert_eq!(direct.middlebox.counters().out_of_sequence, 1);
+    // Another append of the chain is on its way when all are sent again.
+    direct.write(2, FIRST, node(3));
+    let other = direct.append(2, FIRST + 1, head(CHAIN), node(3));
+    assert_eq!(direct.request(1, FIRST + 1, read(head(CHAIN))).len(), 1);
+    assert!(direct.append(1, FIRST + 2, head(CHAIN), node(2)).is_empty());
+    let sent = direct.response(&other[0], original(node(1).empty().word()));
+    assert_eq!(
+        atomic(&sent[1]),
+        swap(node(3), node(2)),
+        "it did not starve"
+    );
 }

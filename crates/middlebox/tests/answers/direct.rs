@@ -94,6 +94,15 @@ impl Direct {
 
     /// Connects a client, and the shared queue pairs that are opened on the way.
     pub(crate) fn connect(&mut self, client: u8, attempt: u32) -> Vec<Sent> {
+        let sent = self.request_connection(client, attempt);
+        for frame in &sent {
+            self.accept(client, frame);
+        }
+        sent
+    }
+
+    /// A client requests a connection.
+    pub(crate) fn request_connection(&mut self, client: u8, attempt: u32) -> Vec<Sent> {
         let attempt = Attempt {
             client: client.into(),
             index: 0,
@@ -105,11 +114,7 @@ impl Direct {
             mtu: Mtu::Bytes1024,
         };
         let request = setup_frame(&addresses(client, 0), &Message::Connect(attempt, local));
-        let sent = self.process(Side::Client, &request);
-        for frame in &sent {
-            self.accept(client, frame);
-        }
-        sent
+        self.process(Side::Client, &request)
     }
 
     /// The memory node accepts a request to connect that has left.
@@ -176,14 +181,7 @@ impl Direct {
         let Body::ReadRequest { reth } = parsed(&sent[0]).transport.body else {
             panic!("{sent:?}");
         };
-        let payload = bytes;
-        self.response(
-            &sent[0],
-            Body::ReadResponseOnly {
-                aeth: aeth(),
-                payload,
-            },
-        );
+        self.response(&sent[0], node_read(bytes));
         reth.address
     }
 
@@ -227,6 +225,12 @@ pub(crate) fn original(original: u64) -> Body<'static> {
         aeth: aeth(),
         original,
     }
+}
+
+/// The response to a READ that found these bytes.
+pub(crate) fn node_read(payload: &[u8]) -> Body<'_> {
+    let aeth = aeth();
+    Body::ReadResponseOnly { aeth, payload }
 }
 
 pub(crate) fn nak(code: NakCode) -> Body<'static> {
