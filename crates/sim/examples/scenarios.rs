@@ -41,9 +41,10 @@ fn one(seed: u64) -> ExitCode {
 fn print(report: &Report) {
     println!("seed {}: {}", report.seed, report.description);
     println!(
-        "{} calls in {:.3} s",
+        "{} calls in {:.3} s, {} slots used again",
         report.calls,
-        report.elapsed_ns as f64 / 1e9
+        report.elapsed_ns as f64 / 1e9,
+        report.slots_reused
     );
     if !report.is_complete {
         println!("not all operations have ended");

@@ -18,6 +18,7 @@ mod histories;
 mod network;
 pub mod scenario;
 
+use chain::Link;
 use middlebox::{Middlebox, Side};
 use pool::{ClientConfig, MemoryNode, Metadata, MetadataConfig, Station};
 use roce::endpoint::ByteMemory;
@@ -29,7 +30,7 @@ pub use histories::{Histories, Verdict};
 use network::Network;
 pub use network::NetworkFaults;
 
-/// What receives a frame.
+/// A host that receives frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Host {
     Client(u16),
@@ -58,6 +59,10 @@ pub struct WorldConfig {
     pub memory_len: u64,
     /// Length of its slabs in bytes.
     pub slab_len: u32,
+    /// How often clients renew their leases at least, and are told of free slots.
+    pub heartbeat_ns: u64,
+    /// How long links are collected before an anchor moves on.
+    pub advance_ns: u64,
     /// What the network does.
     pub faults: NetworkFaults,
     /// Time from one host to the next, in nanoseconds.
@@ -131,6 +136,19 @@ impl World {
     #[must_use]
     pub fn histories(&self) -> &Histories {
         &self.histories
+    }
+
+    /// How often a slot in memory has been used again, over all slots.
+    #[must_use]
+    pub fn slots_reused(&self) -> u64 {
+        let words = self.memory.bytes.as_chunks::<8>().0;
+        let reused = |index: usize| {
+            // The second word of a node is its own link.
+            let own = Link::from_word(u64::from_le_bytes(*words.get(index + 1)?))?;
+            let is_node = own.address() == self.memory.start + 8 * index as u64;
+            is_node.then(|| u64::from(own.generation()) - 1)
+        };
+        (0..words.len()).filter_map(reused).sum()
     }
 
     /// Changes what the network does from now on.
@@ -229,7 +247,8 @@ impl World {
         match host {
             Host::Client(index) => self.start_client(index, seed),
             Host::Metadata => {
-                let config = MetadataConfig::new(METADATA, NODE, seed);
+                let mut config = MetadataConfig::new(METADATA, NODE, seed);
+                config.advance_ns = self.config.advance_ns;
                 self.metadata = Some(Metadata::new(config));
             }
             Host::Middlebox(_) => {
@@ -248,6 +267,7 @@ impl World {
         let me = Station::of_ip([10, 0, high, low + 1], 40_000 + index);
         let mut config = ClientConfig::new(me, METADATA, seed);
         config.outstanding_max = self.config.load.outstanding;
+        config.heartbeat_ns = self.config.heartbeat_ns;
         config.is_steered = self.config.middlebox.switches.write_steering;
         let client = ClientHost::new(config, self.starts as u32, &self.config.load, seed);
         match self.clients.get_mut(usize::from(index)) {

@@ -17,6 +17,8 @@ pub struct Report {
     pub description: String,
     /// Calls of all clients.
     pub calls: usize,
+    /// How often a slot in memory was used again.
+    pub slots_reused: u64,
     /// Virtual time, in nanoseconds.
     pub elapsed_ns: u64,
     /// Whether all operations have ended, and the last reads were answered.
@@ -91,20 +93,26 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         writes_percent: drawn.between(30, 80),
         others_percent: [0, 20, 50][drawn.below(3) as usize],
     };
-    drawn
-        .words
-        .push(format!("{step:?}, {clients} clients, {load:?}"));
     let faults = draw_faults(&mut drawn);
-    let config = WorldConfig {
+    let mut config = WorldConfig {
         clients,
         load,
         middlebox,
         memory_len: 1 << 20,
         slab_len: 8192,
+        heartbeat_ns: 20_000_000,
+        advance_ns: 5_000_000,
         faults,
         hop_ns: 2_000,
         seed,
     };
+    if seed % 4 == 1 {
+        reuse_slots(&mut config);
+    }
+    let load = config.load;
+    drawn
+        .words
+        .insert(0, format!("{step:?}, {clients} clients, {load:?}"));
     let mut world = World::new(config)?;
     draw_disturbances(&mut drawn, &mut world, clients);
     let is_over = world.run(SCENARIO_LEN_NS, SCENARIO_EVENTS_MAX);
@@ -114,10 +122,21 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         seed,
         description: drawn.words.join("; "),
         calls: world.histories().calls(),
+        slots_reused: world.slots_reused(),
         elapsed_ns: world.now_ns(),
         is_complete: is_over && is_read,
         verdict: world.histories().judge(),
     })
+}
+
+/// Lets slots be used again many times: small memory, many operations, and old nodes that are freed
+/// soon.
+fn reuse_slots(config: &mut WorldConfig) {
+    config.load.operations *= 4;
+    config.memory_len = 1 << 18;
+    config.slab_len = 4096;
+    config.heartbeat_ns = 200_000;
+    config.advance_ns = 50_000;
 }
 
 /// A good network, a bad one, or one of a kind.
