@@ -55,6 +55,11 @@ impl DevicePair {
         let port = self.address.port().to_string();
         command.args(["--interface", DEVICE, "-p", &port]);
         command.args(["--address", &format!("{}/24", self.address.ip())]);
+        self.enter(command);
+    }
+
+    /// Makes `command` start in the namespace of the server.
+    pub fn enter(&self, command: &mut Command) {
         self.server.place(command);
     }
 }

@@ -1,0 +1,133 @@
+//! What only a server with a device of its own has to do.
+
+use std::process::Command;
+
+use curtail_tests::client::Client;
+use curtail_tests::device_pair::DevicePair;
+use curtail_tests::process::{curtail, curtail_path, runtime, server, server_with_key};
+
+/// The connections of the published experiments.
+const CONNECTIONS: u64 = 15_360;
+
+/// Whether there is a device pair to test with.
+fn has_device() -> bool {
+    runtime() == "bypass"
+}
+
+#[test]
+fn all_connections_of_the_published_experiments_are_held_and_served() {
+    if !has_device() {
+        return;
+    }
+    let server = server(&["-c", "16000", "-t", "2"]);
+    let mut observer = Client::connect(&server.address).unwrap();
+    let curtail_tests::peer::Address::Tcp(address) = &server.address else {
+        panic!("asked for a port");
+    };
+    let mut load = Command::new(curtail_path());
+    load.args(["load", &address.to_string(), "--rate", "4k"]);
+    load.args(["-c", &CONNECTIONS.to_string()]);
+    load.args("-w 1s -t 4s -r 1000 --prefill --no-spin -q --json -".split(' '));
+    let load = load.output().unwrap();
+    let said = String::from_utf8_lossy(&load.stderr);
+    let summary: load::Summary = serde_json::from_slice(&load.stdout).expect(&said);
+    assert_eq!(summary.answered, summary.intended, "{said}");
+    assert_eq!((summary.errors, summary.lost_connections), (0, 0), "{said}");
+    assert!(observer.stat("total_connections").unwrap() >= CONNECTIONS);
+    observer
+        .stat_until("curr_connections", |count| count == 1)
+        .unwrap();
+}
+
+#[test]
+fn an_address_of_the_kernel_is_refused() {
+    if !has_device() {
+        return;
+    }
+    let pair = DevicePair::new().unwrap();
+    let start = |address: &str, device: &str| {
+        let mut command = curtail();
+        command.args(["--address", address, "--interface", device]);
+        pair.enter(&mut command);
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = start("127.0.0.1/8", "server");
+    assert!(said.contains("the kernel has the address"), "{said}");
+    let said = start("10.77.0.1/24", "no-such-device");
+    assert!(
+        said.contains("name a device that `ip link` shows"),
+        "{said}"
+    );
+    let said = start("10.77.0.1/24", "lo");
+    assert!(said.contains("an Ethernet device is needed"), "{said}");
+}
+
+/// The kernel of a killed server knows nothing of its connections.
+#[test]
+fn a_connection_of_a_killed_server_is_reset_by_the_next_one() {
+    if !has_device() {
+        return;
+    }
+    let pair = DevicePair::new().unwrap();
+    let start = || {
+        let mut command = curtail();
+        pair.place(&mut command);
+        curtail_tests::process::Server::at(command, curtail_tests::peer::Address::Tcp(pair.address))
+            .unwrap()
+    };
+    let first = start();
+    let mut client = Client::connect(&first.address).unwrap();
+    client.set("key", b"value").unwrap();
+    drop(first);
+    let second = start();
+    assert!(client.request("mn").is_err());
+    assert_eq!(
+        Client::connect(&second.address)
+            .unwrap()
+            .request("mn")
+            .unwrap(),
+        "MN"
+    );
+}
+
+/// The stack ends with the process, so the process has to wait until everything has arrived.
+#[test]
+fn a_server_that_is_told_to_stop_finishes_its_answers_first() {
+    const COUNT: usize = 20;
+    if !has_device() {
+        return;
+    }
+    let (mut server, mut client) = server_with_key(&["-t", "2"]);
+    let mut idle = Client::connect(&server.address).unwrap();
+    assert_eq!(idle.request("mn").unwrap(), "MN");
+    let value = vec![b'x'; 500_000];
+    client.set("big", &value).unwrap();
+    client.send(&b"get big\r\n".repeat(COUNT)).unwrap();
+    let answer = [b"VALUE big 0 500000\r\n", &value[..], b"\r\nEND\r\n"].concat();
+    assert!(client.take(answer.len()).unwrap() == answer);
+    server.terminate().unwrap();
+    assert_eq!(idle.rest().unwrap(), b"");
+    for number in 1..COUNT {
+        assert!(client.take(answer.len()).unwrap() == answer, "{number}");
+    }
+    assert_eq!(client.rest().unwrap(), b"");
+    assert!(server.wait().unwrap().success());
+}
+
+/// Two workers share a device.
+#[test]
+fn each_worker_has_connections() {
+    if !has_device() {
+        return;
+    }
+    let (server, mut client) = server_with_key(&["-t", "2"]);
+    let mut others: Vec<Client> = (0..32)
+        .map(|_| Client::connect(&server.address).unwrap())
+        .collect();
+    for other in &mut others {
+        assert_eq!(other.get("key").unwrap().unwrap(), b"value");
+    }
+    assert_eq!(client.stat("curr_connections").unwrap(), 33);
+}
