@@ -32,6 +32,7 @@
 mod channel;
 mod client;
 pub mod client_thread;
+pub mod hosts;
 pub mod layout;
 pub mod limits;
 mod memory_node;

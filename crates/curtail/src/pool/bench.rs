@@ -92,8 +92,9 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_fill: bool,
 
-    /// Keep all calls and answers, read every key at the end, and fail if no order of the calls
-    /// explains the answers. Values have at least 8 bytes, and the run at most a million operations
+    /// Keep all calls and answers, read every key at the end, from one more address, and fail if
+    /// no order of the calls explains the answers. Values have at least 8 bytes, and the run at
+    /// most a million operations
     #[arg(long, conflicts_with = "no_fill")]
     check: bool,
 
@@ -158,7 +159,8 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 
 /// Reads every key by a client that knows nothing yet, and judges all calls. Returns their number.
 fn check(flags: &Flags, mut histories: Vec<History>) -> anyhow::Result<usize> {
-    let port = super::open(flags.from, flags.device.as_deref())?;
+    let ip = Ipv4Addr::from(u32::from(flags.from) + u32::from(flags.threads));
+    let port = super::open(ip, flags.device.as_deref())?;
     let mut reader = ClosedLoop::new(flags, flags.threads, port)?;
     reader.complete(flags, (0..flags.keys).map(|record| (record, false)))?;
     histories.extend(reader.leave()?);

@@ -1,0 +1,210 @@
+//! A memory pool on hosts of their own, with a middlebox between two devices, if this process may
+//! create network namespaces. Every frame at both sides of the middlebox is captured, and read by
+//! other tools.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "what the tests share is a test too"
+)]
+
+use std::path::Path;
+use std::process::Command;
+
+use curtail_tests::pool_capture::{
+    Capture, Frames, Sequence, check_requests, check_responses, compare_with_tshark, connections,
+    write,
+};
+use curtail_tests::pool_hosts::PoolHosts;
+use curtail_tests::pool_processes::read_json;
+use curtail_tests::process::target_folder;
+use serde_json::Value;
+
+/// The exit code of a script that cannot run here and has printed the reason.
+const SKIPPED: i32 = 77;
+/// Most frames of a capture that scapy reads: it takes about a millisecond for each.
+const SCAPY_MAX: usize = 1500;
+
+/// What was captured of a run.
+struct Run {
+    /// From clients to the middlebox, and on to the memory node.
+    requests: [Frames; 2],
+    /// From the memory node to the middlebox, and on to clients.
+    responses: [Frames; 2],
+    results: Value,
+    counters: Value,
+}
+
+fn count(json: &Value, path: &str) -> u64 {
+    let count = json.pointer(path).and_then(Value::as_u64);
+    count.unwrap_or_else(|| panic!("no {path} in {json}"))
+}
+
+fn run(hosts: &PoolHosts, step: &str, folder: &Path) -> Run {
+    let capture = Capture::start(hosts.capture().unwrap().into()).unwrap();
+    let node = hosts.start_node().unwrap();
+    let (counters, results) = (folder.join("counters"), folder.join("results"));
+    let words = format!("--step {step} --json {}", counters.display());
+    let middlebox = hosts.start_middlebox(&words).unwrap();
+    let metadata = hosts.start_metadata().unwrap();
+    let steered = if step == "none" { "" } else { "--steered" };
+    let words = format!(
+        "--threads 3 --keys 24 --value 128 --duration 300ms --check {steered} --json {}",
+        results.display()
+    );
+    hosts.start_bench(&words).unwrap().join().unwrap();
+    // In this order nothing remains without an answer, or unseen by the middlebox.
+    metadata.stop().unwrap();
+    node.stop().unwrap();
+    middlebox.stop().unwrap();
+    let frames: [Frames; 4] = capture.finish().unwrap().try_into().unwrap();
+    let [from_clients, from_memory, to_clients, to_memory] = frames;
+    Run {
+        requests: [from_clients, to_memory],
+        responses: [from_memory, to_clients],
+        results: read_json(&results).unwrap(),
+        counters: read_json(&counters).unwrap(),
+    }
+}
+
+/// The capture has each frame that the middlebox has counted.
+fn check_complete(run: &Run, step: &str) {
+    let [from_clients, to_memory] = run.requests.each_ref().map(|it| it.len() as u64);
+    let [from_memory, to_clients] = run.responses.each_ref().map(|it| it.len() as u64);
+    let counters = &run.counters;
+    for lost in ["discarded", "unsent", "foreign"] {
+        assert_eq!(
+            count(counters, &format!("/losses/{lost}")),
+            0,
+            "{step}: {counters}"
+        );
+    }
+    let received = count(counters, "/counters/frames");
+    let captured = from_clients + from_memory;
+    assert_eq!(
+        captured,
+        received,
+        "{step}: {}",
+        ends(&[&run.requests[0], &run.responses[0]])
+    );
+    assert_eq!(
+        to_memory + to_clients,
+        count(counters, "/counters/sent"),
+        "{step}"
+    );
+}
+
+/// The first and last frames of captures, for a message.
+fn ends(captures: &[&Frames]) -> String {
+    let mut text = String::new();
+    for frames in captures {
+        for frame in frames.iter().take(3).chain(frames.iter().rev().take(3)) {
+            let start: Vec<String> = frame
+                .iter()
+                .take(80)
+                .map(|it| format!("{it:02x}"))
+                .collect();
+            text += &format!("\n{} bytes: {}", frame.len(), start.concat());
+        }
+    }
+    text
+}
+
+fn repeated<'a>(sequences: impl IntoIterator<Item = &'a Sequence>) -> u64 {
+    sequences
+        .into_iter()
+        .map(|sequence| sequence.repeated)
+        .sum()
+}
+
+/// Sequence numbers of both sides: of clients' connections, and of those at the memory node.
+fn check_sequences(run: &Run, step: &str) {
+    for side in [0, 1] {
+        let requests = check_requests(&run.requests[side]).unwrap();
+        let is_repeated = repeated(requests.values()) > 0;
+        // The other order: responses of the memory node are at side 1.
+        let answers = &run.responses[1 - side];
+        let responses = check_responses(answers, is_repeated).unwrap();
+        let connections = connections(&run.requests[side], answers).unwrap();
+        let mut answered = 0;
+        for (there, back) in connections {
+            let (Some(asked), Some(told)) = (requests.get(&there), responses.get(&back)) else {
+                continue;
+            };
+            answered += asked.packets;
+            assert_eq!(asked.last, told.last, "{step}, side {side}: {there:?}");
+        }
+        let asked: u64 = requests.values().map(|sequence| sequence.packets).sum();
+        eprintln!(
+            "step {step}, side {side}: {asked} requests on {} queue pairs, {} repeated",
+            requests.len(),
+            repeated(requests.values())
+        );
+        assert!(asked > 100, "{step}");
+        assert_eq!(
+            answered, asked,
+            "{step}, side {side}: of connections that were accepted"
+        );
+    }
+}
+
+/// Whether tshark is there, and agrees.
+fn check_with_tshark(run: &Run, folder: &Path) {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        eprintln!("skipped: tshark is not installed");
+        return;
+    }
+    for frames in run.requests.iter().chain(&run.responses) {
+        let path = folder.join("capture.pcap");
+        write(&path, frames).unwrap();
+        compare_with_tshark(&path, frames).unwrap();
+    }
+}
+
+/// Whether scapy is there, and computes the same ICRC.
+fn check_with_scapy(run: &Run, folder: &Path) {
+    let mut frames: Frames = Vec::new();
+    for all in run.requests.iter().chain(&run.responses) {
+        frames.extend(all.iter().take(SCAPY_MAX / 4).cloned());
+    }
+    let path = folder.join("scapy.pcap");
+    write(&path, &frames).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/scapy.sh");
+    let environment = target_folder().unwrap().join("tmp/scapy");
+    let output = Command::new(script)
+        .arg(environment)
+        .arg(path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(SKIPPED) {
+        eprintln!("{}", said.trim_end());
+        return;
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let expected = format!("{} of {} packets agree\n", frames.len(), frames.len());
+    assert!(said == expected, "{said}{complaint}");
+}
+
+#[test]
+fn captures_of_each_step_are_complete_and_right_for_other_tools() {
+    for step in ["none", "write", "read", "mapping", "conversion"] {
+        let Some(hosts) = PoolHosts::open().unwrap() else {
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let run = run(&hosts, step, folder.path());
+        assert!(count(&run.results, "/linearizable_calls") > 50, "{step}");
+        for error in ["full", "contended", "unavailable", "unknown"] {
+            assert_eq!(
+                count(&run.results, &format!("/errors/{error}")),
+                0,
+                "{step}"
+            );
+        }
+        check_complete(&run, step);
+        check_sequences(&run, step);
+        check_with_tshark(&run, folder.path());
+        check_with_scapy(&run, folder.path());
+    }
+}
