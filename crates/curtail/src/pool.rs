@@ -3,6 +3,7 @@
 
 mod bench;
 mod middlebox;
+mod trial;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -39,6 +40,8 @@ enum Verb {
     Middlebox(middlebox::Flags),
     /// Read and write keys in closed loops, and print throughput and latency
     Bench(bench::Flags),
+    /// Measure a pool with all its processes once, or simulate it, for experiments
+    Trial(trial::Flags),
 }
 
 /// Where packets go: a UDP socket, or a network device.
@@ -93,6 +96,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Verb::Meta(meta) => serve_metadata(meta),
         Verb::Middlebox(flags) => middlebox::run(flags),
         Verb::Bench(flags) => bench::run(flags),
+        Verb::Trial(flags) => trial::run(flags),
     }
 }
 
