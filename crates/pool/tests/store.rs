@@ -152,6 +152,21 @@ fn what_one_client_stores_others_read() {
 }
 
 #[test]
+fn many_clients_that_start_together_find_no_full_pool() {
+    let mut world = quiet(2);
+    for number in 10..50 {
+        world.start_client(number);
+        world.submit(number, 1, set(&format!("key{number}"), "value"));
+    }
+    world.finish();
+    assert_eq!(world.completed.len(), 40);
+    for (number, completion) in &world.completed {
+        let is_stored = matches!(completion.result, Ok(Outcome::Stored(_)));
+        assert!(is_stored, "{number}: {:?}", completion.result);
+    }
+}
+
+#[test]
 fn changes_depend_on_what_is_there() {
     let mut world = quiet(2);
     for number in [10, 11] {

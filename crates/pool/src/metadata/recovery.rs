@@ -115,8 +115,8 @@ impl Metadata {
         }
     }
 
-    /// Whether numbers are left; requests more in time.
-    pub(super) fn has_numbers(&mut self) -> bool {
+    /// How many numbers of chains and of clients are left; requests more in time.
+    pub(super) fn numbers_left(&mut self) -> (u64, u64) {
         let Superblock {
             next_chain,
             next_client,
@@ -132,7 +132,7 @@ impl Metadata {
         if is_low && !jobs.any(|(_, job)| is_reserving(job)) {
             self.reserve();
         }
-        left.0 > 0 && left.1 > 0
+        left
     }
 
     /// Everything is known. Owners of slabs count as clients that were just heard.

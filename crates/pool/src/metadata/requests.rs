@@ -67,7 +67,8 @@ impl Metadata {
             self.send_reply(sender, 0, nonce, Vec::new(), Answer::Full);
             return;
         }
-        if !self.has_numbers() {
+        if self.numbers_left().1 == 0 {
+            // It comes again.
             return;
         }
         self.counters.requests += 1;
