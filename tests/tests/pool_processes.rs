@@ -117,6 +117,11 @@ fn nothing_acknowledged_is_lost_when_node_and_metadata_are_killed() {
 }
 
 #[test]
+fn nothing_acknowledged_is_lost_when_they_are_killed_behind_a_middlebox() {
+    bench_with_crashes(Some("conversion"));
+}
+
+#[test]
 fn clients_finish_though_their_middlebox_is_killed_and_started_again() {
     let (network, files) = (Network::new(), Files::new());
     let _node = start_node(network, &files.path("memory")).unwrap();
