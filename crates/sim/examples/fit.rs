@@ -1,7 +1,7 @@
 //! Fits the costs of the prototype, and prints what the model predicts beside what was published.
 //!
 //! `cargo run --release -p sim --example fit` searches; with `residuals`, it only prints those of
-//! the costs in the code.
+//! the costs in the code; with `ours`, those that our middlebox would have.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -13,11 +13,10 @@ use sim::steering::{Config, Costs, Step, simulate};
 use workload::Ycsb;
 
 fn main() {
-    let costs = if std::env::args().nth(1).as_deref() == Some("residuals") {
-        Costs::prototype()
-    } else {
-        let costs = fit_endpoints();
-        fit_steps(costs)
+    let costs = match std::env::args().nth(1).as_deref() {
+        Some("residuals") => Costs::prototype(),
+        Some("ours") => Costs::ours(),
+        _ => fit_steps(fit_endpoints()),
     };
     println!("{costs:#?}");
     print_residuals(&costs);

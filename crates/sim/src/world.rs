@@ -20,7 +20,7 @@ pub mod scenario;
 
 use chain::Link;
 use middlebox::{Middlebox, Side};
-use pool::{ClientConfig, MemoryNode, Metadata, MetadataConfig, Station};
+use pool::{ClientConfig, ClientCounters, MemoryNode, Metadata, MetadataConfig, Station};
 use roce::endpoint::ByteMemory;
 
 use clients::ClientHost;
@@ -63,6 +63,9 @@ pub struct WorldConfig {
     pub heartbeat_ns: u64,
     /// How long links are collected before an anchor moves on.
     pub advance_ns: u64,
+    /// How long the memory node collects acknowledgements, in nanoseconds; 0: each request that
+    /// needs one has its own.
+    pub acknowledge_ns: u64,
     /// What the network does.
     pub faults: NetworkFaults,
     /// Time from one host to the next, in nanoseconds.
@@ -136,6 +139,22 @@ impl World {
     #[must_use]
     pub fn histories(&self) -> &Histories {
         &self.histories
+    }
+
+    /// Gives all clients another load, which they begin now.
+    pub fn set_load(&mut self, load: Load) {
+        self.config.load = load;
+        for index in 0..self.config.clients {
+            self.clients[usize::from(index)].set_load(&load);
+            self.poll(Host::Client(index));
+        }
+    }
+
+    /// What the clients have counted, together.
+    #[must_use]
+    pub fn client_counters(&self) -> ClientCounters {
+        let counters = self.clients.iter().map(|host| host.client.counters());
+        counters.fold(ClientCounters::default(), |sum, other| sum.plus(&other))
     }
 
     /// How often a slot in memory has been used again, over all slots.
@@ -317,7 +336,10 @@ impl World {
             }
         }
         self.emit(host, out);
-        self.poll(host);
+        match (host, self.config.acknowledge_ns) {
+            (Host::Node, wait_ns) if wait_ns > 0 => self.events.wake(host, now_ns + wait_ns),
+            _ => self.poll(host),
+        }
     }
 
     /// A host does what is due.

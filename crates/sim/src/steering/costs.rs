@@ -35,6 +35,17 @@ impl Costs {
         }
     }
 
+    /// Our middlebox, at the prototype's endpoints: `packet_ns` is what a core takes for a frame
+    /// (`cargo xtask bench middlebox`, journal of 2026-11-25). The benchmark has no ports, so a
+    /// core that also receives and sends takes longer.
+    #[must_use]
+    pub const fn ours() -> Self {
+        Self {
+            packet_ns: [20.0, 222.0, 217.0, 397.0, 433.0],
+            ..Self::prototype()
+        }
+    }
+
     /// A packet at a core of the middlebox.
     #[must_use]
     pub const fn packet(&self, step: Step) -> f64 {

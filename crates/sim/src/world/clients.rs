@@ -64,6 +64,13 @@ impl ClientHost {
         }
     }
 
+    /// Begins another load.
+    pub(crate) fn set_load(&mut self, load: &Load) {
+        self.load = *load;
+        self.left = load.operations;
+        self.sampler = RecordSampler::new(Popularity::Uniform, load.keys.into(), 1);
+    }
+
     /// Whether all operations have ended.
     pub(crate) fn is_done(&self) -> bool {
         self.left == 0 && self.open.is_empty()

@@ -84,6 +84,19 @@ impl Histories {
         }
     }
 
+    /// The times from invocation to answer of all answered calls that were made from a time on, in
+    /// nanoseconds, sorted.
+    #[must_use]
+    pub fn latencies_ns(&self, from_ns: u64) -> Vec<u64> {
+        let calls = self.keys.iter().flatten();
+        let mut latencies_ns: Vec<u64> = calls
+            .filter(|call| call.invoked_ns >= from_ns)
+            .filter_map(|call| Some(call.answered_ns? - call.invoked_ns))
+            .collect();
+        latencies_ns.sort_unstable();
+        latencies_ns
+    }
+
     /// Judges all keys. Calls that are still open have no answer.
     ///
     /// # Errors
