@@ -1,5 +1,5 @@
 //! What a request costs on the runtime `bypass` beside others and memcached, each over the same
-//! pair of devices: `cargo bench -p curtail-tests --bench bypass -- [--quick]`.
+//! pair of devices: `cargo bench -p curtail-tests --bench bypass -- [--quick] [--closed]`.
 //!
 //! ```text
 //! processor 0: generator, its softirq      processor 1: server, its softirq
@@ -8,11 +8,11 @@
 //!
 //! Needs root and two processors, and a machine that does nothing else: a trial during which tasks
 //! waited for a processor for more than a tenth of the time (`/proc/pressure/cpu`) is made again,
-//! within bounds, and a table with such trials says so. The first table is of an offered rate, of
-//! which each request is alone: the busy time of the server's whole processor, interrupts and
-//! softirq included, for each request, and that of the server's process alone. A server that polls
-//! is always busy; what it can do is in the second table, of a closed loop of one request for each
-//! connection.
+//! within bounds, and a table with such trials says so. Server and generator have priority over
+//! other programs. The first table is of an offered rate, of which each request is alone: the busy
+//! time of the server's whole processor, interrupts and softirq included, for each request, and
+//! that of the server's process alone. A server that polls is always busy; what it can do is in the
+//! second table, of a closed loop of one request for each connection.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -83,7 +83,9 @@ const SUBJECTS: [Subject; 5] = [
 const MEMCACHED: &str = "memcached";
 
 fn main() -> Result<()> {
-    let is_quick = env::args().any(|argument| argument == "--quick");
+    let has = |flag: &str| env::args().any(|argument| argument == flag);
+    let is_quick = has("--quick");
+    let rates: &[u32] = if has("--closed") { &[] } else { &RATES };
     let (rounds, window) = match is_quick {
         true => (2, Duration::from_secs(1)),
         false => (7, Duration::from_secs(2)),
@@ -97,7 +99,7 @@ fn main() -> Result<()> {
         .iter()
         .filter(|it| it.name != MEMCACHED || memcached().is_some())
         .collect();
-    for rate in RATES.map(Some).into_iter().chain([None]) {
+    for rate in rates.iter().copied().map(Some).chain([None]) {
         let mut results: Vec<Vec<Trial>> = subjects.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {
             // Another server is first in each round.
@@ -190,12 +192,7 @@ fn measure(hosts: &Hosts, subject: &Subject, rate: Option<u32>, window: Duration
     let load = |words: &[&str]| {
         let mut command = hosts.in_client(0, Command::new(curtail_path()));
         add_words(&mut command, &address, &[], words);
-        let bounds = Bounds {
-            cpus: vec![GENERATOR_CPU],
-            dies_with_parent: true,
-            ..Bounds::default()
-        };
-        bind(&mut command, &bounds)?;
+        bind(&mut command, &measured_on(GENERATOR_CPU))?;
         anyhow::Ok(command)
     };
     let filled = Run::of(
@@ -314,6 +311,16 @@ fn busy_ns(stat: &str, cpu: usize) -> Result<u64> {
     Ok((user + nice + system + irq + softirq) * TICK_NS)
 }
 
+/// A process on a processor of its own, before other programs where that is allowed.
+fn measured_on(cpu: usize) -> Bounds {
+    Bounds {
+        cpus: vec![cpu],
+        dies_with_parent: true,
+        own_session: true,
+        goes_first: sys::thread::may_go_first(),
+    }
+}
+
 /// A server, which ends with this value.
 struct Server(Child);
 
@@ -345,13 +352,8 @@ fn start(hosts: &Hosts, subject: &Subject) -> Result<(Server, String)> {
         false => command.args(["-l", &ip]),
     };
     command.stdin(Stdio::null()).stderr(Stdio::null());
-    let bounds = Bounds {
-        cpus: vec![SERVER_CPU],
-        dies_with_parent: true,
-        ..Bounds::default()
-    };
     let mut command = hosts.in_server(command);
-    bind(&mut command, &bounds)?;
+    bind(&mut command, &measured_on(SERVER_CPU))?;
     let server = Server(command.spawn()?);
     let address: SocketAddr = format!("{ip}:{PORT}").parse()?;
     let deadline = Instant::now() + TIMEOUT;
