@@ -171,7 +171,7 @@ fn servers_work_again_after_the_memory_node_was_killed() {
 }
 
 #[test]
-fn a_server_that_starts_before_the_pool_answers_errors_until_it_is_there() {
+fn a_server_answers_errors_while_the_pool_is_away_and_then_works_again() {
     let mut pool = Pool::start("32MiB");
     let server = pool.server();
     pool.kill_metadata();
@@ -404,6 +404,8 @@ fn histories_of_clients_at_several_servers_are_linearizable() {
             "{key}: {} calls, {unanswered} without an answer",
             calls.len()
         );
+        // Of the clients that were not killed, nearly all are answered.
+        assert!(calls.len() - unanswered > 3 * CALLS as usize / 2);
         if let Err(rejection) = check_linearizable(None, &calls) {
             panic!("failed to verify the history of {key}: {rejection}");
         }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use curtail_tests::pool_peer::PoolPeer;
 use curtail_tests::process::{Server, target_folder};
 use curtail_tests::served_pool::Pool;
 use curtail_tests::transcript::read_folder;
+use sys::clock::unix_ns;
 
 /// The exit code of a script that cannot run here and has printed the reason.
 const SKIPPED: i32 = 77;
@@ -186,6 +188,43 @@ fn what_a_pool_cannot_do_has_an_error_and_the_connection_goes_on() {
     assert_eq!(client.stat("pool_operations_failed").unwrap(), 0);
 }
 
+/// Reads that the pool cannot do have their error in their turn.
+#[test]
+fn refused_reads_are_answered_in_order() {
+    let pool = Pool::start("32MiB");
+    let server = pool.server();
+    let client = &mut connect(&server);
+    expect(client, "set a 0 0 1\r\n1\r\n", &["STORED"]);
+    let refused = "CLIENT_ERROR a memory pool records no reads (me, flags h and l)";
+    let states = "CLIENT_ERROR a memory pool has no stale or claimed items (flags I, N and R)";
+    for (request, reply) in [
+        ("mg b h v", refused),
+        ("me a", refused),
+        ("mg b N30 v", states),
+    ] {
+        let requests = format!("mg a v\r\n{request}\r\n").repeat(3);
+        let replies = ["VA 1", "1", reply].repeat(3);
+        expect(client, &requests, &replies);
+    }
+    let requests = "mg a v\r\nversion\r\n";
+    expect(client, requests, &["VA 1", "1", "VERSION 1.6.45"]);
+}
+
+/// One clock decides when an item is stored and when it expires.
+#[test]
+fn an_item_that_lives_for_a_second_is_there_within_it() {
+    let pool = Pool::start("32MiB");
+    for server in [pool.server(), pool.server(), pool.server()] {
+        let client = &mut connect(&server);
+        // Early in a second of Unix time.
+        while !(20_000_000..200_000_000).contains(&(unix_ns() % 1_000_000_000)) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        expect(client, "set k 0 1 1\r\nv\r\n", &["STORED"]);
+        expect(client, "get k\r\n", &["VALUE k 0 1", "v", "END"]);
+    }
+}
+
 #[test]
 fn pymemcache_uses_two_servers_of_one_pool() {
     let pool = Pool::start("64MiB");
@@ -233,6 +272,49 @@ fn a_full_pool_refuses_values_and_still_answers() {
         let found = client.get(&format!("k{number}")).unwrap();
         assert_eq!(found.as_deref(), Some(value.as_bytes()));
     }
+    let longest = longest_get_beside_refused_writers(&server, client, &value);
+    eprintln!("the longest get beside refused writers took {longest:?}");
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+}
+
+/// Starts 40 writers. When the memory of every client of the pool is full, reads 50 times.
+fn longest_get_beside_refused_writers(
+    server: &Server,
+    reader: &mut Client,
+    value: &str,
+) -> Duration {
+    let writers: Vec<Client> = (0..40).map(|_| connect(server)).collect();
+    let (is_over, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for (writer, mut client) in writers.into_iter().enumerate() {
+            let (is_over, refused) = (&is_over, &refused);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let set = format!("set w{writer}-{number} 0 0 10000\r\n{value}");
+                    let reply = client.request(&set).unwrap();
+                    let is_refused = reply.starts_with("SERVER_ERROR out of memory");
+                    assert!(is_refused || reply == "STORED", "{reply}");
+                    refused.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+                }
+            });
+        }
+        let deadline = Instant::now() + TIMEOUT;
+        while refused.load(Ordering::Relaxed) < 200 {
+            assert!(Instant::now() < deadline, "the writers are not refused");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut longest = Duration::ZERO;
+        for _ in 0..50 {
+            let before = Instant::now();
+            assert!(reader.get("k1").unwrap().is_some());
+            longest = longest.max(before.elapsed());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        longest
+    })
 }
 
 #[test]

@@ -40,6 +40,8 @@ use cache::{Cache, Entry};
 use progress::{Active, Step};
 use session::{Answered, Session};
 
+const NS_PER_S: u64 = 1_000_000_000;
+
 /// What a client needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientConfig {
@@ -62,8 +64,11 @@ pub struct ClientConfig {
     pub heartbeat_ns: u64,
     /// How long an operation may take, in nanoseconds.
     pub timeout_ns: u64,
-    /// Unix time at time 0 of the client's clock, in seconds.
-    pub unix_start_s: u64,
+    /// How often there may be no slab before an operation fails. The client tries again with each
+    /// renewal of the lease.
+    pub refusals_max: u32,
+    /// Unix time at time 0 of the client's clock, in nanoseconds.
+    pub unix_start_ns: u64,
     /// Where all random numbers come from.
     pub seed: u64,
 }
@@ -82,7 +87,8 @@ impl ClientConfig {
             is_steered: false,
             heartbeat_ns: 20_000_000,
             timeout_ns: 10_000_000_000,
-            unix_start_s: 0,
+            refusals_max: 50,
+            unix_start_ns: 0,
             seed,
         }
     }
@@ -196,7 +202,7 @@ impl Client {
             next_token: 1,
             completions: VecDeque::new(),
             no_slab_until_ns: 0,
-            unix_s: config.unix_start_s,
+            unix_s: config.unix_start_ns / NS_PER_S,
             is_leaving: false,
             has_left: false,
             counters: ClientCounters::default(),
@@ -413,7 +419,7 @@ impl Client {
         if self.has_left {
             return;
         }
-        self.unix_s = self.config.unix_start_s + now_ns / 1_000_000_000;
+        self.unix_s = self.config.unix_start_ns.saturating_add(now_ns) / NS_PER_S;
         if self.session.client != 0 && !self.session.has_lease(now_ns) {
             self.expire();
         }
@@ -421,11 +427,15 @@ impl Client {
         self.time_out(now_ns);
         if self.session.has_lease(now_ns) {
             let most = self.config.outstanding_max.clamp(1, OUTSTANDING_MAX);
-            while self.active.len() < most {
-                let Some((id, deadline_ns, operation)) = self.waiting.pop_front() else {
-                    break;
-                };
+            // Operations that were refused memory do nothing meanwhile, so others may begin.
+            let waits =
+                |active: &Active| active.refusals > 0 && matches!(active.step, Step::Slot { .. });
+            let mut busy = self.active.iter().filter(|it| !waits(it)).count();
+            while busy < most
+                && let Some((id, deadline_ns, operation)) = self.waiting.pop_front()
+            {
                 self.begin(id, deadline_ns, operation);
+                busy = self.active.iter().filter(|it| !waits(it)).count();
             }
             self.advance();
         }

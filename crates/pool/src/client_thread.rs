@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Each reply is completed once, or dropped. It is dropped if the thread has ended.
+//! - Each reply is completed or refused once. It is dropped only if the thread panics with the
+//!   operation in progress, or ends before the pool has answered.
 //! - An operation completes within twice the time that the client allows for one: it waits for the
 //!   client at most that long.
 
@@ -32,13 +33,16 @@ const TURN_NS: u64 = 1_000_000_000;
 /// The result of an operation.
 pub type Reply = Result<Outcome, OperationError>;
 
-/// What takes the result of an operation.
+/// Takes the result of an operation.
 pub trait ReplyTo: Send {
     /// Whether the result is not needed any more. An operation that has not begun is then left out.
     fn is_cancelled(&self) -> bool;
 
-    /// Takes the result, on the client's thread. It must not wait.
+    /// Takes the result, on the client's thread or that of the caller. It must not wait.
     fn complete(self: Box<Self>, reply: Reply);
+
+    /// The operation was not accepted, because too many wait. Nothing was done.
+    fn refuse(self: Box<Self>);
 }
 
 /// The state of a client that another thread drives.
@@ -50,6 +54,8 @@ pub struct ClientStatus {
     pub is_ready: bool,
     /// Operations that have been submitted and are not complete.
     pub pending: usize,
+    /// Operations that were not accepted, or have waited too long for the client.
+    pub refused: u64,
 }
 
 /// A client and its thread. Dropping it ends both, and gives the lease back if the pool answers.
@@ -68,6 +74,8 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
+    /// Operations that were not accepted, or have waited too long.
+    refused: u64,
     /// The thread ends, or has ended.
     is_closed: bool,
 }
@@ -132,16 +140,20 @@ impl ClientThread {
         Ok(this)
     }
 
-    /// Submits an operation. If too many wait already, or the thread has ended, it is not
-    /// accepted, and `reply_to` is dropped.
+    /// Submits an operation. If too many wait already, it is refused. If the thread has ended, it
+    /// fails.
     pub fn submit(&self, operation: Operation, reply_to: Box<dyn ReplyTo>) {
         let deadline_ns = monotonic_ns().saturating_add(self.shared.timeout_ns);
         let mut queue = self.shared.queue();
-        if queue.is_closed || queue.waiting.len() >= QUEUED_MAX {
-            // Dropping the reply may call code of the user, which may take other locks.
+        // Replies are code of the user, which may take other locks.
+        if queue.is_closed {
             drop(queue);
-            drop(reply_to);
-            return;
+            return reply_to.complete(Err(OperationError::Unavailable));
+        }
+        if queue.waiting.len() >= QUEUED_MAX {
+            queue.refused += 1;
+            drop(queue);
+            return reply_to.refuse();
         }
         let was_empty = queue.waiting.is_empty();
         queue.waiting.push_back(Waiting {
@@ -165,7 +177,13 @@ impl ClientThread {
     /// The state of the client a moment ago.
     #[must_use]
     pub fn status(&self) -> ClientStatus {
-        *self.shared.status()
+        let status = *self.shared.status();
+        let queue = self.shared.queue();
+        ClientStatus {
+            pending: status.pending + queue.waiting.len(),
+            refused: queue.refused,
+            ..status
+        }
     }
 }
 
@@ -195,7 +213,10 @@ impl Drop for Driver {
         queue.is_closed = true;
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        drop(waiting);
+        self.shared.status().is_ready = false;
+        for Waiting { reply_to, .. } in waiting {
+            reply_to.complete(Err(OperationError::Unavailable));
+        }
     }
 }
 
@@ -216,11 +237,13 @@ impl Driver {
         let mut ends_at_ns = None;
         loop {
             self.shared.waker.clear();
+            let has_more = self.submit_waiting();
             if self.shared.queue().is_closed {
-                self.port.client.leave();
                 ends_at_ns.get_or_insert_with(|| monotonic_ns().saturating_add(LEAVE_NS));
+                if !has_more {
+                    self.port.client.leave();
+                }
             }
-            self.submit_waiting();
             let until_ns = monotonic_ns().saturating_add(TURN_NS);
             if self.port.turn(ends_at_ns.unwrap_or(until_ns)).is_err() {
                 std::thread::sleep(std::time::Duration::from_nanos(ERROR_PAUSE_NS));
@@ -236,28 +259,24 @@ impl Driver {
         }
     }
 
-    /// Submits operations until the client takes no more.
-    fn submit_waiting(&mut self) {
+    /// Submits operations until the client takes no more. Returns whether some still wait.
+    fn submit_waiting(&mut self) -> bool {
         loop {
-            let mut queue = self.shared.queue();
-            if queue.is_closed {
-                return;
-            }
-            let Some(waiting) = queue.waiting.pop_front() else {
-                return;
+            let Some(waiting) = self.shared.queue().waiting.pop_front() else {
+                return false;
             };
-            drop(queue);
             let now_ns = monotonic_ns();
             if waiting.reply_to.is_cancelled() {
                 continue;
             }
             if waiting.deadline_ns <= now_ns {
+                self.shared.queue().refused += 1;
                 waiting.reply_to.complete(Err(OperationError::Unavailable));
                 continue;
             }
             if self.port.client.is_full() {
                 self.shared.queue().waiting.push_front(waiting);
-                return;
+                return true;
             }
             self.submit(now_ns, waiting);
         }
@@ -278,8 +297,8 @@ impl Driver {
             Err(SubmitError::TooLong) => {
                 reply_to.complete(Ok(Outcome::Refused(Refusal::TooLong)));
             }
-            // Keys are checked before, and the client had space.
-            Err(SubmitError::Key | SubmitError::Busy) => drop(reply_to),
+            // The client has space, unless it leaves.
+            Err(SubmitError::Key | SubmitError::Busy) => reply_to.refuse(),
         }
     }
 
@@ -295,6 +314,7 @@ impl Driver {
             counters: client.counters(),
             is_ready: client.is_ready(monotonic_ns()),
             pending: client.pending(),
+            refused: 0,
         };
     }
 }
@@ -309,7 +329,8 @@ mod tests {
     use crate::port::UDP_PORT;
 
     struct Sink {
-        replies: Sender<Reply>,
+        /// None: it was refused.
+        replies: Sender<Option<Reply>>,
         is_cancelled: bool,
     }
 
@@ -319,11 +340,15 @@ mod tests {
         }
 
         fn complete(self: Box<Self>, reply: Reply) {
-            self.replies.send(reply).unwrap();
+            self.replies.send(Some(reply)).unwrap();
+        }
+
+        fn refuse(self: Box<Self>) {
+            self.replies.send(None).unwrap();
         }
     }
 
-    fn submit(thread: &ClientThread, is_cancelled: bool) -> Receiver<Reply> {
+    fn submit(thread: &ClientThread, is_cancelled: bool) -> Receiver<Option<Reply>> {
         let (replies, receiver) = mpsc::channel();
         let operation = Operation {
             key: b"key".to_vec(),
@@ -352,13 +377,13 @@ mod tests {
         let replies: Vec<_> = (0..600).map(|_| submit(&thread, false)).collect();
         let cancelled = submit(&thread, true);
         for reply in replies {
-            assert_eq!(reply.recv(), Ok(Err(OperationError::Unavailable)));
+            assert_eq!(reply.recv(), Ok(Some(Err(OperationError::Unavailable))));
         }
         assert_eq!(cancelled.recv(), Err(RecvError), "it is left out");
         thread.close();
-        assert_eq!(submit(&thread, false).recv(), Err(RecvError));
-        let counters = thread.status().counters;
-        assert!(counters.failed > 0 && counters.completed == 0);
+        let unavailable = Ok(Some(Err(OperationError::Unavailable)));
+        assert_eq!(submit(&thread, false).recv(), unavailable);
+        assert_eq!(thread.status().counters.completed, 0);
         // Ends although nothing answers.
         drop(thread);
     }

@@ -17,7 +17,9 @@ use crate::error::Error;
 const OUTSTANDING_MAX: usize = 32;
 /// Attempts to find a loopback address that no other process has.
 const ADDRESS_TRIES: u64 = 64;
-const NS_PER_S: u64 = 1_000_000_000;
+/// How often there may be no memory before a write is refused. Slots come back with renewals of the
+/// lease, each 20 ms.
+const REFUSALS_MAX: u32 = 3;
 
 /// Where the items are, if they are in a pool of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +72,13 @@ fn open_free(random: &RandomState, number: u32) -> io::Result<Port> {
     Err(last_error)
 }
 
-/// Starts a client at each port. They connect when the pool answers.
-pub(crate) fn start(config: &PoolConfig, ports: Vec<Port>) -> Result<Arc<[ClientThread]>, Error> {
+/// Starts a client at each port. They connect when the pool answers. `unix_start_ns` is the Unix
+/// time at time 0 of the monotonic clock, in nanoseconds.
+pub(crate) fn start(
+    config: &PoolConfig,
+    ports: Vec<Port>,
+    unix_start_ns: u64,
+) -> Result<Arc<[ClientThread]>, Error> {
     let station = |ip: Ipv4Addr| Station::of_ip(ip.octets(), UDP_PORT);
     let random = RandomState::new();
     let start = |port: Port| {
@@ -82,7 +89,8 @@ pub(crate) fn start(config: &PoolConfig, ports: Vec<Port>) -> Result<Arc<[Client
             outstanding_max: OUTSTANDING_MAX,
             is_steered: config.is_steered,
             timeout_ns: config.timeout_ns,
-            unix_start_s: sys::clock::unix_less_monotonic_ns() / NS_PER_S,
+            refusals_max: REFUSALS_MAX,
+            unix_start_ns,
             ..ClientConfig::new(me, station(config.metadata), seed)
         };
         ClientThread::start(client, port).map_err(Error::Start)
@@ -98,6 +106,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         let status = client.status();
         ready += u64::from(status.is_ready);
         sum.pending += status.pending;
+        sum.refused += status.refused;
         sum.counters = sum.counters.plus(&status.counters);
     }
     let counters = sum.counters;
@@ -105,6 +114,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         ("pool_clients", clients.len() as u64),
         ("pool_clients_ready", ready),
         ("pool_operations_pending", sum.pending as u64),
+        ("pool_operations_refused", sum.refused),
         ("pool_operations", counters.completed),
         ("pool_operations_failed", counters.failed),
         ("pool_reads", counters.reads),

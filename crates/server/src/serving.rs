@@ -160,13 +160,15 @@ impl Foundation<'_> {
         config: &pool::PoolConfig,
         ports: Vec<Port>,
     ) -> Result<Serving, Error> {
-        let clients = pool::start(config, ports)?;
+        let unix_start_ns = sys::clock::unix_less_monotonic_ns();
+        let clients = pool::start(config, ports, unix_start_ns)?;
         let state = self.state(Items::Pool(Arc::clone(&clients)), None)?;
         let service = PoolService {
             clients: Arc::clone(&clients),
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
             clock: self.clock,
+            unix_start_ns,
             workers: AtomicUsize::new(0),
         };
         Ok(Serving {

@@ -33,6 +33,11 @@ use crate::registry::CounterRegistry;
 pub use session::PoolSession;
 use session::Turn;
 
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The result of an operation. `None`: it was not accepted, so nothing was done.
+type Completed = Option<Reply>;
+
 /// The cache in a pool of memory.
 pub struct PoolService {
     /// The clients of the pool, at least one. Workers share them evenly.
@@ -43,6 +48,9 @@ pub struct PoolService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
+    /// Unix time at time 0 of the monotonic clock, in nanoseconds. The clients must have the same:
+    /// they decide which items have expired.
+    pub unix_start_ns: u64,
     /// The number of workers so far.
     pub workers: AtomicUsize,
 }
@@ -55,6 +63,7 @@ pub struct PoolWorker {
     control: Arc<dyn ServerControl + Send + Sync>,
     counters: Arc<Counters>,
     clock: Clock,
+    unix_start_ns: u64,
     now: Now,
 }
 
@@ -69,6 +78,7 @@ impl Service for PoolService {
             control: Arc::clone(&self.control),
             counters: self.counters.register(),
             clock: self.clock,
+            unix_start_ns: self.unix_start_ns,
             now: self.clock.at(0),
         }
     }
@@ -82,7 +92,7 @@ impl service::Worker for PoolWorker {
     type Session = PoolSession;
     type Request<'i> = Prepared<'i>;
     type Pin = NoPin;
-    type Completion = Reply;
+    type Completion = Completed;
 
     fn open(&self) -> PoolSession {
         PoolSession::default()
@@ -90,6 +100,9 @@ impl service::Worker for PoolWorker {
 
     fn begin_burst(&mut self, now_ns: u64) {
         self.now = self.clock.at(now_ns);
+        // The server's seconds begin at its start, those of the pool are Unix seconds.
+        let unix_s = self.unix_start_ns.saturating_add(now_ns) / NS_PER_S;
+        self.now.epoch_unix_s = unix_s.saturating_sub(u64::from(self.now.elapsed_s));
     }
 
     fn prepare<'i>(
@@ -107,7 +120,7 @@ impl service::Worker for PoolWorker {
         session: &mut PoolSession,
         requests: &[Prepared<'_>],
         input: &[u8],
-        tickets: Tickets<'_, Reply>,
+        tickets: Tickets<'_, Completed>,
         out: &mut Output<NoPin>,
     ) -> Progress {
         let mut turn = Turn {
@@ -125,7 +138,7 @@ impl service::Worker for PoolWorker {
         &mut self,
         session: &mut PoolSession,
         number: u32,
-        result: Result<Reply, Abandoned>,
+        result: Result<Completed, Abandoned>,
     ) {
         session.complete(number, result);
     }
@@ -133,7 +146,7 @@ impl service::Worker for PoolWorker {
 
 /// The ticket that takes the result of an operation on the pool.
 struct PoolTicket {
-    ticket: Ticket<Reply>,
+    ticket: Ticket<Completed>,
     /// A write is done although the connection is closed: its client may have left after the last
     /// request without waiting for a reply.
     is_write: bool,
@@ -145,6 +158,10 @@ impl ReplyTo for PoolTicket {
     }
 
     fn complete(self: Box<Self>, reply: Reply) {
-        self.ticket.complete(reply);
+        self.ticket.complete(Some(reply));
+    }
+
+    fn refuse(self: Box<Self>) {
+        self.ticket.complete(None);
     }
 }

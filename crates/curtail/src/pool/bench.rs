@@ -206,7 +206,7 @@ impl ClosedLoop {
         config.outstanding_max = usize::from(flags.depth);
         config.is_steered = flags.steered;
         config.node = flags.node.map(super::station);
-        config.unix_start_s = sys::clock::unix_less_monotonic_ns() / 1_000_000_000;
+        config.unix_start_ns = sys::clock::unix_less_monotonic_ns();
         Ok(Self {
             thread,
             it: ClientPort::new(Client::new(config), port).context("create a poll")?,

@@ -237,10 +237,11 @@ pub(crate) struct Flags {
     #[arg(long = "pool-from", value_name = "IP", requires = "pool")]
     pub(super) pool_from: Option<Ipv4Addr>,
 
-    /// With --pool: how long an operation may take before it fails
+    /// With --pool: how long an operation may wait to begin, and how long it may take then
+    /// [default: 1s]
     #[arg(long = "pool-timeout", value_name = "TIME", value_parser = super::pool::timeout_ns,
-          default_value = "1s")]
-    pub(super) pool_timeout: u64,
+          requires = "pool")]
+    pub(super) pool_timeout: Option<u64>,
 
     /// With --pool: a middlebox redirects operations
     #[arg(long = "pool-steered", requires = "pool")]

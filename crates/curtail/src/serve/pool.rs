@@ -6,6 +6,9 @@ use server::PoolConfig;
 
 use super::Flags;
 
+/// How long an operation may take by default, in nanoseconds.
+const TIMEOUT_NS: u64 = 1_000_000_000;
+
 /// The addresses of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PoolAddresses {
@@ -50,7 +53,7 @@ impl Flags {
                 node,
                 from: self.pool_from,
                 is_steered: self.pool_steered,
-                timeout_ns: self.pool_timeout,
+                timeout_ns: self.pool_timeout.unwrap_or(TIMEOUT_NS),
             })
     }
 }

@@ -5,9 +5,6 @@ use super::progress::{Active, Step};
 use crate::operation::OperationError;
 use crate::slots::Slots;
 
-/// How often there is no slab before an operation fails.
-const REFUSALS_MAX: u32 = 50;
-
 impl Client {
     /// The lease has ended. What was not begun to be linked is done again with the next one.
     pub(super) fn expire(&mut self) {
@@ -46,7 +43,7 @@ impl Client {
             }
             let error = match active.step {
                 _ if active.may_be_linked() => OperationError::Unknown,
-                Step::Slot { .. } => OperationError::Full,
+                Step::Slot { .. } if active.refusals > 0 => OperationError::Full,
                 _ => OperationError::Unavailable,
             };
             // A WRITE on its way would be to a slot with another node.
@@ -63,7 +60,7 @@ impl Client {
             let active = &mut self.active[index];
             if matches!(active.step, Step::Slot { .. }) {
                 active.refusals += 1;
-                if active.refusals > REFUSALS_MAX {
+                if active.refusals > self.config.refusals_max {
                     self.finish(index, Err(OperationError::Full));
                 }
             }

@@ -279,4 +279,4 @@ pub(super) const fn failure(error: pool::OperationError) -> &'static [u8] {
 
 /// The reply to an operation that no client has accepted.
 pub(super) const TOO_MANY: &[u8] =
-    b"SERVER_ERROR too many operations on the memory pool are in progress\r\n";
+    b"SERVER_ERROR too many operations on the memory pool are in progress; nothing was stored\r\n";

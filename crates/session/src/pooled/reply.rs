@@ -1,10 +1,10 @@
 //! A reply that waits for an operation on the pool, and how it is written.
 
-use pool::client_thread;
 use pool::{Action, Change, Item, NewItem, OperationError, Outcome as Done, Refusal};
 use service::{Abandoned, NoPin, Output};
 use store::{Direction, Mode};
 
+use super::Completed;
 use super::item::{PooledItem, expiry};
 use super::plan::{TOO_MANY, failure};
 use crate::counters::{Counter, Counters};
@@ -84,7 +84,7 @@ impl Vivify {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Failure {
     Operation(OperationError),
-    /// No client has accepted the operation, or its thread has ended.
+    /// No client has accepted the operation.
     NotAccepted,
 }
 
@@ -118,7 +118,7 @@ pub(super) struct Reply {
     pub(super) progress: Progress,
 }
 
-/// What is needed to write replies.
+/// The parts of a turn that replies are written with.
 pub(super) struct Writing<'a> {
     pub(super) now: Now,
     pub(super) counters: &'a Counters,
@@ -129,10 +129,15 @@ pub(super) struct Writing<'a> {
 
 impl Reply {
     /// Takes the result of the operation. Returns the length of the value that the reply holds now.
-    pub(super) fn complete(&mut self, result: Result<client_thread::Reply, Abandoned>) -> usize {
+    pub(super) fn complete(&mut self, result: Result<Completed, Abandoned>) -> usize {
         let result = match result {
-            Ok(reply) => reply.map_err(Failure::Operation),
-            Err(Abandoned) => Err(Failure::NotAccepted),
+            Ok(Some(reply)) => reply.map_err(Failure::Operation),
+            Ok(None) => Err(Failure::NotAccepted),
+            // The client has ended with the operation in progress.
+            Err(Abandoned) if self.command.is_read() => {
+                Err(Failure::Operation(OperationError::Unavailable))
+            }
+            Err(Abandoned) => Err(Failure::Operation(OperationError::Unknown)),
         };
         self.progress = Progress::Done(result);
         self.held_len()
@@ -213,7 +218,13 @@ impl WithEncoder for Write<'_, '_> {
                 self.writing.keys_failed.get_or_insert(failure);
                 return;
             }
-            Err(failure) => Some(failure.outcome(self.command)),
+            Err(failure) => {
+                let outcome = failure.outcome(self.command);
+                if matches!(outcome, Outcome::Store(StoreOutcome::NoMemory)) {
+                    self.writing.counters.count(Counter::StoreNoMemory);
+                }
+                Some(outcome)
+            }
         };
         if let Some(outcome) = outcome {
             encoder.outcome(self.key, outcome, self.writing.out.bytes_mut());

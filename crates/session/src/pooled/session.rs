@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use pool::client_thread::{self, ClientThread};
+use pool::client_thread::ClientThread;
 use pool::{Action, Operation as PoolOperation};
 use protocol::Keys;
 use service::limits::OUTPUT_SOFT_MAX;
 use service::{Abandoned, Next, NoPin, Output, Progress, Tickets};
 
-use super::PoolTicket;
 use super::plan::{Data, Plan, Submission, plan, read_action};
 use super::reply::{Command, Failure, Progress as ReplyProgress, Reply, Writing};
+use super::{Completed, PoolTicket};
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::encode::Encode;
@@ -68,7 +68,7 @@ pub(super) struct Turn<'a> {
     pub(super) client: Option<&'a ClientThread>,
     pub(super) counters: &'a Counters,
     pub(super) control: &'a dyn ServerControl,
-    pub(super) tickets: Tickets<'a, client_thread::Reply>,
+    pub(super) tickets: Tickets<'a, Completed>,
     pub(super) out: &'a mut Output<NoPin>,
 }
 
@@ -136,11 +136,7 @@ impl PoolSession {
     }
 
     /// Takes the result of an operation.
-    pub(super) fn complete(
-        &mut self,
-        number: u32,
-        result: Result<client_thread::Reply, Abandoned>,
-    ) {
+    pub(super) fn complete(&mut self, number: u32, result: Result<Completed, Abandoned>) {
         let index = number.wrapping_sub(self.first_number) as usize;
         if let Some(reply) = self.replies.get_mut(index) {
             self.held_len += reply.complete(result);
@@ -295,6 +291,11 @@ impl PoolSession {
         let mut buffer = None;
         let key = request.key().decode(&mut buffer);
         let planned = plan(&request.operation, &request.encoder, key, data, turn.now);
+        let has_operation = matches!(planned, Plan::Submit(_) | Plan::ReadMany);
+        if !has_operation && !self.replies.is_empty() {
+            // A read that the pool cannot do: its reply comes behind those of the reads before it.
+            return Err(self.needs());
+        }
         match planned {
             Plan::Submit(submission) => {
                 let encoder = request.encoder.to_owned();

@@ -20,6 +20,11 @@ pub(in super::super) static POOL_ROWS: &[Row] = &[
         "Operations on the memory pool in progress.",
     ),
     counter(
+        "pool_operations_refused",
+        "pool_operations_refused",
+        "Operations on the memory pool that no client began, because too many waited.",
+    ),
+    counter(
         "pool_operations",
         "pool_operations",
         "Operations on the memory pool that completed with a result.",
