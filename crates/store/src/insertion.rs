@@ -310,7 +310,7 @@ impl Worker {
             // The overwrite counts as a request. If the old item had expired or was flushed, the
             // new item starts at frequency 0.
             let frequency = match metadata.is_overwrite {
-                true => found.entry().frequency() + 1,
+                true => found.entry().requested().frequency(),
                 false => 0,
             };
             writer.replace(found, new_block.location, frequency);
@@ -331,7 +331,7 @@ impl Worker {
         } else {
             LONG_SEARCH_BUCKETS
         };
-        let inserted = writer.insert(new_block.location, 0, evicts, budget);
+        let inserted = writer.insert(new_block.location, self.restoring.is_some(), evicts, budget);
         self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {

@@ -341,7 +341,10 @@ impl Worker {
             0 => self.record_hot_key(hash, block.key()),
             remaining => self.reads_until_sample.set(remaining - 1),
         }
-        self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
+        // The miniatures have seen a miss and a write.
+        if !entry.is_restored() {
+            self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
+        }
         let access = block.access();
         let updated = match is_read {
             true => access.fetched_at(now_s),

@@ -1,9 +1,15 @@
 //! What tests and benchmarks of the tier share.
 
+mod cache;
+mod random;
+
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use crate::Device;
+
+pub use cache::{Hits, TieredCache};
+pub use random::{Random, Zipf};
 
 /// A device in memory, which begins with zeros.
 #[derive(Debug)]

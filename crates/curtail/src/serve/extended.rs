@@ -328,7 +328,7 @@ pub(super) const KEYS: &[Key] = &[
         key(
             "ext_recache_rate",
             COUNT,
-            Effect::None("every item that is read returns to memory"),
+            Effect::None("an item of the tier stays in memory from its second request on"),
         ),
         "ext_recache_rate",
         "",

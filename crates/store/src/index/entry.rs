@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A key has two buckets. The role is 0 if the entry is in the first one, and 1 if it is in the
-//! second one (`addressing.rs`). The tier bit is always 0. It is reserved for locations on disk.
+//! second one (`addressing.rs`). The tier bit is set while an item that was restored from the tier
+//! has not been requested since: the request for which it was restored does not count.
 
 use super::addressing::TAG_BITS;
 
@@ -19,6 +20,7 @@ const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
 /// The value at which the counter saturates.
 const FREQUENCY_MAX: u8 = 3;
+const RESTORED: u64 = 1 << (FREQUENCY_SHIFT + 2);
 /// Number of bits below the role. Role and tag are the highest bits of a word.
 pub(super) const ROLE_SHIFT: u32 = 43;
 const TAG_SHIFT: u32 = 44;
@@ -77,6 +79,32 @@ impl Entry {
     #[inline]
     pub(crate) fn frequency(self) -> u8 {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
+    }
+
+    /// Returns true if the item was restored from the tier, and the request that needed it has not
+    /// been executed yet.
+    #[inline]
+    pub(crate) fn is_restored(self) -> bool {
+        self.0 & RESTORED != 0
+    }
+
+    #[must_use]
+    pub(super) fn as_restored(self) -> Self {
+        Self(self.0 | RESTORED)
+    }
+
+    #[must_use]
+    pub(super) fn without_restored(self) -> Self {
+        Self(self.0 & !RESTORED)
+    }
+
+    /// Returns the entry after one more request.
+    #[must_use]
+    pub(crate) fn requested(self) -> Self {
+        match self.is_restored() {
+            true => self.without_restored(),
+            false => self.with_frequency(self.frequency() + 1),
+        }
     }
 
     #[inline]

@@ -20,14 +20,14 @@ fn hash_of_number(number: u64) -> u64 {
 
 /// Inserts an item. Fails if no slot can be freed by kicks.
 fn insert(index: &Index, number: u64) {
-    const FREQUENCY: u8 = 0;
+    const IS_RESTORED: bool = false;
     const MAY_DISPLACE: bool = false;
     const BUDGET: usize = VISITS_MAX - RESIZE_BUCKETS;
     let Some(location) = Location::new(number) else {
         return;
     };
     let writer = index.lock(hash_of_number(number));
-    let inserted = writer.insert(location, FREQUENCY, MAY_DISPLACE, BUDGET);
+    let inserted = writer.insert(location, IS_RESTORED, MAY_DISPLACE, BUDGET);
     assert_eq!(inserted, Inserted::Placed, "item {number} has no free slot");
 }
 

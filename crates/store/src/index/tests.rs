@@ -20,7 +20,7 @@ fn insert(index: &Index, number: u64) -> Inserted {
 /// Inserts an item, visiting at most `budget` buckets to free a slot.
 fn insert_within(index: &Index, number: u64, budget: usize) -> Inserted {
     let writer = index.lock(hash_of_number(number));
-    let inserted = writer.insert(Location::new(number).unwrap(), 0, true, budget);
+    let inserted = writer.insert(Location::new(number).unwrap(), false, true, budget);
     drop(writer);
     index.resize_step();
     inserted

@@ -155,10 +155,11 @@ impl<'a> Writer<'a> {
     /// Inserts an entry for the key. The item at `location` must be complete. If both buckets of
     /// the key are full, visits at most `budget` further buckets to free a slot. If that fails and
     /// `may_displace` is true, displaces the entry with the lowest frequency in the two buckets.
+    /// The frequency of the new entry is 0.
     pub(crate) fn insert(
         &self,
         location: Location,
-        frequency: u8,
+        is_restored: bool,
         may_displace: bool,
         budget: usize,
     ) -> Inserted {
@@ -170,7 +171,13 @@ impl<'a> Writer<'a> {
         let free = self
             .slot_in_emptier_bucket(choices)
             .or_else(|| self.free_slot(choices, buckets, budget));
-        let entry = |role| Entry::new(location, frequency, hashes.tag, role);
+        let entry = |role| {
+            let entry = Entry::new(location, 0, hashes.tag, role);
+            match is_restored {
+                true => entry.as_restored(),
+                false => entry,
+            }
+        };
         match free {
             Some(Target { bucket, slot, role }) => {
                 self.put(bucket, slot, entry(role));
@@ -185,7 +192,7 @@ impl<'a> Writer<'a> {
     /// Changes the location and the frequency of an entry. If a reader increments the frequency
     /// concurrently, its increment is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
-        let entry = found.entry.with_location(location);
+        let entry = found.entry.without_restored().with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 

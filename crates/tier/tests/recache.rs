@@ -1,0 +1,121 @@
+//! When an item of the tier stays in memory, and how often the tier is read. Counts from a seed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic and print"
+)]
+
+use store::Config;
+use tier::testing::{Hits, Random, TieredCache, Zipf};
+use tier::{Rules, Statistics};
+
+const MEMORY: u64 = 2 << 20;
+const SEGMENT: u64 = 64 << 10;
+/// Requests a second of the cache's clock.
+const RATE: u64 = 20_000;
+
+fn cache(workers: usize, item_bytes: u32, tier_bytes: u64) -> TieredCache {
+    let config = Config {
+        memory_bytes: MEMORY,
+        hash_seed: 1,
+        workers,
+        ..Config::DEFAULT
+    };
+    let rules = Rules {
+        segment_bytes: Some(SEGMENT),
+        item_bytes,
+        ..Rules::default()
+    };
+    TieredCache::new(config, rules, tier_bytes).unwrap()
+}
+
+/// Fills memory and a part of the tier with items of one kilobyte, the first ones of which are in
+/// the tier only.
+fn filled() -> TieredCache {
+    let mut cache = cache(1, 1024, 32 << 20);
+    for key in 0..4000 {
+        cache.set(format!("filler {key}").as_bytes(), &[b'f'; 1000], 1);
+    }
+    cache
+}
+
+/// Evicts the small part, which is nearly all of the memory, but not the main part.
+fn turn_over_the_small_part(cache: &mut TieredCache, name: &str) {
+    for key in 0..2500 {
+        cache.set(format!("{name} {key}").as_bytes(), &[b'n'; 1000], 1);
+    }
+}
+
+/// Whether a request is answered from memory.
+fn is_in_memory(cache: &mut TieredCache, key: &str) -> bool {
+    let before = cache.hits;
+    assert!(cache.get(key.as_bytes(), 1), "{key} has been lost");
+    cache.hits.since(before).memory == 1
+}
+
+#[test]
+fn an_item_of_the_tier_stays_in_memory_from_its_second_request_on() {
+    let mut cache = filled();
+    let (once, twice) = ("filler 1", "filler 2");
+    for key in [once, twice] {
+        assert!(!is_in_memory(&mut cache, key));
+    }
+    assert!(is_in_memory(&mut cache, twice));
+    turn_over_the_small_part(&mut cache, "first");
+    assert!(is_in_memory(&mut cache, twice), "it was requested twice");
+    assert!(!is_in_memory(&mut cache, once), "it was requested once");
+    // Its second request was long after the first one, when it had left memory.
+    turn_over_the_small_part(&mut cache, "second");
+    assert!(!is_in_memory(&mut cache, once));
+}
+
+/// A trace by Zipf's law, where a miss is followed by a set. Returns the counts of its second half.
+fn trace(cache: &mut TieredCache, items: usize, exponent: f64, value: &[u8]) -> Hits {
+    let (mut random, popularity) = (Random(1), Zipf::new(items, exponent));
+    let mut half = Hits::default();
+    for number in 0..20 * items {
+        if number == 10 * items {
+            half = cache.hits;
+        }
+        let now_s = 1 + (cache.hits.requests / RATE) as u32;
+        let key = popularity.draw(&mut random).to_string();
+        if !cache.get(key.as_bytes(), now_s) {
+            cache.set(key.as_bytes(), value, now_s);
+        }
+    }
+    cache.hits.since(half)
+}
+
+/// By at least a twentieth.
+#[test]
+fn the_tier_is_read_less_than_if_one_request_were_enough() {
+    // Five times the memory.
+    let items = 5 * MEMORY as usize / 1060;
+    for exponent in [0.8, 1.0] {
+        let [second, first] = [false, true].map(|requests_twice| {
+            let mut cache = cache(1, 1024, 32 << 20);
+            cache.requests_twice = requests_twice;
+            trace(&mut cache, items, exponent, &[b'v'; 1000])
+        });
+        println!("{exponent}: {second:?}, if one were enough {first:?}");
+        assert!(
+            second.tier * 20 <= first.tier * 19,
+            "{exponent}: {second:?}, if one were enough {first:?}"
+        );
+    }
+}
+
+/// Small items leave memory for the tier too, as soon as their segments are full. Those in open
+/// segments, at most a twentieth of the memory, stay.
+#[test]
+fn small_items_beyond_memory_are_in_the_tier() {
+    let mut cache = cache(4, 64, 32 << 20);
+    let items = 4 * MEMORY as usize / 80;
+    let hits = trace(&mut cache, items, 0.0, &[b'v'; 50]);
+    let share = |count: u64| count * 100 / hits.requests;
+    let statistics: Statistics = cache.tier.statistics();
+    assert_eq!(statistics.objects_displaced, 0);
+    assert!(share(hits.memory) <= 30, "{hits:?}");
+    assert!(share(hits.tier) >= 70, "{hits:?}");
+    assert!(share(hits.memory + hits.tier) >= 99, "{hits:?}");
+}
