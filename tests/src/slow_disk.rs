@@ -7,11 +7,21 @@ use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use files::limits::BLOCK_LEN;
 use files::{Attributes, Disk, Document, FileKind, ResidencyProbe, Wait};
 use sys::file_ring::{FileRing, Owner};
 
-/// The content of every file.
+/// The content of every file, except large ones.
 pub const CONTENT: &[u8] = b"content";
+/// The content of files with `large` in their name: a block of the strategies.
+pub const LARGE: &[u8] = &[b'x'; BLOCK_LEN];
+
+fn content_of(name: &str) -> &'static [u8] {
+    match name.contains("large") {
+        true => LARGE,
+        false => CONTENT,
+    }
+}
 
 /// A disk on which every name is a file. The bytes of files with `cold` in their name, and such
 /// names if they contain `name`, are not in memory until the disk delivers them ([`Self::release`],
@@ -143,20 +153,21 @@ impl Disk for SlowDisk {
         if name.contains("name") {
             self.fetch(format!("name of {name}"), wait)?;
         }
+        let attributes = Attributes {
+            kind: FileKind::Regular,
+            len: content_of(&name).len() as u64,
+            modified_ns: 0,
+            inode: 0,
+        };
         Ok(Document {
             file: name,
-            attributes: Attributes {
-                kind: FileKind::Regular,
-                len: CONTENT.len() as u64,
-                modified_ns: 0,
-                inode: 0,
-            },
+            attributes,
         })
     }
 
     fn read(&self, file: &String, at: u64, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         self.fetch(file.clone(), wait)?;
-        let rest = CONTENT.get(at as usize..).unwrap_or_default();
+        let rest = content_of(file).get(at as usize..).unwrap_or_default();
         let len = rest.len().min(buffer.len());
         buffer[..len].copy_from_slice(&rest[..len]);
         Ok(len)
@@ -171,7 +182,7 @@ impl Disk for SlowDisk {
         len: usize,
         owner: Owner<F, T>,
     ) -> Result<(), Owner<F, T>> {
-        let rest = CONTENT.get(offset as usize..).unwrap_or_default();
+        let rest = content_of(file).get(offset as usize..).unwrap_or_default();
         let bytes = &rest[..rest.len().min(len)];
         let (source, target) = io::pipe().unwrap();
         ring.read(source.as_fd(), 0, bytes.len(), owner)?;

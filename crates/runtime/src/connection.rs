@@ -162,17 +162,24 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
     }
 
     /// Returns the bytes of heap memory, outside the service, that the connection occupies until
-    /// the next burst.
+    /// the next burst. The result of a ticket counts from the issue of the ticket, and only while
+    /// the peer does not take the output: otherwise the session answers with it at once.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
             .unsent
             .as_ref()
             .map_or(0, |unsent| unsent.output.capacity());
+        let is_blocked = self.unsent.is_some() || self.blocked_send_capacity > 0;
+        let results = match is_blocked {
+            true => self.session.result_bytes(),
+            false => 0,
+        };
         self.held.capacity()
             + self.delayed_replies.capacity()
             + self.blocked_send_capacity
             + unsent
+            + results
             + self.io.buffered()
     }
 }

@@ -177,6 +177,13 @@ pub trait Session: Send + 'static {
         let _ = len;
     }
 
+    /// Returns the bytes that the results of open tickets, or results that the session has taken
+    /// and not answered with, may occupy. While its peer does not take the output, a session has no
+    /// turns. These bytes then count towards the bound of the memory of all connections.
+    fn result_bytes(&self) -> usize {
+        0
+    }
+
     /// Whether the session holds memory for which other connections may wait.
     fn holds_memory(&self) -> bool {
         false

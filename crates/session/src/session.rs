@@ -92,16 +92,16 @@ impl Session {
         let mut consumed = 0;
         if let Some(fetch) = &mut self.fetch {
             if let Some(next) = fetch.finish(context) {
-                return self.stop(consumed, next, context);
+                return self.stop(consumed, next, context, out);
             }
             self.fetch = None;
         }
         if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
-            return self.stop(consumed, next, context);
+            return self.stop(consumed, next, context, out);
         }
         for request in prepared {
             if out.is_full() {
-                return self.stop(consumed, Next::OutputSpace, context);
+                return self.stop(consumed, Next::OutputSpace, context, out);
             }
             let step = execute::request(request, &input[consumed..], context, out);
             match step {
@@ -110,10 +110,10 @@ impl Session {
                     consumed += len;
                     self.state = state;
                     if let Some(next) = self.resume(input, &mut consumed, context, out) {
-                        return self.stop(consumed, next, context);
+                        return self.stop(consumed, next, context, out);
                     }
                 }
-                Step::NeedsMemory => return self.stop(consumed, Next::Memory, context),
+                Step::NeedsMemory => return self.stop(consumed, Next::Memory, context, out),
             }
             context.note_progress();
         }
@@ -216,15 +216,20 @@ impl Session {
     /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
     /// prepared requests. The next turn decodes again from the first unanswered request, where
     /// `scanned` would be wrong, so it is reset. A request that was not executed may need an item
-    /// that is in the tier only. The session then waits for that and not for memory.
+    /// that is in the tier only. The session then waits for that and not for memory. The read
+    /// begins only when the peer has taken the replies so far: otherwise peers that take none could
+    /// hold all the memory for records.
     fn stop(
         &mut self,
         consumed: usize,
         mut next: Next,
         context: &mut RequestContext<'_>,
+        out: &Output,
     ) -> Progress {
         self.scanned = 0;
-        if next == Next::Memory
+        if next == Next::Memory && !out.is_empty() && context.wants_items() {
+            next = Next::OutputSpace;
+        } else if next == Next::Memory
             && let Some((fetch, needed)) = context.begin_fetch()
         {
             self.fetch = Some(fetch);

@@ -186,6 +186,14 @@ impl RequestContext<'_> {
         }
     }
 
+    /// Whether an item is wanted that is in the tier only.
+    #[cold]
+    pub(crate) fn wants_items(&self) -> bool {
+        self.tier
+            .as_ref()
+            .is_some_and(|tier| !tier.wanted.is_empty())
+    }
+
     /// Begins to read the items that were wanted. Returns `None` if there are none.
     #[cold]
     pub(crate) fn begin_fetch(&mut self) -> Option<(Box<Fetch>, Next)> {

@@ -8,11 +8,15 @@ use rustix::fs::{Advice, fadvise};
 use sys::poll::Interest;
 use sys::socket::Stream;
 
-use curtail_tests::in_process::{Sockets, everywhere_with, is_ready_within, setup, wait};
+use curtail_tests::in_process::{
+    BUFFERED_MAX, Sockets, everywhere_with, is_ready_within, setup, wait,
+};
 use curtail_tests::slow_disk::{CONTENT, SlowDisk};
 use files::documents::{AccessLog, DocumentService, WallClock};
+use files::limits::BLOCK_LEN;
 use files::{Disk, FileCount, FileSet, Misses, Openers, StrategyKind, SystemDisk};
-use runtime::{ConnectionCounts, Kind, Scheduler, Setup};
+use runtime::memory::Memory;
+use runtime::{ConnectionCounts, Kind, NewTransform, Scheduler, Setup, Transform, TransformError};
 use sys::file_opener::FileOpener;
 
 /// How long a reply that must not come is waited for.
@@ -475,4 +479,93 @@ fn requests_are_logged_with_the_address_of_the_client() {
             assert_eq!((client, rest), ("127.0.0.1", expected), "{}", kind.name());
         }
     });
+}
+
+/// Sends each byte many times, so that the head of a reply fills a socket.
+struct Amplify;
+
+impl Transform for Amplify {
+    fn receive(
+        &mut self,
+        wire: &[u8],
+        plain: &mut Vec<u8>,
+        _: &mut Vec<u8>,
+    ) -> Result<(), TransformError> {
+        plain.extend_from_slice(wire);
+        Ok(())
+    }
+
+    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        const TIMES: usize = 1200;
+        wire.reserve_exact(plain.len() * TIMES);
+        wire.extend(plain.iter().flat_map(|&byte| [byte; TIMES]));
+    }
+
+    fn buffered(&self) -> usize {
+        0
+    }
+}
+
+/// What a connection keeps that waits for a block, and whose peer does not take the head: the room
+/// for the block in the output, and the block.
+const COLD_BYTES: u64 = 2 * BLOCK_LEN as u64;
+
+/// While a peer does not take the head of a reply, the block that is read for it counts as its
+/// unsent output does.
+#[test]
+fn a_block_read_for_a_peer_that_takes_nothing_counts_on_every_runtime() {
+    everywhere_with(|kind, scheduler| {
+        let disk = SlowDisk::default();
+        let service = service(disk.clone(), NOWAIT);
+        let amplify = || -> Option<NewTransform> { Some(Box::new(|| Box::new(Amplify))) };
+        let sockets = Sockets::start(kind, &service, setup(scheduler), amplify);
+        let (hot, cold) = (sockets.connect_unix(), sockets.connect_unix());
+        send(&hot, get("/hot", "").as_bytes());
+        sockets.until("kept", |snapshot| snapshot.buffered > 200_000);
+        let head_bytes = sockets.counts.snapshot().buffered;
+        send(&cold, get("/cold-large", "").as_bytes());
+        // The heads differ by some digits. The output has room for the block too.
+        let expected = 2 * head_bytes + COLD_BYTES - 20_000;
+        sockets.until("counted", |snapshot| snapshot.buffered > expected);
+        disk.release();
+        drop((hot, cold));
+        sockets.until("given back", |snapshot| snapshot.buffered == 0);
+        sockets.running.stop().unwrap();
+    });
+}
+
+/// Many peers that read nothing cannot make the server read more than its bound for them. Peers
+/// that wait for the disk are not closed, however many they are.
+#[test]
+fn blocks_for_peers_that_read_nothing_stay_below_the_bound() {
+    const PEERS: usize = 64;
+    for (capacity, takes_heads) in [(128, false), (1 << 20, true)] {
+        let disk = SlowDisk::default();
+        let service = service(disk.clone(), NOWAIT);
+        let setup = setup(Scheduler::Fair);
+        let counts = Arc::clone(&setup.counts);
+        let mut server = Memory::new(&service, setup);
+        let clients: Vec<_> = (0..PEERS)
+            .map(|number| {
+                let client = server.connect(capacity, None, 0);
+                let request = get(&format!("/cold-large-{number}"), "");
+                assert_eq!(client.send(request.as_bytes()).unwrap(), request.len());
+                server.run(0);
+                client
+            })
+            .collect();
+        let present = counts.snapshot();
+        assert!(present.buffered <= BUFFERED_MAX, "{present:?}");
+        if takes_heads {
+            let (current, closed) = (present.current, present.buffered_closed);
+            assert_eq!((current, closed), (PEERS as u64, 0));
+        } else {
+            let bytes = present.current * COLD_BYTES;
+            assert!(present.current > 0 && bytes <= BUFFERED_MAX, "{present:?}");
+        }
+        disk.release();
+        drop(clients);
+        server.run(0);
+        assert!(server.stop(0));
+    }
 }

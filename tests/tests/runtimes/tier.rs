@@ -4,8 +4,11 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
 use curtail_tests::in_process::{Fragile, Sockets, answer, cache, everywhere_with, request, setup};
-use store::{Config, Store};
+use runtime::Scheduler;
+use runtime::memory::Memory;
+use store::{Config, Expiry, Mode, Published, Store, Write};
 use sys::socket::Stream;
+use tier::testing::MemoryDevice;
 use tier::{Device, Readers, Rules, Tier};
 
 const SEGMENT: usize = 64 << 10;
@@ -278,4 +281,53 @@ fn a_connection_that_closes_while_it_waits_leaves_nothing_behind() {
         assert_eq!(get(&stream, key), found(key) + "END\r\n");
         tiered.sockets.running.stop().unwrap();
     });
+}
+
+/// Peers that take no replies cannot hold the memory for records that are read.
+#[test]
+fn the_tier_is_read_for_a_peer_only_when_it_has_taken_its_replies() {
+    let device: Box<dyn Device> = Box::new(MemoryDevice::new(SEGMENT * SEGMENTS));
+    let rules = Rules {
+        segment_bytes: Some(SEGMENT as u64),
+        ..Rules::default()
+    };
+    let devices = vec![(device, (SEGMENT * SEGMENTS) as u64)];
+    let tier = Arc::new(Tier::new(rules, 1, devices).unwrap());
+    let mut service = cache(&Arc::new(Fragile::default()));
+    let config = *service.store.config();
+    service.store = Store::with_tier(config, Some(Arc::<Tier>::clone(&tier))).unwrap();
+    service.tier = Some(Arc::new(Readers::start(&tier, 1).unwrap()));
+    let mut worker = service.store.worker();
+    let mut put = |key: &str, is_evicted: bool| {
+        let hash = worker.hash(key.as_bytes());
+        let write = Write::plain(Mode::Set, Expiry::NEVER);
+        let put = worker.put(key.as_bytes(), hash, value(0).as_bytes(), &write, 1);
+        assert!(matches!(put, Ok(Published::Stored { .. })));
+        if is_evicted {
+            worker.evict_everything(1);
+        }
+        worker.quiescent();
+    };
+    put("cold", true);
+    put("hot", false);
+    drop(worker);
+    let mut server = Memory::new(&service, setup(Scheduler::Fair));
+    let client = server.connect(64, None, 0);
+    client.send(b"get hot\r\nget cold\r\n").unwrap();
+    server.run(0);
+    let statistics = tier.statistics();
+    assert_eq!((statistics.reads_waiting, statistics.objects_read), (0, 0));
+    let (mut reply, mut buffer) = (Vec::new(), [0; 64]);
+    let deadline_ns = sys::clock::monotonic_ns() + 10_000_000_000;
+    while !reply.ends_with(b"END\r\n") || reply.len() < 2 * value(0).len() {
+        assert!(sys::clock::monotonic_ns() < deadline_ns, "{reply:?}");
+        server.run(0);
+        reply.extend(
+            client
+                .receive(&mut buffer)
+                .map_or(&[][..], |len| &buffer[..len]),
+        );
+    }
+    assert_eq!(tier.statistics().objects_read, 1);
+    assert!(server.stop(0));
 }

@@ -20,6 +20,7 @@ use crate::disk::{Disk, Document};
 use crate::limits::BLOCK_LEN;
 use crate::reader_pool::{Completion, Fetched};
 use crate::strategy::Attempt;
+use crate::worker::FileWorker;
 
 /// The file that is served for a folder.
 const INDEX: &[u8] = b"index.html";
@@ -86,8 +87,8 @@ enum Answered {
     Complete,
     /// Its head was. The session needs something before it can send the bytes of the document.
     Begun(Next),
-    /// Not at all.
-    Awaits,
+    /// Not at all. The session needs something before.
+    Awaits(Next),
 }
 
 impl<F: Send + Sync + 'static> DocumentSession<F> {
@@ -147,7 +148,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 Prepared::Request(request) => match self.respond(request, worker, tickets, out) {
                     Answered::Complete => consumed += request.len,
                     Answered::Begun(next) => return stop(consumed + request.len, next),
-                    Answered::Awaits => return stop(consumed, Next::Completion),
+                    Answered::Awaits(next) => return stop(consumed, next),
                 },
                 Prepared::Rejected(rejection) => {
                     self.reject(*rejection, worker, out);
@@ -200,7 +201,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
     ) -> Answered {
         let start = out.len();
         let answered = self.respond_unlogged(request, worker, tickets, out);
-        if !matches!(answered, Answered::Awaits) {
+        if !matches!(answered, Answered::Awaits(_)) {
             worker.log(self.peer, Some(request), out, start);
         }
         answered
@@ -224,9 +225,16 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             is_head: request.method == "HEAD",
             persistence,
         };
+        let start = out.len();
         let bytes = out.bytes_mut();
         self.is_closed = is_last;
         if let Some(items) = worker.items.as_deref_mut().filter(|_| is_item(request)) {
+            if start > 0 && self.must_fetch(request, &opened, items) {
+                // The read begins when the peer has taken the replies so far: otherwise peers that
+                // take none could hold all the memory for records.
+                self.is_closed = false;
+                return Answered::Awaits(Next::OutputSpace);
+            }
             let is_available = self.has_item(request, opened, items, tickets);
             let value = &mut worker.value;
             return respond_item(is_available, request, items, &reply, value, bytes);
@@ -238,26 +246,9 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 return Answered::Complete;
             }
         };
-        let opened = match opened {
-            State::Opened(outcome) => outcome,
-            State::NameTouched => {
-                let outcome = worker.files.open_touched(&name);
-                worker.files.remember(&name, &outcome, now_ns);
-                outcome
-            }
-            _ => match worker.files.open(&name, now_ns) {
-                Attempt::Done(outcome) => outcome,
-                Attempt::WouldBlock => match self.issue(tickets) {
-                    Some(ticket) => {
-                        self.state = State::AwaitsOpen;
-                        // The request is answered later.
-                        self.is_closed = false;
-                        worker.files.open_elsewhere(name, ticket);
-                        return Answered::Awaits;
-                    }
-                    None => Err(io::ErrorKind::ResourceBusy.into()),
-                },
-            },
+        let files = &mut worker.files;
+        let Some(opened) = self.open(opened, &name, files, now_ns, tickets) else {
+            return Answered::Awaits(Next::Completion);
         };
         let document = match opened {
             Ok(document) => document,
@@ -294,6 +285,43 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             None => Answered::Complete,
             Some(next) => Answered::Begun(next),
         }
+    }
+
+    /// Opens the file of a request. `None`: it is opened elsewhere.
+    fn open<D: Disk<File = F>>(
+        &mut self,
+        state: State<F>,
+        name: &[u8],
+        files: &mut FileWorker<D>,
+        now_ns: u64,
+        tickets: &mut Tickets<'_, Completion<F>>,
+    ) -> Option<io::Result<Arc<Document<F>>>> {
+        match state {
+            State::Opened(outcome) => return Some(outcome),
+            State::NameTouched => {
+                let outcome = files.open_touched(name);
+                files.remember(name, &outcome, now_ns);
+                return Some(outcome);
+            }
+            _ => {}
+        }
+        if let Attempt::Done(outcome) = files.open(name, now_ns) {
+            return Some(outcome);
+        }
+        let Some(ticket) = self.issue(tickets) else {
+            return Some(Err(io::ErrorKind::ResourceBusy.into()));
+        };
+        self.state = State::AwaitsOpen;
+        // The request is answered later.
+        self.is_closed = false;
+        files.open_elsewhere(name.to_vec(), ticket);
+        None
+    }
+
+    /// Whether a request needs an item that is in slower memory only, and has not been read.
+    fn must_fetch(&self, request: &Request<'_>, state: &State<F>, items: &mut dyn Items) -> bool {
+        let key = items::key_needed(request).filter(|_| !matches!(state, State::Fetched(_)));
+        key.is_some_and(|key| items.must_fetch(&key))
     }
 
     /// Whether the item that a request needs can be read, if there is one. `None`: the session has
@@ -463,6 +491,14 @@ impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
     fn discard_prepared(&mut self) {
         self.heads.discard();
     }
+
+    /// A strategy that only brings a block into memory has no bytes of it, which is not considered.
+    fn result_bytes(&self) -> usize {
+        match &self.state {
+            State::AwaitsBlock(transfer) | State::HasBlock(transfer, _) => block_len(transfer.rest),
+            _ => 0,
+        }
+    }
 }
 
 /// Answers a request for an item, unless the session has to wait for the item.
@@ -477,7 +513,7 @@ fn respond_item(
     match is_available {
         Some(true) => items::respond(request, items, reply, value, out),
         Some(false) => items::respond_busy(reply, out),
-        None => return Answered::Awaits,
+        None => return Answered::Awaits(Next::Completion),
     }
     Answered::Complete
 }

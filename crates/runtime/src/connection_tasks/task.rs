@@ -368,7 +368,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             };
             if !may_block && !sent_once.is_complete {
                 may_block = true;
-                if !self.count_buffered() {
+                // Until the output has been sent, the results of tickets wait in the mailbox.
+                if !self.count_buffered_and(self.session.result_bytes()) {
                     return false;
                 }
             }
@@ -420,9 +421,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Counts all bytes that the task keeps, before it waits. Returns false if the connection has
     /// to be closed because the bytes of all connections exceed their bound.
     fn count_buffered(&self) -> bool {
+        self.count_buffered_and(0)
+    }
+
+    /// As [`count_buffered`](Self::count_buffered), with further bytes.
+    fn count_buffered_and(&self, further: usize) -> bool {
         let transformer = self.transformer.as_ref();
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
-        let bytes = self.held.capacity() + self.output.capacity() + wire;
+        let bytes = self.held.capacity() + self.output.capacity() + wire + further;
         self.tasks.count_buffered(&self.peer, bytes)
     }
 
