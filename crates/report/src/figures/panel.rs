@@ -1,9 +1,11 @@
 //! One panel of a figure: its curves, their cells and their trials.
 //!
 //! A *panel* is a picture of its own: one for each value of the declaration's `panel`, or one for
-//! all. A *curve* is a value of `by`, drawn in one colour. A *point* holds the trials at one value
-//! of `x`: those of a cell or, if `x` is a factor, of all cells of the curve with that value. In a
-//! scatter each cell is a point of its own.
+//! all. A *curve* is a value of `by`, drawn in one colour; the cells without that factor are one
+//! more. If there are curves, cells without the factor of the panels are in every panel, so that
+//! what the factor changes can be compared with what has none. A *point* holds the trials at one
+//! value of `x`: those of a cell or, if `x` is a factor, of all cells of the curve with that value.
+//! In a scatter each cell is a point of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -97,9 +99,15 @@ impl<'a> Panel<'a> {
             Self::of(figure, plan, folder, &cells, factor.zip(of), suffix)
         };
         let values = factor.map_or(&[][..], |factor| &factor.values);
+        let is_measured = |value: &Value| {
+            let has_value =
+                |cell: &Cell| factor.is_some_and(|it| cell.factors.get(&it.name) == Some(value));
+            cells.iter().any(has_value)
+        };
         let mut panels: Vec<Self> = values
             .iter()
             .zip(file_suffixes(values))
+            .filter(|(value, _)| is_measured(value))
             .map(|(value, suffix)| panel(Some(value), suffix))
             .filter(|panel| !panel.curves.is_empty() || !panel.lacking.is_empty())
             .collect();
@@ -112,7 +120,7 @@ impl<'a> Panel<'a> {
         if panels.is_empty() {
             panels.extend(first);
         }
-        if let Some(factor) = factor {
+        if let Some(factor) = factor.filter(|_| figure.by.is_none()) {
             let without = cells
                 .iter()
                 .filter(|it| !it.factors.contains_key(&factor.name));
@@ -149,7 +157,10 @@ impl<'a> Panel<'a> {
             telling: Vec::new(),
         };
         let is_in = |cell: &&Cell| match of {
-            Some((factor, value)) => cell.factors.get(&factor.name) == Some(value),
+            Some((factor, value)) => {
+                let own = cell.factors.get(&factor.name);
+                own.map_or(figure.by.is_some(), |own| own == value)
+            }
             None => true,
         };
         let cells: Vec<&Cell> = cells.iter().filter(is_in).collect();
@@ -175,8 +186,29 @@ impl<'a> Panel<'a> {
                 None => short.clone(),
             };
             let style = by.styles.get(index).map_or(index, |&style| style as usize);
+            // Cells of all panels are not mixed with those of this one.
+            let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.into_iter().partition(|cell| {
+                of.is_none_or(|(factor, _)| cell.factors.contains_key(&factor.name))
+            });
+            let title = of.map_or("", |(factor, _)| &factor.title);
+            let suffix = match own.is_empty() {
+                true => String::new(),
+                false => format!(", no {title}"),
+            };
+            let (other_name, other_short) = (format!("{name}{suffix}"), format!("{short}{suffix}"));
             panel.push(name, short, CurveStyle::of(style), &own);
+            let style = if own.is_empty() {
+                style
+            } else {
+                style + by.values.len() + 1
+            };
+            panel.push(other_name, other_short, CurveStyle::of(style), &others);
         }
+        let is_without = |cell: &&Cell| !cell.factors.contains_key(&by.name);
+        let without: Vec<&Cell> = cells.iter().copied().filter(is_without).collect();
+        let name = format!("no {}", by.title);
+        let style = CurveStyle::of(by.values.len());
+        panel.push(name.clone(), name, style, &without);
         panel.without_lacking()
     }
 
@@ -395,26 +427,20 @@ fn cells<'a>(figure: &'a Figure, plan: &'a Plan, records: &'a [Record]) -> Vec<C
     (0u32..).zip(&stage.cells).filter_map(cell).collect()
 }
 
-/// The cells of a panel that are on no curve or have no `x`, because they lack that factor. Those
+/// The cells of a panel that have no `x`, because they lack that factor. Those
 /// of a scatter without `x` are not among them: its notes name them.
 fn omitted<'a>(panel: &Panel<'a>, cells: &[&Cell]) -> Vec<(&'a str, u64)> {
-    let by = panel.figure.by.as_ref();
-    let by = by.and_then(|name| panel.plan.factor(name));
     let x = match panel.x {
-        Some(Dimension::Factor(factor)) if !panel.figure.kind.is_of_cells() => Some(factor),
-        _ => None,
+        Some(Dimension::Factor(factor)) if !panel.figure.kind.is_of_cells() => factor,
+        _ => return Vec::new(),
     };
-    let lacks = |cell: &Cell, factor: Option<&Factor>| {
-        factor.is_some_and(|factor| !cell.factors.contains_key(&factor.name))
-    };
-    let without_by = cells.iter().filter(|cell| lacks(cell, by));
-    let without_x = cells
+    let without = cells
         .iter()
-        .filter(|cell| !lacks(cell, by) && lacks(cell, x));
-    [(by, without_by.count()), (x, without_x.count())]
+        .filter(|cell| !cell.factors.contains_key(&x.name));
+    let count = without.count() as u64;
+    (count > 0)
+        .then_some((x.title.as_str(), count))
         .into_iter()
-        .filter(|&(_, count)| count > 0)
-        .filter_map(|(factor, count)| Some((factor?.title.as_str(), count as u64)))
         .collect()
 }
 

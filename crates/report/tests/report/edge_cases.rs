@@ -1,11 +1,13 @@
 //! Figures and pages of runs that lack something, or hold extreme values.
 
+use std::collections::BTreeMap;
+
 use report::figure::{Figure, FigureKind};
 use report::page_of;
 use report::record::{Narrow, Outcome, Value};
 use resvg::usvg::roxmltree::{Document, Node};
 
-use crate::general_run::General;
+use crate::general_run::{General, REPEATS};
 use crate::illustrated::{drawn, run};
 use crate::synthetic::Synthetic;
 
@@ -168,7 +170,7 @@ fn values_of_x_with_one_label_have_places_of_their_own() {
 }
 
 #[test]
-fn cells_without_a_factor_of_the_figure_are_counted() {
+fn cells_without_a_factor_of_the_figure_are_a_curve_or_are_counted() {
     let mut run = run();
     run.plan.stages[0].cells[1].remove("threads");
     run.plan.stages[0].cells[2].remove("version");
@@ -176,18 +178,34 @@ fn cells_without_a_factor_of_the_figure_are_counted() {
         record.factors = run.plan.stages[0].cells[record.cell as usize].clone();
     }
     let curve = drawn(&run, "curve");
-    for note in [
-        "Not drawn: 1 cell without version.",
-        "Not drawn: 1 cell without threads.",
-    ] {
-        assert!(curve.svg.contains(note), "{}", curve.svg);
-    }
+    assert_eq!(
+        curve.column("wall_ns", &[("curve", "no version")]).len(),
+        REPEATS as usize + 3,
+        "its trials, their median, maximum and minimum"
+    );
+    let note = "Not drawn: 1 cell without threads.";
+    assert!(curve.svg.contains(note), "{}", curve.svg);
     let deciles = drawn(&run, "deciles-a");
     assert!(
         deciles.svg.contains("Not drawn: 1 cell without version."),
         "{}",
         deciles.svg
     );
+    // With curves, it is in the panel of each version.
+    let figure = Figure {
+        name: "both".to_owned(),
+        x: Some("drift_ns".to_owned()),
+        by: Some("threads".to_owned()),
+        panel: Some("version".to_owned()),
+        only: BTreeMap::new(),
+        ..run.plan.figures[0].clone()
+    };
+    run.plan.figures.push(figure);
+    for (panel, points) in [("both-a", 3), ("both-b", 2), ("both-c", 3)] {
+        let drawn = drawn(&run, panel);
+        let medians = drawn.column("wall_ns", &[("row", "median")]);
+        assert_eq!(medians.len(), points, "{panel}: {:?}", drawn.rows);
+    }
 }
 
 #[test]
