@@ -11,7 +11,7 @@ use crate::peer::Address;
 use crate::process::{Server, at_free_address, curtail, installed};
 
 /// The names of the servers, in the order of the tables.
-pub const NAMES: [&str; 4] = ["curtail", "nginx", "apache", "llhttp"];
+pub const NAMES: [&str; 5] = ["curtail", "nginx", "apache", "llhttp", "hyper"];
 
 /// A server with which Curtail is compared, if it is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]

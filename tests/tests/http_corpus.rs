@@ -1,6 +1,6 @@
-//! The answers of Curtail to the requests of `tests/http/`, and those of nginx, Apache and llhttp
-//! if they are installed. With `CURTAIL_HTTP_RECORD=1`, what they do is written to the files
-//! instead.
+//! The answers of Curtail to the requests of `tests/http/`, those of hyper, and those of nginx,
+//! Apache and llhttp if they are installed. With `CURTAIL_HTTP_RECORD=1`, what they do is written
+//! to the files instead.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -9,10 +9,14 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+#[path = "http_corpus/hyper_server.rs"]
+mod hyper_server;
+
 use curtail_tests::http_corpus::{
     self, Chapter, Site, observe, read, read_items, read_named_lines,
 };
 use curtail_tests::web_servers::{Peer, start};
+use hyper_server::HyperServer;
 
 fn records() -> bool {
     env::var_os("CURTAIL_HTTP_RECORD").is_some()
@@ -137,14 +141,29 @@ fn peers() {
         let observed = |inputs: &[Vec<u8>]| observe(address, inputs).unwrap();
         differences.extend(compare(peer.name, &mut chapters[..framing], observed));
     }
+    differences.extend(hyper(&mut chapters, &recorded));
     if records() {
         let mut text = "# The versions of the servers whose answers are recorded.\n".to_owned();
         for peer in &peers {
             text += &format!("{} {}\n", peer.name, peer.version);
         }
+        text += &format!("hyper {}\n", HyperServer::version());
         fs::write(http_corpus::folder().join("versions.txt"), text).unwrap();
     }
     finish(&chapters, &differences);
+}
+
+/// As other peers. The server has no files.
+fn hyper(chapters: &mut [Chapter], recorded: &BTreeMap<String, String>) -> Vec<String> {
+    let version = HyperServer::version();
+    if !records() && recorded.get("hyper") != Some(&version) {
+        eprintln!("skipped: hyper {version} is not the recorded version");
+        return Vec::new();
+    }
+    let server = HyperServer::start().unwrap();
+    let framing = chapters.len() - 2;
+    let observed = |inputs: &[Vec<u8>]| observe(server.address, inputs).unwrap();
+    compare("hyper", &mut chapters[..framing], observed)
 }
 
 /// The server never answers a request that another one could see as a body.
