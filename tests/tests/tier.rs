@@ -3,6 +3,7 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use curtail_tests::client::Client;
@@ -365,6 +366,119 @@ fn a_file_that_another_server_uses_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("another server uses this file"), "{error}");
     assert!(error.contains("--tier"), "{error}");
+}
+
+/// The statistics of memcached 1.6.45 that it has with extstore only.
+const EXTSTORE_NAMES: [&str; 27] = [
+    "badcrc_from_extstore",
+    "extstore_bytes_evicted",
+    "extstore_bytes_fragmented",
+    "extstore_bytes_read",
+    "extstore_bytes_used",
+    "extstore_bytes_written",
+    "extstore_compact_lost",
+    "extstore_compact_resc_cold",
+    "extstore_compact_resc_old",
+    "extstore_compact_rescues",
+    "extstore_compact_skipped",
+    "extstore_io_queue",
+    "extstore_limit_maxbytes",
+    "extstore_memory_pressure",
+    "extstore_objects_evicted",
+    "extstore_objects_read",
+    "extstore_objects_used",
+    "extstore_objects_written",
+    "extstore_page_allocs",
+    "extstore_page_evictions",
+    "extstore_page_reclaims",
+    "extstore_pages_free",
+    "extstore_pages_used",
+    "get_aborted_extstore",
+    "get_extstore",
+    "miss_from_extstore",
+    "recache_from_extstore",
+];
+
+/// Starts a server with one worker and a memory of 2 MiB.
+fn started_with(flags: &[&str]) -> (Server, Client) {
+    let server = Server::tcp(|| {
+        let mut command = curtail();
+        command.args(["-m", "2", "-I", "64k", "-t", "1", "-u", "root"]);
+        command.args(flags);
+        command
+    });
+    let server = server.unwrap();
+    let client = Client::connect(&server.address).unwrap();
+    (server, client)
+}
+
+#[test]
+fn the_keys_and_statistics_of_extstore_are_those_of_memcached() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tier");
+    let keys = format!(
+        "ext_path={}:32m,ext_page_size=1,ext_threads=2,ext_item_size=1200,ext_low_ttl=100",
+        file.display()
+    );
+    let (_server, mut client) = started_with(&["-o", &keys]);
+    let stats = client.stats().unwrap();
+    for name in EXTSTORE_NAMES {
+        assert!(stats.contains_key(name), "{name} is missing");
+    }
+    assert_eq!(client.stat("extstore_limit_maxbytes").unwrap(), 32 << 20);
+    assert_eq!(client.stat("extstore_pages_free").unwrap(), 32);
+    fill(&mut client);
+    // A fifth of the values are shorter.
+    let (skipped, written) = (
+        client.stat("tier_skipped").unwrap(),
+        client.stat("extstore_objects_written").unwrap(),
+    );
+    assert!(
+        skipped > u64::from(KEYS) / 10 && written > u64::from(KEYS) / 2,
+        "{skipped} skipped, {written} written"
+    );
+    for key in 0..KEYS {
+        let set = format!("set ttl{key} 0 50 1500 noreply\r\n");
+        let value = [b'x'; 1500];
+        client
+            .send(&[set.as_bytes(), &value, b"\r\n"].concat())
+            .unwrap();
+    }
+    assert_eq!(client.request("mn").unwrap(), "MN");
+    let later = client.stat("tier_skipped").unwrap();
+    assert!(later > skipped + u64::from(KEYS) / 2, "{later} skipped");
+}
+
+#[test]
+fn several_files_share_the_items() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["first", "second"].map(|name| folder.path().join(name));
+    let tier = files
+        .each_ref()
+        .map(|file| format!("{}:16m", file.display()));
+    let tier = tier.join(",");
+    let (mut server, mut client) = started_with(&["--tier", &tier]);
+    assert_eq!(client.stat("extstore_limit_maxbytes").unwrap(), 32 << 20);
+    fill(&mut client);
+    let used = client.stat("extstore_objects_used").unwrap();
+    assert!(used > u64::from(KEYS) / 2, "{used} items in the tier");
+    server.terminate().unwrap();
+    assert!(server.wait().unwrap().success());
+    for file in &files {
+        let written = file.metadata().unwrap().blocks() * 512;
+        assert!(written > 1 << 20, "{}: {written}", file.display());
+    }
+    // The next run finds the items in both.
+    let (_server, mut client) = started_with(&["--tier", &tier]);
+    let mut found = 0;
+    for key in 0..KEYS {
+        if let Some(present) = client.get(&key.to_string()).unwrap() {
+            assert_eq!(present, value(key, 0), "key {key}");
+            found += 1;
+        }
+    }
+    assert!(found >= used, "{found} of {used} items");
+    assert_eq!(client.stat("badcrc_from_extstore").unwrap(), 0);
 }
 
 #[test]

@@ -112,6 +112,14 @@ impl ServerState {
         })
     }
 
+    /// Message and remedy if the index of the tier is full.
+    pub(crate) fn tier_problem(&self) -> Option<String> {
+        match &self.items {
+            Items::Store { tier, .. } => crate::tier::index_problem(&tier.as_ref()?.statistics()),
+            Items::Pool(_) => None,
+        }
+    }
+
     /// Message and remedy for a connection that got no thread or stack, where the runtime needs
     /// one for each connection.
     pub(crate) fn no_tasks(&self) -> &'static str {

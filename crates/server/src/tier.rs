@@ -157,9 +157,36 @@ impl RunningTier {
     }
 }
 
+/// What the operator has to know once items are lost because the index is full, although the files
+/// have space.
+pub(crate) fn index_problem(statistics: &Statistics) -> Option<String> {
+    let &Statistics {
+        objects_displaced: lost,
+        objects_used,
+        bytes_used,
+        ..
+    } = statistics;
+    let mean = (bytes_used / objects_used.max(1)).max(u64::from(::tier::limits::ITEM_BYTES_MIN));
+    (lost > 0).then(|| {
+        format!(
+            "the index of the tier is full and {lost} items are lost: they are smaller than \
+             --tier-item-size says (start with --tier-item-size {mean})"
+        )
+    })
+}
+
 /// Open files that the tier needs.
 pub(crate) fn files_needed(config: Option<&TierConfig>) -> u64 {
     config.map_or(0, |config| config.files.len() as u64)
+}
+
+/// Writes the statistics of memcached's extstore for what the tier does not have: pressure to write
+/// before items are evicted, items that are locked, and pages for items that are renewed.
+fn write_constant_stats(out: &mut dyn StatWriter) {
+    out.text(b"extstore_memory_pressure", b"0.00");
+    for name in ["lost", "resc_cold", "resc_old"] {
+        out.number(format!("extstore_compact_{name}").as_bytes(), 0);
+    }
 }
 
 /// Writes the statistics, first those of memcached's extstore. They are counts since the start,
@@ -199,6 +226,7 @@ pub(crate) fn write_stats(tier: &Tier, out: &mut dyn StatWriter) {
         memory_bytes,
     } = tier.statistics();
     let read = objects_read + reads_missed + reads_damaged;
+    write_constant_stats(out);
     for (name, value) in [
         ("get_extstore", read),
         ("get_aborted_extstore", reads_cancelled),
@@ -206,7 +234,6 @@ pub(crate) fn write_stats(tier: &Tier, out: &mut dyn StatWriter) {
         ("recache_from_extstore", restored),
         ("miss_from_extstore", reads_missed),
         ("badcrc_from_extstore", reads_damaged),
-        ("extstore_compact_lost", 0),
         ("extstore_compact_rescues", objects_renewed),
         ("extstore_compact_skipped", objects_kept),
         ("extstore_page_allocs", segments_opened),
@@ -242,5 +269,26 @@ pub(crate) fn write_stats(tier: &Tier, out: &mut dyn StatWriter) {
         ("tier_not_restored", not_restored),
     ] {
         out.number(name.as_bytes(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_index_is_a_problem_with_its_remedy() {
+        let mut statistics = Statistics {
+            objects_used: 10,
+            bytes_used: 1360,
+            ..Statistics::default()
+        };
+        assert_eq!(index_problem(&statistics), None);
+        statistics.objects_displaced = 7;
+        let line = index_problem(&statistics).unwrap_or_default();
+        assert!(
+            line.contains("7 items") && line.contains("--tier-item-size 136)"),
+            "{line}"
+        );
     }
 }

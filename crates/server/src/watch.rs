@@ -28,6 +28,7 @@ pub(crate) fn until_stopped(
     poll.add(&state.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = counts.snapshot();
+    let mut has_tier_problem = false;
     let mut check_at_ns = monotonic_ns() + CHECK_INTERVAL_NS;
     loop {
         let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
@@ -64,6 +65,11 @@ pub(crate) fn until_stopped(
                 no_tasks: state.no_tasks(),
             };
             log_changes(&last, &now, options, log);
+            // Once: it does not end before the next start.
+            if !has_tier_problem && let Some(line) = state.tier_problem() {
+                has_tier_problem = true;
+                log(&line);
+            }
         }
         last = now;
     }
