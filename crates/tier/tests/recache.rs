@@ -70,17 +70,17 @@ fn an_item_of_the_tier_stays_in_memory_from_its_second_request_on() {
 }
 
 /// A trace by Zipf's law, where a miss is followed by a set. Returns the counts of its second half.
-fn trace(cache: &mut TieredCache, items: usize, exponent: f64, value: &[u8]) -> Hits {
+fn trace(cache: &mut TieredCache, items: usize, exponent: f64) -> Hits {
     let (mut random, popularity) = (Random(1), Zipf::new(items, exponent));
     let mut half = Hits::default();
-    for number in 0..20 * items {
-        if number == 10 * items {
+    for number in 0..12 * items {
+        if number == 6 * items {
             half = cache.hits;
         }
         let now_s = 1 + (cache.hits.requests / RATE) as u32;
         let key = popularity.draw(&mut random).to_string();
         if !cache.get(key.as_bytes(), now_s) {
-            cache.set(key.as_bytes(), value, now_s);
+            cache.set(key.as_bytes(), &[b'v'; 1000], now_s);
         }
     }
     cache.hits.since(half)
@@ -95,7 +95,7 @@ fn the_tier_is_read_less_than_if_one_request_were_enough() {
         let [second, first] = [false, true].map(|requests_twice| {
             let mut cache = cache(1, 1024, 32 << 20);
             cache.requests_twice = requests_twice;
-            trace(&mut cache, items, exponent, &[b'v'; 1000])
+            trace(&mut cache, items, exponent)
         });
         println!("{exponent}: {second:?}, if one were enough {first:?}");
         assert!(
@@ -111,7 +111,15 @@ fn the_tier_is_read_less_than_if_one_request_were_enough() {
 fn small_items_beyond_memory_are_in_the_tier() {
     let mut cache = cache(4, 64, 32 << 20);
     let items = 4 * MEMORY as usize / 80;
-    let hits = trace(&mut cache, items, 0.0, &[b'v'; 50]);
+    for key in 0..items {
+        cache.set(key.to_string().as_bytes(), &[b'v'; 50], 1);
+    }
+    let mut random = Random(1);
+    for _ in 0..items {
+        let key = random.next_u64() as usize % items;
+        cache.get(key.to_string().as_bytes(), 1);
+    }
+    let hits = cache.hits;
     let share = |count: u64| count * 100 / hits.requests;
     let statistics: Statistics = cache.tier.statistics();
     assert_eq!(statistics.objects_displaced, 0);
