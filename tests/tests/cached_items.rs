@@ -80,7 +80,10 @@ fn field<'a>(answer: &'a str, name: &str) -> &'a str {
 #[test]
 fn an_item_in_the_tier_is_deleted_if_any_item_matches() {
     let folder = tempfile::tempdir().unwrap();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.probe().is_ok()) {
+    for kind in Kind::OVER_SOCKETS
+        .into_iter()
+        .filter(|kind| kind.probe().is_ok())
+    {
         let tier = format!("{}:32m", folder.path().join(kind.name()).display());
         let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
         let mut both = Both::start_with(kind, &arguments);
@@ -100,7 +103,10 @@ fn an_item_in_the_tier_is_deleted_if_any_item_matches() {
 #[test]
 fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
     let folder = tempfile::tempdir().unwrap();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.probe().is_ok()) {
+    for kind in Kind::OVER_SOCKETS
+        .into_iter()
+        .filter(|kind| kind.probe().is_ok())
+    {
         let tier = format!("{}:32m", folder.path().join(kind.name()).display());
         let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
         let mut both = Both::start_with(kind, &arguments);
@@ -150,7 +156,7 @@ fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
 }
 
 fn everywhere(test: impl Fn(Both, &str)) {
-    for kind in Kind::ALL {
+    for kind in Kind::OVER_SOCKETS {
         if kind.probe().is_ok() {
             test(Both::start(kind), kind.name());
         }
