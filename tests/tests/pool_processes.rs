@@ -159,7 +159,17 @@ fn a_middlebox_says_what_is_wrong_with_its_flags() {
         (format!("{both} --resend 0s"), "--resend"),
         (format!("{both} --shared 0"), "--shared"),
         (format!("{both} --exact-key 0xg"), "--exact-key"),
-        ("--client-device none --memory-device lo".to_owned(), "none"),
+        (format!("{both} --every 0s"), "--every"),
+        (format!("--listen {node} --node {node}"), "memory node"),
+        ("--client-device lo --memory-device other".to_owned(), "lo"),
+        (
+            "--client-device one --memory-device one".to_owned(),
+            "differ",
+        ),
+        (
+            "--client-device none --memory-device other".to_owned(),
+            "none",
+        ),
         (format!("--listen 192.0.2.1 --node {node}"), "192.0.2.1"),
     ] {
         let output = pool(&format!("middlebox {words}")).output().unwrap();

@@ -168,11 +168,19 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         &flags.client_device,
         &flags.memory_device,
     ) {
+        (Some(listen), Some(node), _, _) if listen == node => {
+            bail!("--listen {listen} is the memory node's address: give the middlebox another one");
+        }
         (Some(listen), Some(node), _, _) => {
             let port = Proxy::new(*listen, *node, flags.aliases);
             let port = port.with_context(|| super::cannot_open(*listen))?;
             let ends = format!("{listen} for clients and the memory node at {node}");
             flags.serve(&mut middlebox, port, &ends)
+        }
+        (_, _, Some(clients), Some(memory))
+            if clients == memory || is_loopback(clients, memory) =>
+        {
+            bail!("--client-device and --memory-device have to differ, and neither can be lo");
         }
         (_, _, Some(clients), Some(memory)) => {
             let port = Bridge::new(clients, memory);
@@ -192,6 +200,9 @@ impl Flags {
                 "--state {} is too small: a chain takes {CHAIN_LEN} bytes",
                 units::show_size(self.state)
             );
+        }
+        if self.every == Some(0) {
+            bail!("--every 0 would print without end; give an interval as 1s");
         }
         if self.resend == 0 {
             bail!("--resend 0 would send again without end; the default is 5ms");
@@ -238,6 +249,11 @@ impl Flags {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whether one of the devices is the loopback device, at which what is sent arrives again.
+fn is_loopback(clients: &str, memory: &str) -> bool {
+    [clients, memory].contains(&"lo")
 }
 
 /// A number that is greater at each start: the time in seconds. This waits until the present second
