@@ -35,6 +35,7 @@ mod power;
 mod rival;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "lab")]
 mod stop;
 
 use std::ffi::OsString;
