@@ -34,7 +34,7 @@ impl Middlebox {
                 }
             }
         } else if !matches!(flow.nak, None | Some(NakCode::PsnSequence)) {
-            // Refused already, and to be told so.
+            // It was refused before. The refusal waits until everything before it is answered.
             self.counters.out_of_sequence += 1;
         } else {
             self.accept(now_ns, index, packet, emit);

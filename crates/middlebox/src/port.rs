@@ -24,15 +24,15 @@ pub trait Port {
     /// No descriptor is available.
     fn wake_by(&mut self, stop: &Waker) -> io::Result<()>;
 
-    /// Waits until frames can be received, but not longer than `timeout_ns` nanoseconds. Whether
-    /// the event of [`Port::wake_by`] is signalled.
+    /// Waits until frames can be received, but not longer than `timeout_ns` nanoseconds. Returns
+    /// whether the event of [`Port::wake_by`] is signalled.
     ///
     /// # Errors
     /// The kernel reports an error. This does not happen in a correct program.
     fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool>;
 
-    /// Replaces `frame` by the next one that has arrived, and says where; none if there is none
-    /// until the next wait.
+    /// Replaces `frame` by the next one that has arrived, and returns the side at which it did.
+    /// Returns none if the next wait has to come first.
     ///
     /// # Errors
     /// The kernel reports an error, such as that a device was removed.
@@ -60,7 +60,7 @@ pub struct Losses {
     pub discarded: u64,
     /// Frames to be sent that the kernel did not take.
     pub unsent: u64,
-    /// Those that are no packets of the pool, from no host of it, or longer than any frame.
+    /// Frames that are not of the pool: no packets, of an unknown host, or longer than any frame.
     pub foreign: u64,
     /// Those of clients for which there was no address.
     pub unaddressed: u64,

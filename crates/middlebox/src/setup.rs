@@ -107,7 +107,8 @@ impl Middlebox {
                 )
             });
         if let Some((to_client, attempt, accepted)) = newer {
-            // The memory node would say the same. A client that was started again has to know.
+            // A client that was started again has to know. The memory node answers any sender, but
+            // here only the address of the known attempt gets an answer.
             self.counters.setups_ignored += 1;
             if ip_numbers(&to_client).1 == source {
                 let message = Message::Accept(attempt, accepted);

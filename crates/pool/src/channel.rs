@@ -143,7 +143,7 @@ impl Channel {
                 if is_foreign && self.has_been_connected {
                     self.state = State::Ended;
                 } else if is_foreign {
-                    // From a life before this one, which has not ended for the node.
+                    // Of an earlier start of this client, which has not ended for the node.
                     self.begin(attempt.attempt.saturating_add(1), now_ns);
                 } else if is_same && matches!(self.state, State::Connecting { .. }) {
                     self.connected(pair.qpn);
@@ -262,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_of_an_earlier_life_is_not_taken_over() {
+    fn the_connection_of_an_earlier_start_is_not_taken_over() {
         let mut channel = Channel::new(station(1), station(2), ChannelConfig::default(), 1, 7);
         let (attempt, pair) = connect(&mut channel, 0);
         assert_eq!(attempt.attempt, 1);
-        // The node knows this attempt of a life before, with other sequence numbers.
+        // The node knows this attempt from an earlier start, with other sequence numbers.
         let foreign = QueuePair {
             first_psn: pair.first_psn.plus(9),
             ..pair

@@ -58,7 +58,7 @@ pub struct ClientConfig {
     /// Most keys whose chains are remembered.
     pub cached_max: usize,
     /// A middlebox may redirect operations with the steerable key. Then it is not known after which
-    /// node one's own was linked.
+    /// node the client's own was linked.
     pub is_steered: bool,
     /// How often the lease is renewed at least, in nanoseconds.
     pub heartbeat_ns: u64,

@@ -56,7 +56,7 @@ pub struct MemoryNodeCounters {
 
 impl MemoryNode {
     /// A node with `memory_len` bytes from [`crate::layout::START`] on. Numbers of its queue pairs
-    /// begin at a place that `seed` decides, so that packets of an earlier life find none.
+    /// begin at a place that `seed` decides, so that packets of an earlier start find none.
     pub fn new(me: Station, memory_len: u64, seed: u64) -> Self {
         Self {
             me,

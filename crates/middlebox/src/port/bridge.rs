@@ -1,13 +1,16 @@
-//! A transparent bridge between two network devices.
+//! A bridge between two network devices, which changes no addresses.
 //!
 //! ```text
 //! clients ═══ device │ batch ──▶ middlebox ──▶ batch │ device ═══ memory nodes
 //!                    │ batch ◀──           ◀── batch │
 //! ```
 //!
-//! Frames keep their addresses of Ethernet and IP, so neither side has to know of it. What is not
-//! RoCEv2, such as ARP, passes. The devices need no addresses of their own; forwarding by the
-//! kernel must be off, or frames would pass twice.
+//! Frames keep their addresses of Ethernet and IP. Clients still have to know that operations are
+//! redirected, or nodes that were passed over stay in use. What is not RoCEv2, such as ARP, passes,
+//! with two exceptions: a VLAN tag is lost, because the kernel removes it before a packet socket
+//! receives the frame; and what is longer than the MTU of the other device, as with segmentation
+//! offload, is not sent. The devices need no addresses of their own; forwarding by the kernel must
+//! be off, or frames would pass twice.
 
 use std::io;
 

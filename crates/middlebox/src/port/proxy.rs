@@ -119,8 +119,8 @@ impl Proxy {
         Ok(None)
     }
 
-    /// Receives from the socket with a token. False if it has nothing; true, and an empty frame, if
-    /// what it had is none.
+    /// Receives from the socket with a token. Returns whether a datagram had arrived. `frame` is
+    /// empty if it was dropped.
     fn receive_from(&mut self, token: u64, frame: &mut Vec<u8>) -> io::Result<bool> {
         frame.clear();
         let alias = usize::try_from(token).ok();

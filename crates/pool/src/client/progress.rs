@@ -49,7 +49,7 @@ pub(super) struct Active {
     /// What is written.
     pub(super) draft: Option<Draft>,
     pub(super) own: Option<Own>,
-    /// The node at which one's own is to be linked.
+    /// The node at which the operation's is to be linked.
     pub(super) target: Option<Link>,
     /// Nodes followed since the last beginning.
     pub(super) walked: u32,
@@ -103,9 +103,9 @@ pub(super) enum Purpose {
     Link,
     /// For what follows: it is the anchor.
     Anchor,
-    /// To find the end of the chain, as one's own node may be linked.
+    /// To find the end of the chain, as the operation's node may be linked.
     Resolve,
-    /// To find out whether it has a successor: it is one's own node, and not at the end.
+    /// To find out whether the operation's node, which is not at the end, has a successor.
     Own,
 }
 
@@ -374,7 +374,7 @@ impl Client {
         }
     }
 
-    /// Counts a disappointment. With too many, the operation fails: false.
+    /// Counts a failed attempt. Returns false if there were too many, and the operation has failed.
     pub(super) fn count_attempt(&mut self, index: usize) -> bool {
         let active = &mut self.active[index];
         active.attempts += 1;
@@ -419,7 +419,7 @@ impl Client {
         self.count_attempt(index);
     }
 
-    /// The next step is to write one's own node, or to link it if it is written.
+    /// The next step is to write the operation's node, or to link it if it is written.
     pub(super) fn want_slot(&mut self, index: usize) {
         let active = &mut self.active[index];
         if active.own.is_some() {
@@ -466,7 +466,7 @@ impl Client {
         }
     }
 
-    /// One's own node is in the chain.
+    /// The operation's node is in the chain.
     pub(super) fn was_linked(&mut self, index: usize, target: Option<Link>) {
         let active = &mut self.active[index];
         let (Some(own), Some(entry)) = (active.own, active.entry) else {

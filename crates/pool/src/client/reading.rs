@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Looks for one's own node, up to the end of the chain.
+    /// Looks for the operation's node, up to the end of the chain.
     fn resolve(&mut self, index: usize, prefix: Prefix) {
         let active = &mut self.active[index];
         let own = active.own.map(|own| own.link);
@@ -180,7 +180,7 @@ impl Client {
         self.read_own(index);
     }
 
-    /// One's own node was not met on the way to the end of the chain, which is the target.
+    /// The operation's node was not met on the way to the end of the chain, which is the target.
     fn read_own(&mut self, index: usize) {
         let active = &mut self.active[index];
         if let Some(own) = active.own {
@@ -188,7 +188,7 @@ impl Client {
         }
     }
 
-    /// One's own node was not at the end of the chain, and this follows it.
+    /// The operation's node was not at the end of the chain. `next` is what follows it.
     fn resolve_own(&mut self, index: usize, next: Next) {
         let active = &mut self.active[index];
         match (next, active.target) {
