@@ -11,6 +11,8 @@ pub mod clock;
 pub mod cost;
 pub mod daemon;
 pub mod datagram;
+#[cfg(test)]
+mod device_pair;
 pub mod file;
 pub mod file_opener;
 pub mod file_ring;
