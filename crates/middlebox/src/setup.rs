@@ -99,20 +99,14 @@ impl Middlebox {
             .flows
             .iter_mut()
             .find(|flow| flow.agreed.server.0 == target && is_older(&flow.agreed.attempt))
-            .map(|flow| {
-                (
-                    flow.agreed.to_client,
-                    flow.agreed.attempt,
-                    flow.agreed.accepted,
-                )
-            });
-        if let Some((to_client, attempt, accepted)) = newer {
+            .map(|flow| flow.agreed);
+        if let Some(known) = newer {
             // A client that was started again has to know. The memory node answers any sender, but
             // here only the address of the known attempt gets an answer.
             self.counters.setups_ignored += 1;
-            if ip_numbers(&to_client).1 == source {
-                let message = Message::Accept(attempt, accepted);
-                self.send_message(to_client, &message, Side::Client, emit);
+            if ip_numbers(&known.to_client).1 == source {
+                let message = Message::Accept(known.attempt, known.accepted);
+                self.send_message(known.to_client, &message, Side::Client, emit);
             }
             return false;
         }
