@@ -428,18 +428,19 @@ impl Client {
         if self.session.has_lease(now_ns) {
             let most = self.config.outstanding_max.clamp(1, OUTSTANDING_MAX);
             // Operations that were refused memory do nothing meanwhile, so others may begin.
-            let waits =
-                |active: &Active| active.refusals > 0 && matches!(active.step, Step::Slot { .. });
-            let mut busy = self.active.iter().filter(|it| !waits(it)).count();
-            while busy < most
+            while self
+                .active
+                .iter()
+                .filter(|it| !it.was_refused_memory())
+                .count()
+                < most
                 && let Some((id, deadline_ns, operation)) = self.waiting.pop_front()
             {
                 self.begin(id, deadline_ns, operation);
-                busy = self.active.iter().filter(|it| !waits(it)).count();
             }
             self.advance();
         }
-        self.ask(now_ns);
+        self.request_needed(now_ns);
     }
 
     /// Takes completions of the connection, and notices its end.
@@ -461,14 +462,14 @@ impl Client {
         self.counters.reconnects += u64::from(was_connected && !is_connected);
     }
 
-    /// Asks the metadata service what is needed, one thing after the other.
-    fn ask(&mut self, now_ns: u64) {
+    /// Requests what is needed from the metadata service, one thing after the other.
+    fn request_needed(&mut self, now_ns: u64) {
         if !self.session.is_free() {
             return;
         }
         let quiescent = self.quiescent();
         if self.session.client == 0 {
-            self.session.ask(now_ns, Question::Register, 0);
+            self.session.request(now_ns, Question::Register, 0);
             return;
         }
         let needed = self.active.iter().find_map(|active| match active.step {
@@ -485,13 +486,13 @@ impl Client {
         if let Some(question) = needed {
             if let Question::Lookup { key, .. } = &question {
                 self.counters.lookups += 1;
-                self.mark_asked(key);
+                self.mark_requested(key);
             }
-            self.session.ask(now_ns, question, quiescent);
+            self.session.request(now_ns, question, quiescent);
         } else if is_done {
-            self.session.ask(now_ns, Question::Leave, quiescent);
+            self.session.request(now_ns, Question::Leave, quiescent);
         } else if self.session.is_due(now_ns) || self.is_leaving {
-            self.session.ask(now_ns, Question::Nothing, quiescent);
+            self.session.request(now_ns, Question::Nothing, quiescent);
         }
     }
 

@@ -41,10 +41,12 @@ impl Client {
             if active.deadline_ns > now_ns {
                 continue;
             }
-            let error = match active.step {
-                _ if active.may_be_linked() => OperationError::Unknown,
-                Step::Slot { .. } if active.refusals > 0 => OperationError::Full,
-                _ => OperationError::Unavailable,
+            let error = if active.may_be_linked() {
+                OperationError::Unknown
+            } else if active.was_refused_memory() {
+                OperationError::Full
+            } else {
+                OperationError::Unavailable
             };
             // A WRITE on its way would be to a slot with another node.
             if error != OperationError::Unknown && active.token.is_none() {

@@ -78,8 +78,8 @@ pub(super) enum Step {
     /// The chain of the key, from the metadata service.
     Lookup {
         create: bool,
-        /// The question was asked after the operation had come to this step.
-        is_asked: bool,
+        /// The request was made after the operation had come to this step.
+        is_requested: bool,
     },
     Read {
         target: Link,
@@ -117,6 +117,11 @@ impl Active {
             Step::Read { purpose, .. } => matches!(purpose, Purpose::Resolve | Purpose::Own),
             _ => false,
         }
+    }
+
+    /// Whether the operation waits for memory that was refused before.
+    pub(super) fn was_refused_memory(&self) -> bool {
+        self.refusals > 0 && matches!(self.step, Step::Slot { .. })
     }
 
     /// Length of the node that the operation writes, in bytes.
@@ -175,7 +180,7 @@ impl Client {
             epoch: self.session.epoch,
             step: Step::Lookup {
                 create: false,
-                is_asked: false,
+                is_requested: false,
             },
             token: None,
             entry: None,
@@ -204,7 +209,7 @@ impl Client {
             };
             active.step = Step::Lookup {
                 create,
-                is_asked: false,
+                is_requested: false,
             };
             return;
         };
@@ -217,23 +222,27 @@ impl Client {
         }
     }
 
-    /// The metadata service is asked now for the chain of a key.
-    pub(super) fn mark_asked(&mut self, key: &[u8]) {
+    /// The chain of a key is requested from the metadata service now.
+    pub(super) fn mark_requested(&mut self, key: &[u8]) {
         for active in &mut self.active {
-            if let Step::Lookup { is_asked, .. } = &mut active.step
+            if let Step::Lookup { is_requested, .. } = &mut active.step
                 && active.operation.key == key
             {
-                *is_asked = true;
+                *is_requested = true;
             }
         }
     }
 
-    /// The metadata service said where the chain of a key is, or that it had none. The latter may
-    /// have changed before operations came that have begun since the question.
+    /// A reply has come: where the chain of a key is, or that it had none. The latter may have
+    /// changed before operations came that have begun since the request.
     pub(super) fn looked_up(&mut self, key: &[u8], entry: Option<Entry>) {
         for index in (0..self.active.len()).rev() {
             let active = &self.active[index];
-            let Step::Lookup { create, is_asked } = active.step else {
+            let Step::Lookup {
+                create,
+                is_requested,
+            } = active.step
+            else {
                 continue;
             };
             if active.operation.key != key {
@@ -241,7 +250,7 @@ impl Client {
             }
             if entry.is_some() {
                 self.enter(index, entry);
-            } else if is_asked && !create {
+            } else if is_requested && !create {
                 self.release_own(index);
                 self.finish(index, Ok(Outcome::Missing));
             }

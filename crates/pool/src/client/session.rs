@@ -25,7 +25,7 @@ pub(super) struct Session {
     sequence: u64,
     random: SplitMix64,
     outstanding: Option<Outstanding>,
-    /// Links that the service has not been told of.
+    /// Links that were not reported to the service.
     edges: VecDeque<Edge>,
     /// The last epoch that the service named.
     pub(super) epoch: u64,
@@ -45,7 +45,7 @@ struct Outstanding {
     edges: usize,
 }
 
-/// What a reply said.
+/// The content of a reply.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) question: Question,
@@ -87,7 +87,7 @@ impl Session {
         (self.client != 0).then_some(self.lease_until_ns)
     }
 
-    /// Whether a question can be asked now.
+    /// Whether a request can be made now.
     pub(super) fn is_free(&self) -> bool {
         self.outstanding.is_none()
     }
@@ -126,8 +126,8 @@ impl Session {
         self.heartbeat_at_ns = 0;
     }
 
-    /// Asks. `quiescent` is the epoch for which nothing that began before is incomplete.
-    pub(super) fn ask(&mut self, now_ns: u64, question: Question, quiescent: u64) {
+    /// Makes a request. `quiescent` is the epoch for which nothing that began before is incomplete.
+    pub(super) fn request(&mut self, now_ns: u64, question: Question, quiescent: u64) {
         self.sequence = match question {
             Question::Register => self.random.next_u64(),
             _ => self.sequence + 1,
