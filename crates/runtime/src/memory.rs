@@ -19,3 +19,4 @@ mod worker;
 pub use pipe::Client;
 pub(crate) use wake::Flag;
 pub use worker::Memory;
+pub(crate) use worker::only_context;

@@ -1,15 +1,13 @@
 //! The runtime without a device, threads or a clock: frames in, frames out, for tests.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use service::{Service, Worker as _};
 use tcpip::{Checksums, Config, Counts};
 
 use super::server::Server;
-use crate::memory::Flag;
-use crate::setup::{Setup, Shared, WaitPolicy};
-use crate::worker_context::{WorkerContext, WorkerHandles};
+use crate::memory::{Flag, only_context};
+use crate::setup::Setup;
 
 /// A server with one worker, whose caller passes it frames and time.
 pub struct InMemory<S: Service> {
@@ -22,21 +20,7 @@ impl<S: Service> InMemory<S> {
     /// are ignored, because there is one worker and it never waits.
     #[must_use]
     pub fn new(service: &S, setup: Setup, config: Config) -> Self {
-        let setup = Setup {
-            workers: 1,
-            wait_policy: WaitPolicy::default(),
-            ..setup
-        };
-        let woken = Arc::<Flag>::default();
-        let waker = Waker::from(Arc::clone(&woken));
-        let handles = WorkerHandles {
-            all_wakers: vec![waker.clone()],
-            waker,
-            stops_workers: Arc::default(),
-        };
-        let setup = Shared::new(setup, service);
-        let mut context = WorkerContext::new(&setup, service.worker(), handles);
-        context.clock_ns = None;
+        let (context, woken) = only_context(service, setup);
         Self {
             server: Server::new(context, config, 0),
             woken,

@@ -11,6 +11,31 @@ use crate::readiness::ReadinessLoop;
 use crate::setup::{Setup, Shared, WaitPolicy};
 use crate::worker_context::{WorkerContext, WorkerHandles};
 
+/// Creates the context of a server's only worker, whose caller runs it and passes it the time, and
+/// the flag that is set when another thread wakes it. Of `setup`, the number of workers and the
+/// wait policy are ignored, because there is one worker and it never waits.
+pub(crate) fn only_context<S: Service>(
+    service: &S,
+    setup: Setup,
+) -> (WorkerContext<S::Worker>, Arc<Flag>) {
+    let setup = Setup {
+        workers: 1,
+        wait_policy: WaitPolicy::default(),
+        ..setup
+    };
+    let woken = Arc::<Flag>::default();
+    let waker = Waker::from(Arc::clone(&woken));
+    let handles = WorkerHandles {
+        all_wakers: vec![waker.clone()],
+        waker,
+        stops_workers: Arc::default(),
+    };
+    let setup = Shared::new(setup, service);
+    let mut context = WorkerContext::new(&setup, service.worker(), handles);
+    context.clock_ns = None;
+    (context, woken)
+}
+
 /// A server in memory, with one worker.
 pub struct Memory<S: Service> {
     pub(super) connections: ReadinessLoop<S::Worker, MemoryTransport, Pipes>,
@@ -22,21 +47,7 @@ impl<S: Service> Memory<S> {
     /// are ignored, because there is one worker and it never waits.
     #[must_use]
     pub fn new(service: &S, setup: Setup) -> Self {
-        let setup = Setup {
-            workers: 1,
-            wait_policy: WaitPolicy::default(),
-            ..setup
-        };
-        let woken = Arc::<Flag>::default();
-        let waker = Waker::from(Arc::clone(&woken));
-        let handles = WorkerHandles {
-            all_wakers: vec![waker.clone()],
-            waker,
-            stops_workers: Arc::default(),
-        };
-        let setup = Shared::new(setup, service);
-        let mut context = WorkerContext::new(&setup, service.worker(), handles);
-        context.clock_ns = None;
+        let (context, woken) = only_context(service, setup);
         Self {
             connections: ReadinessLoop::new(context, Pipes::default()),
             woken,
