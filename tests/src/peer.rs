@@ -29,6 +29,20 @@ pub enum Received {
     Nothing,
 }
 
+impl Received {
+    /// Takes the bytes that a client has received. `has_ended` says whether the connection ends
+    /// behind them.
+    fn take(bytes: &mut Vec<u8>, has_ended: bool) -> Self {
+        if !bytes.is_empty() {
+            Self::Bytes(std::mem::take(bytes))
+        } else if has_ended {
+            Self::End
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
 /// A cache that replies as memcached does. It has several clients, which share its items.
 pub trait Peer {
     /// The version of memcached whose replies the peer gives.

@@ -143,13 +143,7 @@ impl Peer for MemoryPeer {
     fn receive(&mut self, client: ClientId) -> Result<Received> {
         self.run()?;
         let connected = self.clients.get_mut(client.0).context("no such client")?;
-        Ok(if !connected.answers.is_empty() {
-            Received::Bytes(std::mem::take(&mut connected.answers))
-        } else if connected.has_ended {
-            Received::End
-        } else {
-            Received::Nothing
-        })
+        Ok(Received::take(&mut connected.answers, connected.has_ended))
     }
 
     fn has_clock(&self) -> bool {

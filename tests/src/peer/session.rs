@@ -138,13 +138,7 @@ impl Peer for SessionPeer {
 
     fn receive(&mut self, client: ClientId) -> Result<Received> {
         let connection = self.clients.get_mut(client.0).context("no such client")?;
-        Ok(if !connection.output.is_empty() {
-            Received::Bytes(std::mem::take(&mut connection.output))
-        } else if connection.is_closed {
-            Received::End
-        } else {
-            Received::Nothing
-        })
+        Ok(Received::take(&mut connection.output, connection.is_closed))
     }
 
     fn has_clock(&self) -> bool {
