@@ -5,7 +5,9 @@
 mod world;
 
 use proptest::prelude::*;
-use tcpip::limits::{CLOSING_NS, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS, PROBES_MAX};
+use tcpip::limits::{
+    CLOSING_NS, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS, KEEPALIVE_NS, PROBE_NS, PROBES_MAX,
+};
 use tcpip::testing::{Faults, State};
 use world::{PORT, World};
 
@@ -150,6 +152,34 @@ fn an_idle_stack_waits_for_its_first_probe() {
     assert_eq!(world.stack.len(), 50);
     let idle_ns = world.stack.next_deadline_ns().unwrap() - world.now_ns;
     assert!(idle_ns > KEEPALIVE_NS - 2 * HALF_OPEN_NS, "{idle_ns} ns");
+}
+
+/// More connections send at the same time than there is space for, so that the space ends between
+/// two segments of one of them.
+#[test]
+fn a_connection_whose_last_segments_find_no_space_sends_them_later() {
+    const LEN: usize = 3000;
+    let mut world = World::new(NO_FAULTS, 1);
+    let clients: Vec<_> = (0..FRAMES_MAX / 2)
+        .map(|_| {
+            let client = world.connect(PORT);
+            // Opens the congestion window.
+            world.exchange(client, &[b'x'; 4 * LEN]);
+            client
+        })
+        .collect();
+    for &client in &clients {
+        let sent = world.host.socket(client).send_slice(&[b'y'; LEN]);
+        assert_eq!(sent, Ok(LEN));
+    }
+    let (mut frames_max, start_ns) = (0, world.now_ns);
+    world.run_until("echoed", |world| {
+        assert!(world.now_ns - start_ns < 1_000_000_000, "one of them waits");
+        frames_max = frames_max.max(world.frames_of_turn);
+        let mut queues = clients.iter().map(|&it| world.host.socket(it).recv_queue());
+        queues.all(|len| len == LEN)
+    });
+    assert_eq!(frames_max, FRAMES_MAX);
 }
 
 #[test]

@@ -76,23 +76,21 @@ impl Stack {
     pub fn flush(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         let mut pending = std::mem::take(&mut self.pending);
-        let mut rest = Vec::new();
         for slot in pending.drain(..) {
             let Some(connection) = self.in_slot(slot) else {
                 continue;
             };
             connection.is_in_pending = false;
             if self.frames.is_full() {
-                rest.push(slot);
+                self.queue_pending(slot);
                 continue;
             }
             self.send_segments(slot);
             self.settle(slot);
         }
+        // Those that were added meanwhile have more to send. The memory of the list is used again.
+        pending.append(&mut self.pending);
         self.pending = pending;
-        for slot in rest {
-            self.queue_pending(slot);
-        }
     }
 
     /// Sends the segments of a connection, as far as there is space for frames.

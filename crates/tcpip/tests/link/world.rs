@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) is_cut: bool,
     /// Connections that were lost by a reset.
     pub(crate) lost: usize,
+    /// The number of frames that the stack has sent in the last turn.
+    pub(crate) frames_of_turn: usize,
     link: FaultyLink,
     open: Vec<Option<Echo>>,
 }
@@ -50,6 +52,7 @@ impl World {
             now_ns: 0,
             is_cut: false,
             lost: 0,
+            frames_of_turn: 0,
             link: FaultyLink::new(faults, seed ^ 2),
             open: Vec::new(),
         }
@@ -181,6 +184,7 @@ impl World {
         }
         let frames: Vec<Vec<u8>> = self.stack.frames().iter().map(<[u8]>::to_vec).collect();
         self.stack.frames().clear();
+        self.frames_of_turn = frames.len();
         for frame in frames {
             if !self.is_cut {
                 self.link.send(End::Client, frame, self.now_ns);
