@@ -18,7 +18,7 @@ pub(crate) struct Key {
 /// A frame for this stack, or why it is none.
 #[derive(Debug)]
 pub(crate) enum Arrival<'f> {
-    /// A question for the hardware address of this end.
+    /// An ARP request for the hardware address of this end.
     ArpRequest {
         peer: EthernetAddress,
         peer_ip: Ipv4Address,

@@ -1,4 +1,4 @@
-//! A connection: smoltcp's socket, and what the stack knows besides.
+//! A connection: smoltcp's socket, and the state that the stack adds to it.
 
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     /// The time of its timer; `u64::MAX` if it has none.
     pub(crate) timer_ns: u64,
     /// When the last frame of the connection arrived.
-    pub(crate) heard_ns: u64,
+    pub(crate) last_frame_ns: u64,
     /// The number of received bytes that were discarded.
     pub(crate) discarded: usize,
 }
@@ -74,7 +74,7 @@ impl Connection {
             is_in_pending: false,
             is_in_ready: false,
             timer_ns: u64::MAX,
-            heard_ns: now_ns,
+            last_frame_ns: now_ns,
             discarded: 0,
         }
     }
@@ -132,7 +132,7 @@ impl Connection {
         if self.phase != Phase::Open || self.is_hung_up() {
             return None;
         }
-        let first_ns = self.heard_ns + KEEPALIVE_NS;
+        let first_ns = self.last_frame_ns + KEEPALIVE_NS;
         Some(if now_ns < first_ns {
             first_ns
         } else {

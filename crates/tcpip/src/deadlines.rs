@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_keeps_the_order_and_forgets_those_that_have_left_at_the_bound() {
+    fn a_queue_keeps_the_order_and_at_the_bound_removes_those_that_have_left() {
         let mut queue = Queue::default();
         for slot in 0..68 {
             queue.push(u64::from(slot), id(slot), 1, |_| unreachable!());

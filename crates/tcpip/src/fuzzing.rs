@@ -1,6 +1,7 @@
 //! For fuzzing: sequences of frames, made from bytes, to a stack with an owner that uses every
 //! function.
 
+use crate::limits::{CLOSING_MAX, HALF_OPEN_MAX, KEEPALIVE_NS};
 use crate::{Checksums, Config, ConnectionId, Counts, Event, Interest, Stack};
 
 /// The hardware address of the stack under test.
@@ -112,10 +113,9 @@ impl Owner {
             }
         }
         frames.clear();
-        // Half-open ones are at most as many as peers.
-        assert!(self.stack.len() <= 4 * 256 + crate::limits::CLOSING_MAX + OPEN_MAX);
+        assert!(self.stack.len() <= HALF_OPEN_MAX + CLOSING_MAX + OPEN_MAX);
         if let Some(deadline_ns) = self.stack.next_deadline_ns() {
-            assert!(deadline_ns <= self.now_ns + crate::limits::KEEPALIVE_NS);
+            assert!(deadline_ns <= self.now_ns + KEEPALIVE_NS);
         }
     }
 }

@@ -27,7 +27,8 @@
 //! - Memory is bounded: by the established connections, which the owner accepts and closes, plus
 //!   [`limits::HALF_OPEN_MAX`] and [`limits::CLOSING_MAX`] others.
 //! - A frame is answered to the hardware address that it came from. The stack has no neighbour
-//!   cache and no routes, and sends nothing but answers and retransmissions.
+//!   cache and no routes. It sends answers, what its owner sends on connections, retransmissions,
+//!   and probes of silent peers.
 //!
 //! Not supported: IPv6, fragments, IP options beyond skipping them, VLAN tags, connections that
 //! this end opens.

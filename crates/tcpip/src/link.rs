@@ -9,8 +9,9 @@ use smoltcp::wire::{
 use crate::limits::{ETHERNET_HEADER, FRAMES_MAX};
 use crate::stack::Config;
 
-/// Ethernet frames that wait to be sent, at most [`FRAMES_MAX`], in one piece of memory that is
-/// reused.
+/// Ethernet frames that wait to be sent, in one piece of memory that is reused. At [`FRAMES_MAX`],
+/// connections send none. smoltcp's immediate answers to received frames are added up to twice as
+/// many.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -79,7 +80,7 @@ impl Frames {
         written
     }
 
-    /// Appends the answer to a question for the hardware address of this end.
+    /// Appends an ARP reply with the hardware address of this end.
     pub(crate) fn push_arp_reply(
         &mut self,
         config: &Config,

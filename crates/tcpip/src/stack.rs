@@ -32,8 +32,8 @@ pub struct Config {
     pub mtu: usize,
     /// The TCP ports at which connections are accepted.
     pub ports: Vec<u16>,
-    /// Seed of initial sequence numbers. It has to be unpredictable, so that others cannot guess
-    /// them.
+    /// Seed of initial sequence numbers. It has to be unpredictable. Even then, smoltcp's generator
+    /// is not cryptographic: a peer that sees several of its numbers can compute the next ones.
     pub seed: u64,
     /// Length of a connection's receive buffer in bytes, at most [`RECEIVE_BUFFER`].
     pub receive_buffer: usize,
@@ -169,8 +169,9 @@ impl Stack {
         let mut settings = iface::Config::new(HardwareAddress::Ip);
         settings.random_seed = config.seed;
         let mut frames = Frames::default();
-        let nobody = EthernetAddress::BROADCAST;
-        let mut link = Link::new(&config, nobody, None, &mut frames);
+        // smoltcp sends nothing yet.
+        let any_peer = EthernetAddress::BROADCAST;
+        let mut link = Link::new(&config, any_peer, None, &mut frames);
         let mut interface = Interface::new(settings, &mut link, instant(now_ns));
         let network = Ipv4Cidr::new(config.address, config.prefix_len.min(32));
         interface.update_ip_addrs(|addresses| {
@@ -213,7 +214,7 @@ impl Stack {
     /// Returns the address and the port of the peer of a connection.
     #[must_use]
     pub fn peer(&self, id: ConnectionId) -> Option<(Ipv4Address, u16)> {
-        let key = self.find(id)?.key;
+        let key = find(&self.connections, id)?.key;
         Some((Ipv4Address::from_bits(key.peer), key.peer_port))
     }
 
@@ -226,8 +227,8 @@ impl Stack {
         }
     }
 
-    /// Appends the connections that are ready to `events`, each once. A connection stays ready
-    /// until the cause is gone, as with a level-triggered epoll.
+    /// Appends the connections that are ready to `events`. One may be appended twice. A connection
+    /// stays ready until the cause is gone, as with a level-triggered epoll.
     pub fn events(&mut self, events: &mut Vec<Event>) {
         for _ in 0..self.ready.len() {
             let Some(event) = self.next_event() else {
@@ -339,11 +340,6 @@ impl Stack {
         self.len() == 0
     }
 
-    fn find(&self, id: ConnectionId) -> Option<&Connection> {
-        let connection = self.connections.get(id.slot as usize)?.as_deref()?;
-        (connection.generation == id.generation).then_some(connection)
-    }
-
     fn find_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         let connection = self.connections.get_mut(id.slot as usize)?.as_deref_mut()?;
         (connection.generation == id.generation).then_some(connection)
@@ -401,7 +397,8 @@ impl Stack {
         None
     }
 
-    /// Resets a connection if it is in the phase `phase`, and removes it.
+    /// Resets a connection if it is in the phase `phase`, and removes it. If there is no space for a
+    /// frame, its peer gets a reset only as the answer to a later segment.
     fn reset(&mut self, id: ConnectionId, phase: Phase) {
         if !is_in(&self.connections, id, phase) {
             return;
@@ -434,15 +431,18 @@ impl Stack {
     }
 }
 
+/// Returns the connection, if it still exists.
+fn find(connections: &[Option<Box<Connection>>], id: ConnectionId) -> Option<&Connection> {
+    let connection = connections.get(id.slot as usize)?.as_deref()?;
+    (connection.generation == id.generation).then_some(connection)
+}
+
 /// Returns whether the connection exists and is in this phase.
 fn is_in(connections: &[Option<Box<Connection>>], id: ConnectionId, phase: Phase) -> bool {
-    let connection = connections.get(id.slot as usize);
-    connection
-        .and_then(Option::as_deref)
-        .is_some_and(|it| it.generation == id.generation && it.phase == phase)
+    find(connections, id).is_some_and(|it| it.phase == phase)
 }
 
 /// Converts a time to smoltcp's, which counts microseconds.
-fn instant(now_ns: u64) -> Instant {
+pub(crate) fn instant(now_ns: u64) -> Instant {
     Instant::from_micros(i64::try_from(now_ns / 1000).unwrap_or(i64::MAX))
 }

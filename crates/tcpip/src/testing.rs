@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::limits::ETHERNET_HEADER;
+use crate::stack::instant;
 use smoltcp::iface::{self, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::SocketBuffer;
@@ -74,12 +75,12 @@ impl Host {
         self.sockets.get_mut(socket)
     }
 
-    /// Forgets a connection, without a word to the peer.
-    pub fn forget(&mut self, socket: ClientSocket) {
+    /// Removes a connection and sends nothing to its peer.
+    pub fn remove(&mut self, socket: ClientSocket) {
         self.sockets.remove(socket);
     }
 
-    /// Forgets everything, without a word to the peers. Ports are used from the first one again.
+    /// Removes all connections and sends nothing. Ports are used from the first one again.
     pub fn reboot(&mut self) {
         self.sockets = SocketSet::new(Vec::new());
         self.next_port = FIRST_PORT;
@@ -245,8 +246,4 @@ impl FaultyLink {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
-}
-
-fn instant(now_ns: u64) -> Instant {
-    Instant::from_micros(i64::try_from(now_ns / 1000).unwrap_or(i64::MAX))
 }

@@ -86,7 +86,7 @@ fn a_peer_that_vanishes_after_a_close_is_reset_in_time() {
     let mut world = World::new(NO_FAULTS, 1);
     let client = world.connect(PORT);
     world.exchange(client, b"hello");
-    world.host.forget(client);
+    world.host.remove(client);
     world.is_cut = true;
     world.close_all();
     world.pass(CLOSING_NS / 2);
@@ -183,7 +183,7 @@ fn a_connection_whose_last_segments_find_no_space_sends_them_later() {
 }
 
 #[test]
-fn a_host_without_an_address_yet_gets_its_question_answered() {
+fn the_arp_request_of_a_host_without_an_address_is_answered() {
     let mut world = World::new(NO_FAULTS, 1);
     let mut probe = vec![0xff; 6];
     probe.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
@@ -199,7 +199,7 @@ fn a_host_without_an_address_yet_gets_its_question_answered() {
 
 /// An echo request with a payload, as `ping` sends it.
 #[test]
-fn pings_are_answered_but_not_those_to_everyone() {
+fn pings_are_answered_unless_they_are_broadcast() {
     let mut world = World::new(NO_FAULTS, 1);
     let mut ping = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0];
     ping.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, 1, 0x66, 0xd4]);

@@ -55,7 +55,7 @@ impl Stack {
             match (connection.phase, connection.is_hung_up()) {
                 (Phase::Closing, true) => {
                     // The peer uses the port again, before the time in which late segments may
-                    // arrive has passed. A SYN cannot be one of them.
+                    // arrive has passed. If this SYN is one of them, the peer answers by a reset.
                     self.remove(old);
                     slot = None;
                 }
@@ -144,7 +144,7 @@ impl Stack {
             return;
         };
         connection.peer = peer;
-        connection.heard_ns = now_ns;
+        connection.last_frame_ns = now_ns;
         let mut link = Link::new(&self.config, peer, Some(packet), &mut self.frames);
         let sockets = &mut connection.sockets;
         self.interface

@@ -3,7 +3,7 @@
 use smoltcp::iface::PollResult;
 use smoltcp::socket::tcp::State;
 
-use super::{ConnectionId, Stack, instant};
+use super::{ConnectionId, Stack, find, instant};
 use crate::connection::Phase;
 use crate::limits::{
     KEEPALIVE_NS, PROBE_NS, PROBES_MAX, TIMER_MIN_NS, TIMERS_PER_CALL, UNACKNOWLEDGED_NS,
@@ -35,7 +35,7 @@ impl Stack {
                 continue;
             }
             connection.timer_ns = u64::MAX;
-            let silent_ns = now_ns.saturating_sub(connection.heard_ns);
+            let silent_ns = now_ns.saturating_sub(connection.last_frame_ns);
             let silent_max_ns = if connection.socket().send_queue() > 0 {
                 UNACKNOWLEDGED_NS
             } else {
@@ -86,7 +86,7 @@ impl Stack {
                 continue;
             }
             self.send_segments(slot);
-            self.settle(slot);
+            self.arm_timer(slot);
         }
         // Those that were added meanwhile have more to send. The memory of the list is used again.
         pending.append(&mut self.pending);
@@ -105,7 +105,7 @@ impl Stack {
     }
 
     /// Sets the timer of a connection after it has sent, or removes the connection if it has ended.
-    fn settle(&mut self, slot: u32) {
+    fn arm_timer(&mut self, slot: u32) {
         let now_ns = self.now_ns;
         let connection = self.connections.get_mut(slot as usize);
         let Some(connection) = connection.and_then(Option::as_deref_mut) else {
@@ -137,12 +137,7 @@ impl Stack {
             let generation = connection.generation;
             let id = ConnectionId { slot, generation };
             let connections = &self.connections;
-            let is_armed = |at_ns, id: ConnectionId| {
-                let connection = connections.get(id.slot as usize);
-                connection
-                    .and_then(Option::as_deref)
-                    .is_some_and(|it| it.generation == id.generation && it.timer_ns == at_ns)
-            };
+            let is_armed = |at_ns, id| find(connections, id).is_some_and(|it| it.timer_ns == at_ns);
             let count = connections.len();
             self.timers.push(due_ns, id, count, is_armed);
         }
