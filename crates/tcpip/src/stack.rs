@@ -397,8 +397,8 @@ impl Stack {
         None
     }
 
-    /// Resets a connection if it is in the phase `phase`, and removes it. If there is no space for a
-    /// frame, its peer gets a reset only as the answer to a later segment.
+    /// Resets a connection if it is in the phase `phase`, and removes it. If there is no space for
+    /// a frame, its peer gets a reset only as the answer to a later segment.
     fn reset(&mut self, id: ConnectionId, phase: Phase) {
         if !is_in(&self.connections, id, phase) {
             return;
