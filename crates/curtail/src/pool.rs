@@ -7,7 +7,7 @@ mod trial;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::pool::layout::{self, Layout};
@@ -16,6 +16,7 @@ use ::pool::process::{NodeMemory, run_metadata, run_node};
 use ::pool::{MemoryNode, Metadata, MetadataConfig, Station};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use serde_json::Value;
 use sys::poll::Waker;
 use sys::shared_memory::SharedMemory;
 use sys::signals::Signals;
@@ -132,6 +133,12 @@ fn station(ip: Ipv4Addr) -> Station {
 /// A number that differs from start to start.
 fn seed() -> u64 {
     sys::clock::unix_ns() ^ (u64::from(std::process::id()) << 40)
+}
+
+/// Replaces a file by JSON for readers.
+fn write_json(path: &Path, value: &Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value).context("write JSON")?;
+    std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
 }
 
 fn serve_memory(flags: &Node) -> anyhow::Result<ExitCode> {

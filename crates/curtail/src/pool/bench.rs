@@ -465,8 +465,7 @@ fn report(
 ) -> anyhow::Result<ExitCode> {
     let it = Summary::new(flags, measured, checked);
     if let Some(path) = &flags.json {
-        let text = serde_json::to_string_pretty(&it.json(flags)).context("write JSON")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+        super::write_json(path, &it.json(flags))?;
     }
     println!(
         "{}, {} threads, {} operations each (closed loop)",

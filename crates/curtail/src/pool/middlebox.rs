@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::middlebox::port::{Bridge, Losses, Port, Proxy};
 use ::middlebox::process::{Report, run as run_middlebox};
@@ -13,13 +13,15 @@ use ::middlebox::{Config, Counters, Keys, Middlebox, Step};
 use ::pool::layout::{EXACT, START, STEERABLE};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
+use sys::clock::unix_ns;
 use sys::poll::Waker;
 
 /// Bytes that a chain takes, with its four addresses (`docs/decisions/022-steering.md`).
 const CHAIN_LEN: u64 = 320;
 /// Addresses for each chain.
 const ADDRESSES_PER_CHAIN: usize = 4;
+const NS_PER_S: u64 = 1_000_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
@@ -95,8 +97,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::duration_ns)]
     resend: u64,
 
-    /// Number of this start, greater at each one as long as the memory node runs; the time in
-    /// seconds if it is not given
+    /// Number of this start, greater than that of the one before by more than the queue pairs that
+    /// were opened again in between, as long as the memory node runs; the time in seconds if it is
+    /// not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     instance: Option<u32>,
 
@@ -124,6 +127,14 @@ pub(super) enum StepName {
     Mapping,
     /// Compare-and-swap operations become WRITEs
     Conversion,
+}
+
+impl StepName {
+    /// The name as it is given to `--step`.
+    pub(super) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 impl From<StepName> for Step {
@@ -230,9 +241,7 @@ impl Flags {
         mut port: impl Port,
         ends: &str,
     ) -> anyhow::Result<ExitCode> {
-        let step = self.step.to_possible_value();
-        let step = step.as_ref().map_or("", |value| value.get_name());
-        println!("steering (step {step}) between {ends}");
+        println!("steering (step {}) between {ends}", self.step.name());
         let mut print = |middlebox: &Middlebox| println!("{}", line(&middlebox.counters()));
         super::until_stopped(|stop: &Waker| {
             let report = self.every.map(|every_ns| Report {
@@ -245,7 +254,7 @@ impl Flags {
         println!("{}", line(&counters));
         println!("{losses:?}");
         if let Some(path) = &self.json {
-            write_json(path, &counters, &losses)?;
+            super::write_json(path, &to_json(&counters, &losses))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -259,13 +268,9 @@ fn is_loopback(clients: &str, memory: &str) -> bool {
 /// A number that is greater at each start: the time in seconds. This waits until the present second
 /// is over, so that a start after this one, however soon, has another number.
 fn instance() -> u32 {
-    let now = || {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH);
-        time.unwrap_or(Duration::ZERO)
-    };
-    let rest_ns = 1_000_000_000 - u64::from(now().subsec_nanos());
+    let rest_ns = NS_PER_S - unix_ns() % NS_PER_S;
     std::thread::sleep(Duration::from_nanos(rest_ns));
-    now().as_secs() as u32
+    (unix_ns() / NS_PER_S) as u32
 }
 
 /// The counters that are not 0.
@@ -278,15 +283,14 @@ fn line(counters: &Counters) -> String {
     format!("counters: {}", words.join(", "))
 }
 
-fn write_json(path: &Path, counters: &Counters, losses: &Losses) -> anyhow::Result<()> {
+fn to_json(counters: &Counters, losses: &Losses) -> Value {
     let mut all = serde_json::Map::new();
     for (name, count) in counters.all() {
         all.insert(name.to_owned(), count.into());
     }
-    let text = serde_json::to_string_pretty(&json!({
+    json!({
         "counters": all,
         "losses": { "discarded": losses.discarded, "unsent": losses.unsent,
                     "foreign": losses.foreign, "unaddressed": losses.unaddressed },
-    }))?;
-    std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))
+    })
 }

@@ -134,12 +134,12 @@ impl Flags {
 
     /// Starts all processes, on hosts or on this machine, and measures.
     fn measure(&self, hosts: Option<&Hosts>) -> anyhow::Result<Value> {
-        let places = Places { hosts };
-        let step = self.step.to_possible_value();
-        let step = step.as_ref().map_or("none", |value| value.get_name());
-        let [node, meta, middlebox, client, alias] = [2, 3, 4, 10, 100].map(|last| places.ip(last));
+        let setting = Setting { hosts };
+        let step = self.step.name();
+        let [node, meta, middlebox, client, alias] =
+            [2, 3, 4, 10, 100].map(|last| setting.ip(last));
         let mut words = format!("node --listen {node} --memory 1GiB");
-        let _node = places.start(Host::Memory, &words, device::MEMORY)?;
+        let _node = setting.start(Host::Memory, &words, device::MEMORY)?;
         // The memory node is new, so the first number will do.
         words = format!("middlebox --step {step} --instance 1");
         words += &match hosts {
@@ -150,10 +150,10 @@ impl Flags {
             ),
             None => format!(" --listen {middlebox} --node {node} --aliases {alias}"),
         };
-        let middlebox_process = places.start(Host::Middlebox, &words, "")?;
+        let middlebox_process = setting.start(Host::Middlebox, &words, "")?;
         let reached = if hosts.is_some() { node } else { middlebox };
         words = format!("meta --listen {meta} --node {reached}");
-        let _meta = places.start(Host::Metadata, &words, device::METADATA)?;
+        let _meta = setting.start(Host::Metadata, &words, device::METADATA)?;
         let json = JsonFile::new();
         words = format!(
             "bench --meta {meta} --from {client} --threads {} --depth {} --workload {} \
@@ -174,7 +174,7 @@ impl Flags {
         ] {
             words += if is_given { flag } else { "" };
         }
-        let bench = places.start(Host::Clients, &words, device::CLIENTS)?;
+        let bench = setting.start(Host::Clients, &words, device::CLIENTS)?;
         let before_ns = middlebox_process.processor_ns()?;
         bench.wait_for_time(self.duration)?;
         let busy_ns = middlebox_process.processor_ns()?.saturating_sub(before_ns);
@@ -222,11 +222,11 @@ impl Drop for JsonFile {
 }
 
 /// Where processes run.
-struct Places<'a> {
+struct Setting<'a> {
     hosts: Option<&'a Hosts>,
 }
 
-impl Places<'_> {
+impl Setting<'_> {
     /// An address. Those of this machine depend on the process number, as trials may overlap.
     fn ip(&self, last: u8) -> Ipv4Addr {
         match self.hosts {
@@ -238,9 +238,9 @@ impl Places<'_> {
         }
     }
 
-    /// Starts `curtail pool` with these words, at a device if the place is a host and `device` is
-    /// not empty. Waits until it has printed a line.
-    fn start(&self, host: Host, words: &str, device: &str) -> anyhow::Result<Part> {
+    /// Starts `curtail pool` with these words, at a device if there are hosts and `device` is not
+    /// empty. Waits until it has printed a line.
+    fn start(&self, host: Host, words: &str, device: &str) -> anyhow::Result<PoolProcess> {
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("pool").args(words.split_whitespace());
@@ -250,18 +250,18 @@ impl Places<'_> {
                 command.args(["--device", device]);
             }
         }
-        Part::start(command, words)
+        PoolProcess::start(command, words)
     }
 }
 
 /// A process that ends with this value, or with this program.
-struct Part {
+struct PoolProcess {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
     name: String,
 }
 
-impl Part {
+impl PoolProcess {
     fn start(mut command: Command, words: &str) -> anyhow::Result<Self> {
         let name = format!("curtail pool {words}");
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -272,16 +272,16 @@ impl Part {
         bind(&mut command, &bounds)?;
         let mut child = command.spawn().with_context(|| format!("start {name}"))?;
         let output = child.stdout.take().context("it has no output")?;
-        let mut part = Self {
+        let mut process = Self {
             child,
             output: BufReader::new(output),
             name,
         };
         let mut line = String::new();
-        if part.output.read_line(&mut line)? == 0 {
-            bail!("{} has ended", part.name);
+        if process.output.read_line(&mut line)? == 0 {
+            bail!("{} has ended", process.name);
         }
-        Ok(part)
+        Ok(process)
     }
 
     fn processor_ns(&self) -> anyhow::Result<u64> {
@@ -309,7 +309,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PoolProcess {
     fn drop(&mut self) {
         // Both calls fail if it has ended, which is not an error here.
         let _ = self.child.kill();
