@@ -136,8 +136,8 @@ pub fn compare_with_tshark(path: &Path, frames: &Frames) -> Result<()> {
         tshark.args(["-e", field]);
     }
     let output = tshark.output().context("start tshark")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<&str> = said.lines().collect();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = printed.lines().collect();
     ensure!(
         lines.len() == frames.len(),
         "{} frames, but tshark has {}: {}",
@@ -145,11 +145,11 @@ pub fn compare_with_tshark(path: &Path, frames: &Frames) -> Result<()> {
         lines.len(),
         String::from_utf8_lossy(&output.stderr)
     );
-    for (number, (frame, said)) in frames.iter().zip(lines).enumerate() {
+    for (number, (frame, printed)) in frames.iter().zip(lines).enumerate() {
         let expected = line(frame).with_context(|| format!("parse frame {number}"))?;
         ensure!(
-            said == expected,
-            "frame {number}: {said:?} is not {expected:?}"
+            printed == expected,
+            "frame {number}: {printed:?} is not {expected:?}"
         );
     }
     Ok(())

@@ -228,6 +228,16 @@ impl Bench {
     }
 }
 
+/// A number in JSON.
+///
+/// # Panics
+/// There is none at this path.
+#[must_use]
+pub fn count(json: &Value, path: &str) -> u64 {
+    let count = json.pointer(path).and_then(Value::as_u64);
+    count.unwrap_or_else(|| panic!("no {path} in {json}"))
+}
+
 /// Reads a file that a process has written.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use curtail_tests::pool_capture::{
     write,
 };
 use curtail_tests::pool_hosts::PoolHosts;
-use curtail_tests::pool_processes::read_json;
+use curtail_tests::pool_processes::{count, read_json};
 use curtail_tests::process::target_folder;
 use serde_json::Value;
 
@@ -33,11 +33,6 @@ struct Run {
     responses: [Frames; 2],
     results: Value,
     counters: Value,
-}
-
-fn count(json: &Value, path: &str) -> u64 {
-    let count = json.pointer(path).and_then(Value::as_u64);
-    count.unwrap_or_else(|| panic!("no {path} in {json}"))
 }
 
 fn run(hosts: &PoolHosts, step: &str, folder: &Path) -> Run {
@@ -128,21 +123,21 @@ fn check_sequences(run: &Run, step: &str) {
         let connections = connections(&run.requests[side], answers).unwrap();
         let mut answered = 0;
         for (there, back) in connections {
-            let (Some(asked), Some(told)) = (requests.get(&there), responses.get(&back)) else {
+            let (Some(sent), Some(received)) = (requests.get(&there), responses.get(&back)) else {
                 continue;
             };
-            answered += asked.packets;
-            assert_eq!(asked.last, told.last, "{step}, side {side}: {there:?}");
+            answered += sent.packets;
+            assert_eq!(sent.last, received.last, "{step}, side {side}: {there:?}");
         }
-        let asked: u64 = requests.values().map(|sequence| sequence.packets).sum();
+        let sent: u64 = requests.values().map(|sequence| sequence.packets).sum();
         eprintln!(
-            "step {step}, side {side}: {asked} requests on {} queue pairs, {} repeated",
+            "step {step}, side {side}: {sent} requests on {} queue pairs, {} repeated",
             requests.len(),
             repeated(requests.values())
         );
-        assert!(asked > 100, "{step}");
+        assert!(sent > 100, "{step}");
         assert_eq!(
-            answered, asked,
+            answered, sent,
             "{step}, side {side}: of connections that were accepted"
         );
     }
@@ -176,14 +171,14 @@ fn check_with_scapy(run: &Run, folder: &Path) {
         .arg(path)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.code() == Some(SKIPPED) {
-        eprintln!("{}", said.trim_end());
+        eprintln!("{}", printed.trim_end());
         return;
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
     let expected = format!("{} of {} packets agree\n", frames.len(), frames.len());
-    assert!(said == expected, "{said}{complaint}");
+    assert!(printed == expected, "{printed}{complaint}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use curtail_tests::pool_processes::{
-    Bench, Network, Process, pool, read_json, start_metadata, start_middlebox, start_node,
+    Bench, Network, Process, count, pool, read_json, start_metadata, start_middlebox, start_node,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,11 +23,6 @@ impl Files {
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
-}
-
-fn count(json: &Value, path: &str) -> u64 {
-    let count = json.pointer(path).and_then(Value::as_u64);
-    count.unwrap_or_else(|| panic!("no {path} in {json}"))
 }
 
 /// Runs clients through a middlebox with this step. Returns their results and its counters.

@@ -120,7 +120,8 @@ impl Hosts {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(io::Error::other(format!("ip {words}: {}", said.trim_end())))
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let message = format!("ip {words}: {}", printed.trim_end());
+        Err(io::Error::other(message))
     }
 }
