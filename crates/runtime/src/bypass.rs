@@ -1,5 +1,5 @@
 //! The runtime `bypass`: the sessions over a TCP/IP stack in this process, as in a library
-//! operating system. No kernel socket is on the path of a request.
+//! operating system. The kernel's TCP is not on the path of a request.
 //!
 //! ```text
 //! device ─▶ ring of frames ─▶ tcpip::Stack ─▶ burst ─▶ Stack ─▶ frames ─▶ device
@@ -55,7 +55,8 @@ impl Interface {
     ///
     /// # Errors
     /// `PermissionDenied`: the process lacks `CAP_NET_RAW`. `NotFound`: there is no such device.
-    /// `NetworkDown`: it is down. `AddrInUse`: the kernel has the address.
+    /// `NetworkDown`: it is down. `AddrInUse`: the kernel has the address, or allows to bind
+    /// addresses that it does not have (`net.ipv4.ip_nonlocal_bind`).
     pub fn open(
         device: &str,
         address: Ipv4Addr,

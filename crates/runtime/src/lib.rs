@@ -13,7 +13,7 @@
 //! - `rings`: an io_uring per worker;
 //! - `threads`: a thread per connection, with at most as many concurrent bursts as workers;
 //! - `fibres`: a fibre per connection, on as many kernel threads as workers;
-//! - [`bypass`]: a TCP/IP stack in this process per worker, without sockets of the kernel.
+//! - [`bypass`]: a TCP/IP stack in this process per worker, without the kernel's TCP.
 //!
 //! A sixth, [`memory`], serves connections in memory for tests. Each runtime is a folder with the
 //! same four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads wake each
@@ -181,7 +181,8 @@ pub fn start(
 /// Starts the threads of the runtime [`Kind::Bypass`] for a service.
 ///
 /// # Errors
-/// The limit of descriptors or threads is reached. After an error, none of the threads runs.
+/// The limit of descriptors or threads is reached, or the interface was opened for another number
+/// of workers than that of `setup`. After an error, none of the threads runs.
 pub fn start_bypass(
     service: &impl Service,
     setup: Setup,

@@ -205,7 +205,8 @@ impl PacketRing {
         }
         let (start, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         let is_whole = header.tp_snaplen == header.tp_len && start + len <= self.slot_len;
-        // A frame with a VLAN tag belongs to another device.
+        // A frame with a VLAN tag belongs to another device. Those with a priority only are lost
+        // too. (The tag of a long frame, above, is not looked at.)
         if is_whole && status & libc::TP_STATUS_VLAN_VALID == 0 {
             let first = self.ring.at::<u8>(slot + start);
             // SAFETY: the frame lies in the slot (checked above), and the kernel does not write

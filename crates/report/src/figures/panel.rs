@@ -186,7 +186,7 @@ impl<'a> Panel<'a> {
                 None => short.clone(),
             };
             let style = by.styles.get(index).map_or(index, |&style| style as usize);
-            // Cells of all panels are not mixed with those of this one.
+            // Cells of all panels that have this value are not mixed with those of this one.
             let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.into_iter().partition(|cell| {
                 of.is_none_or(|(factor, _)| cell.factors.contains_key(&factor.name))
             });
@@ -204,6 +204,8 @@ impl<'a> Panel<'a> {
             };
             panel.push(other_name, other_short, CurveStyle::of(style), &others);
         }
+        // Those of all panels and those of this one are one curve here, and share the points of a
+        // factor.
         let is_without = |cell: &&Cell| !cell.factors.contains_key(&by.name);
         let without: Vec<&Cell> = cells.iter().copied().filter(is_without).collect();
         let name = format!("no {}", by.title);

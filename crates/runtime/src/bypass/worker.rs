@@ -21,8 +21,8 @@ pub(super) struct Worker<'p, S: service::Worker> {
 }
 
 /// Runs the loop of a worker until the worker has to stop. Restarts the loop, with a new stack,
-/// each time it fails, as `crate::restart` does for other runtimes. To peers of the old stack, the
-/// new one answers by a reset.
+/// each time it fails, as `crate::restart` does for other runtimes. The old stack sends nothing
+/// more, so its peers get a reset only as the answer of the new one to their next segments.
 pub(super) fn run<S: service::Worker>(
     mut context: WorkerContext<S>,
     mut port: Port,

@@ -1,5 +1,6 @@
 //! The schedule of the supervisor's maintenance steps. Tasks run steps while requests arrive. Once
-//! no more arrive, the supervisor runs the steps that are left.
+//! no more arrive, the supervisor runs the steps that are left, except those of requests that it
+//! overlooks ([`REQUESTS_RECENT_NS`]).
 
 use crate::limits::{IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, REQUESTS_CHECK_NS};
 
@@ -26,7 +27,7 @@ impl IdleMaintenance {
     ///
     /// While requests arrive, no step is due: the tasks run enough of them, and to use a context
     /// for a step would delay the reclamation of segments. Each request may also give its context
-    /// new work, so the counts begin again.
+    /// new work, so the counts begin again if a decision finds that requests arrive.
     pub(super) fn is_step_due(&mut self, now_ns: u64, are_requests_arriving: bool) -> bool {
         let next_ns = *self
             .next_ns
