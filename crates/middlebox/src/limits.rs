@@ -33,6 +33,16 @@ pub const HOT_PERIOD: u32 = 4096;
 pub const ALIASES_MAX: usize = 512;
 /// Most addresses that a proxy passes over because they are in use.
 pub const ALIAS_SKIPS_MAX: usize = 4096;
+/// Most frames that are taken before the port and the timers have a turn.
+pub const BURST: usize = 64;
+/// Most turns after the end was signalled.
+pub const TURNS_AFTER_STOP: usize = 64;
+/// Most frames that one system call of a bridge receives or sends.
+pub const BATCH: usize = 32;
+/// Bytes of frames that the kernel keeps for each device of a bridge.
+pub const DEVICE_BUFFER_LEN: usize = 16 << 20;
+/// Bytes of a proxy's socket buffers, each, as far as the kernel gives them.
+pub const SOCKET_BUFFER_LEN: usize = 4 << 20;
 
 // The number of a shared queue pair has four bits for the memory node and eight for the index.
 const _: () = assert!(NODES_MAX <= 16 && SHARED_MAX <= 256);

@@ -5,14 +5,9 @@ use std::io;
 use sys::clock::monotonic_ns;
 use sys::poll::Waker;
 
+use crate::limits::{BURST, TURNS_AFTER_STOP};
 use crate::middlebox::{Middlebox, Side};
 use crate::port::Port;
-
-/// Most frames that are taken before the port and the timers have a turn.
-const BURST: usize = 64;
-
-/// Most turns after the end was signalled.
-const TURNS_AFTER_STOP: usize = 64;
 
 /// Called at an interval of `every_ns`.
 pub struct Report<'a> {

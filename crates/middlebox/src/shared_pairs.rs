@@ -252,13 +252,7 @@ impl Middlebox {
     /// Ends a shared queue pair and opens it again. What was on its way fails for all owners,
     /// executed or not; with `code` for the oldest one.
     fn reopen(&mut self, now_ns: u64, node: u8, index: u32, code: Option<NakCode>, emit: Emit) {
-        self.counters.shared_dead += 1;
-        for (_, chain) in self.chains.iter_mut() {
-            if chain.node == node && chain.shared == Some(index) {
-                let was_owned = chain.give_up();
-                self.counters.tails_disowned += u64::from(was_owned);
-            }
-        }
+        self.give_up_chains(node, |shared| shared == index);
         for (age, slot) in (0..).zip(self.pair(node, index).take_slots()) {
             self.frames.put(slot.frame);
             // An owner may have an older request on another shared queue pair.
@@ -274,23 +268,40 @@ impl Middlebox {
                 self.refuse(slot.flow, answered, code, emit);
             }
         }
-        let memory = &mut self.nodes[usize::from(node)];
-        memory.connected -= 1;
-        self.connect_pair(node, index);
-        self.send_connect(node, index, emit);
-        self.arm(now_ns, node, index);
+        self.connect_again(now_ns, node, index, emit);
     }
 
     /// Opens those shared queue pairs again that have nothing on their way. If one does not answer,
     /// the memory node may have been started again: it has none of them then, and each would be
     /// found dead only by a request of its own, long after the one before.
     fn reopen_idle(&mut self, now_ns: u64, node: u8, emit: Emit) {
-        for index in 0..self.nodes[usize::from(node)].pairs.len() as u32 {
-            let pair = self.pair(node, index);
-            if pair.setup == Setup::Connected && pair.is_idle() {
-                self.reopen(now_ns, node, index, None, emit);
+        let pairs = &self.nodes[usize::from(node)].pairs;
+        let is_idle = |pair: &SharedPair| pair.setup == Setup::Connected && pair.is_idle();
+        let idle: Vec<bool> = pairs.iter().map(is_idle).collect();
+        // There are many chains, so all are given up in one pass.
+        self.give_up_chains(node, |shared| idle[shared as usize]);
+        for (index, _) in (0..).zip(&idle).filter(|(_, is_idle)| **is_idle) {
+            self.connect_again(now_ns, node, index, emit);
+        }
+    }
+
+    /// Gives up the operations on their way of the chains whose shared queue pair is one of these.
+    fn give_up_chains(&mut self, node: u8, is_lost: impl Fn(u32) -> bool) {
+        for (_, chain) in self.chains.iter_mut() {
+            if chain.node == node && chain.shared.is_some_and(&is_lost) {
+                let was_owned = chain.give_up();
+                self.counters.tails_disowned += u64::from(was_owned);
             }
         }
+    }
+
+    /// Begins another attempt for a shared queue pair that was connected.
+    fn connect_again(&mut self, now_ns: u64, node: u8, index: u32, emit: Emit) {
+        self.counters.shared_dead += 1;
+        self.nodes[usize::from(node)].connected -= 1;
+        self.connect_pair(node, index);
+        self.send_connect(node, index, emit);
+        self.arm(now_ns, node, index);
     }
 
     /// Opens the shared queue pairs of a memory node, unless they are.

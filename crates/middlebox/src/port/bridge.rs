@@ -18,12 +18,8 @@ use sys::packet::{FRAME_MAX, FrameBatch, PacketSocket};
 use sys::poll::{Events, Interest, Poll, Waker};
 
 use super::{Losses, Port, STOP};
+use crate::limits::{BATCH, DEVICE_BUFFER_LEN};
 use crate::middlebox::Side;
-
-/// Bytes of frames that the kernel keeps for each device.
-const BUFFER_LEN: usize = 16 << 20;
-/// Frames that one system call receives or sends, at most.
-const BATCH: usize = 32;
 
 /// The bridge.
 pub struct Bridge {
@@ -72,7 +68,7 @@ impl Bridge {
 
 impl Device {
     fn open(name: &str) -> io::Result<Self> {
-        let socket = PacketSocket::open(name, BUFFER_LEN)?;
+        let socket = PacketSocket::open(name, DEVICE_BUFFER_LEN)?;
         socket.receive_all_addresses(name)?;
         Ok(Self {
             socket,

@@ -20,11 +20,9 @@ use sys::bound_datagram::BoundDatagram;
 use sys::poll::{Events, Interest, Poll, Waker};
 
 use super::{Losses, Port, STOP};
-use crate::limits::{ALIAS_SKIPS_MAX, ALIASES_MAX};
+use crate::limits::{ALIAS_SKIPS_MAX, ALIASES_MAX, SOCKET_BUFFER_LEN};
 use crate::middlebox::Side;
 
-/// Bytes of a socket's buffers, as far as the kernel gives them.
-const BUFFER_LEN: usize = 4 << 20;
 /// The token of the socket for clients. That of an alias is its number.
 const LISTEN: u64 = STOP - 1;
 /// Where the addresses of IPv4, the UDP source port, and the transport begin in a frame.
@@ -242,7 +240,7 @@ impl Port for Proxy {
 }
 
 fn bind(ip: Ipv4Addr) -> io::Result<BoundDatagram> {
-    BoundDatagram::bind(SocketAddrV4::new(ip, UDP_PORT), BUFFER_LEN)
+    BoundDatagram::bind(SocketAddrV4::new(ip, UDP_PORT), SOCKET_BUFFER_LEN)
 }
 
 /// The headers of a datagram, as its receiver makes them again.
