@@ -1,4 +1,4 @@
-//! Runs scenarios of the pool with faults: `scenarios SEED` tells of one, `scenarios FIRST COUNT`
+//! Runs scenarios of the pool with faults: `scenarios SEED` prints one, `scenarios FIRST COUNT`
 //! runs many on all processors and prints those that are wrong.
 #![allow(clippy::print_stdout, reason = "a program for developers")]
 
