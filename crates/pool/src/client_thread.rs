@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants:
-//! - Each reply is completed or refused once. It is dropped only if the thread panics with the
-//!   operation in progress, or ends before the pool has answered.
+//! - Each reply is completed or refused once. It is dropped only if the result is not needed any
+//!   more before the operation has begun, if the thread panics with the operation in progress, or
+//!   if it ends before the pool has answered.
 //! - An operation completes within twice the time that the client allows for one: it waits for the
 //!   client at most that long.
 
@@ -27,7 +28,7 @@ use crate::{Client, ClientConfig, ClientCounters};
 
 /// Pause after an error of the port, in nanoseconds.
 const ERROR_PAUSE_NS: u64 = 10_000_000;
-/// Longest time in nanoseconds between two looks at the queue.
+/// Longest time in nanoseconds until the thread looks at the queue again.
 const TURN_NS: u64 = 1_000_000_000;
 
 /// The result of an operation.
@@ -197,7 +198,7 @@ impl Drop for ClientThread {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Driver {
     port: ClientPort,
     /// Where the results of submitted operations go.
@@ -207,7 +208,7 @@ struct Driver {
 }
 
 impl Drop for Driver {
-    /// Nothing that waits would be done any more.
+    /// Completes the operations that wait, because none of them will begin.
     fn drop(&mut self) {
         let mut queue = self.shared.queue();
         queue.is_closed = true;

@@ -51,14 +51,14 @@ pub(crate) fn start(
     runtime::start_threads(&service, setup, listeners).map_err(Error::Start)
 }
 
-/// What is read for the pages, besides the state of the server.
+/// The sources of the pages, besides the state of the server.
 pub(crate) struct Figures {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<CounterRegistry>,
     pub(crate) records_latency: bool,
 }
 
-/// All that is read.
+/// All sources of the pages.
 struct StateFigures {
     figures: Figures,
     state: Arc<ServerState>,

@@ -33,7 +33,7 @@ pub struct PoolConfig {
     pub from: Option<Ipv4Addr>,
     /// A middlebox redirects operations.
     pub is_steered: bool,
-    /// How long an operation may take, in nanoseconds.
+    /// How long an operation may wait to begin, and how long it may take then, in nanoseconds.
     pub timeout_ns: u64,
 }
 

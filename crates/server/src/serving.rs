@@ -1,4 +1,4 @@
-//! Starting the services: the cache with a store, or with a pool of memory, and what is beside it.
+//! Starting the services: the cache with a store, or with a pool of memory, and the documents.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -36,7 +36,7 @@ pub(crate) enum Clients {
     Interface(bypass::Interface),
 }
 
-/// What exists before the services start.
+/// The parts of a server that exist before the services start.
 pub(crate) struct Foundation<'a> {
     pub(crate) config: &'a Config,
     pub(crate) kind: Kind,
@@ -90,7 +90,7 @@ impl Serving {
 }
 
 impl Foundation<'_> {
-    /// What the admin pages read besides the state.
+    /// The sources of the admin pages besides the state.
     pub(crate) fn figures(&self) -> Figures {
         Figures {
             clock: self.clock,

@@ -157,8 +157,8 @@ impl RunningTier {
     }
 }
 
-/// What the operator has to know once many items are lost because the index is full, although the
-/// files have space. A few are lost by chance: all places that a key may have can be taken.
+/// Warning and remedy, if many items are lost because the index is full although the files have
+/// space. A few are lost by chance: all places that a key may have can be taken.
 pub(crate) fn index_problem(statistics: &Statistics) -> Option<String> {
     let &Statistics {
         objects_displaced: lost,

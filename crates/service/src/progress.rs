@@ -10,7 +10,9 @@ pub enum Next {
     /// Bytes of a value. The runtime passes them as input, or saves a copy by receiving them
     /// directly into [`Session::upload_buffer`](crate::Session::upload_buffer).
     Upload,
-    /// Space in the output. The runtime sends the output, then continues with the same input.
+    /// Space in the output, or an empty output: a session that begins a read only when its peer has
+    /// taken the replies so far needs this although the output has space. The runtime sends the
+    /// output, then continues with the same input.
     OutputSpace,
     /// Another turn with the same input, after other connections have had a turn.
     Yield,

@@ -338,9 +338,9 @@ impl Index {
         None
     }
 
-    /// Increments the frequency counter of an entry, unless the request is the one for which its
-    /// item was restored. Does nothing if the entry has moved, was
-    /// changed or was removed since it was read.
+    /// Increments the frequency counter of an entry, unless the request is the first one since its
+    /// item was restored. Does nothing if the entry has moved, was changed or was removed since it
+    /// was read.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.requested();
         if more == entry {

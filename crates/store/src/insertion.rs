@@ -307,8 +307,9 @@ impl Worker {
     ) -> bool {
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // The overwrite counts as a request. If the old item had expired or was flushed, the
-            // new item starts at frequency 0.
+            // The overwrite counts as a request, unless it is the first one since the item was
+            // restored. If the old item had expired or was flushed, the new item starts at
+            // frequency 0.
             let frequency = match metadata.is_overwrite {
                 true => found.entry().requested().frequency(),
                 false => 0,

@@ -85,8 +85,9 @@ pub struct TierItem<'a> {
 /// `generation` is the number of flushes of the store so far. A copy of another generation is not
 /// current.
 pub trait LowerTier: fmt::Debug + Send + Sync {
-    /// Copies an item. Returns `None` if the tier refuses it, or if its current copy may stay. The
-    /// copy is then marked as fetched if the item is.
+    /// Copies an item. Returns `None` if the tier refuses it, or if its current copy may stay. A
+    /// copy that may stay is marked as fetched if the item is. If the tier refuses the item, its
+    /// current copy stays as it is.
     fn append(
         &self,
         hash: u64,

@@ -341,7 +341,7 @@ impl Worker {
             0 => self.record_hot_key(hash, block.key()),
             remaining => self.reads_until_sample.set(remaining - 1),
         }
-        // The miniatures have seen a miss and a write.
+        // For this request, the miniatures have seen a miss and a write.
         if !entry.is_restored() {
             self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         }

@@ -1,4 +1,4 @@
-//! What tests and benchmarks of the tier share.
+//! Shared parts of the tests and benchmarks of the tier.
 
 mod cache;
 mod random;

@@ -6,7 +6,8 @@ use server::PoolConfig;
 
 use super::Flags;
 
-/// How long an operation may take by default, in nanoseconds.
+/// How long an operation may wait to begin by default, and how long it may take then, in
+/// nanoseconds.
 const TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// The addresses of a pool.

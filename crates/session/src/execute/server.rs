@@ -15,7 +15,7 @@ use crate::session::RequestContext;
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
-/// What commands to the server need.
+/// The time and the parts of the server that its commands use.
 pub(crate) struct ServerContext<'a> {
     /// The time of the burst.
     pub(crate) now: Now,

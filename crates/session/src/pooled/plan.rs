@@ -1,4 +1,5 @@
-//! What a request does to the pool: one operation, or none because the pool cannot do it.
+//! The translation of a request into one operation on the pool, or into a reply if the pool cannot
+//! do it.
 
 use pool::{Action, Change, NewItem, is_storable};
 use protocol::reply;
@@ -32,13 +33,13 @@ mod refused {
         b"CLIENT_ERROR arithmetic in a memory pool changes no time to live (flag T)\r\n";
 }
 
-/// What to do for a request.
+/// The way to answer a request.
 pub(super) enum Plan<'i> {
     /// Do an operation on the key.
     Submit(Submission),
     /// Read several keys.
     ReadMany,
-    /// Nothing. Reply.
+    /// Reply. The pool has nothing to do.
     Reply(Outcome),
     /// Execute a command to the server.
     Server(ServerCommand<'i>),
@@ -76,7 +77,7 @@ pub(super) struct Data<'i> {
     pub(super) len: u64,
 }
 
-/// Says what a request does. `data` is complete if a value of its length can be stored.
+/// Returns the plan of a request. `data` is complete if a value of its length can be stored.
 pub(super) fn plan<'i>(
     operation: &Operation<'i>,
     encoder: &Encoder<'_>,

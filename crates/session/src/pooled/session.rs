@@ -62,7 +62,7 @@ enum State {
     Closed,
 }
 
-/// What a session uses in one turn.
+/// The time and the parts of the worker that a session uses in one turn.
 pub(super) struct Turn<'a> {
     pub(super) now: Now,
     pub(super) client: Option<&'a ClientThread>,

@@ -2,15 +2,20 @@
 //! frequency counter.
 //!
 //! ```text
-//! 63          44  43    42    41 40  39                                    0
-//! ┌─────────────┬──────┬──────┬──────┬───────────────────────────────────────┐
-//! │ tag, 20 bits│ role │ tier │ freq │ location, units of 4 bytes, 0: no item │
-//! └─────────────┴──────┴──────┴──────┴───────────────────────────────────────┘
+//! 63         44   43       42     41  40 39                                     0
+//! ┌─────────────┬──────┬──────────┬──────┬────────────────────────────────────────┐
+//! │ tag, 20 bits│ role │ restored │ freq │ location, units of 4 bytes, 0: no item │
+//! └─────────────┴──────┴──────────┴──────┴────────────────────────────────────────┘
 //! ```
 //!
 //! A key has two buckets. The role is 0 if the entry is in the first one, and 1 if it is in the
-//! second one (`addressing.rs`). The tier bit is set while an item that was restored from the tier
-//! has not been requested since: the request for which it was restored does not count.
+//! second one (`addressing.rs`).
+//!
+//! The restored bit is set while an item that was restored from the tier has not been requested
+//! since: the request for which it was restored does not count. A request that makes a new value of
+//! the present one (`incr`, `append`) counts all the same, because it finds the entry twice: to
+//! read the item, and to replace it. So does the first touch of an item without a time to live: it
+//! moves the block, and the new entry does not have the bit.
 
 use super::addressing::TAG_BITS;
 
@@ -81,8 +86,7 @@ impl Entry {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
     }
 
-    /// Returns true if the item was restored from the tier, and the request that needed it has not
-    /// been executed yet.
+    /// Returns true if the item was restored from the tier and has not been requested since.
     #[inline]
     pub(crate) fn is_restored(self) -> bool {
         self.0 & RESTORED != 0
