@@ -229,13 +229,14 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         let bytes = out.bytes_mut();
         self.is_closed = is_last;
         if let Some(items) = worker.items.as_deref_mut().filter(|_| is_item(request)) {
-            if start > 0 && self.must_fetch(request, &opened, items) {
+            let key = key_to_fetch(request, &opened, items);
+            if start > 0 && key.is_some() {
                 // The read begins when the peer has taken the replies so far: otherwise peers that
                 // take none could hold all the memory for records.
                 self.is_closed = false;
                 return Answered::Awaits(Next::OutputSpace);
             }
-            let is_available = self.has_item(request, opened, items, tickets);
+            let is_available = self.has_item(key, opened, items, tickets);
             let value = &mut worker.value;
             return respond_item(is_available, request, items, &reply, value, bytes);
         }
@@ -318,17 +319,11 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         None
     }
 
-    /// Whether a request needs an item that is in slower memory only, and has not been read.
-    fn must_fetch(&self, request: &Request<'_>, state: &State<F>, items: &mut dyn Items) -> bool {
-        let key = items::key_needed(request).filter(|_| !matches!(state, State::Fetched(_)));
-        key.is_some_and(|key| items.must_fetch(&key))
-    }
-
     /// Whether the item that a request needs can be read, if there is one. `None`: the session has
-    /// to wait for it.
+    /// to wait for it. `key` is that of [`key_to_fetch`].
     fn has_item(
         &mut self,
-        request: &Request<'_>,
+        key: Option<Vec<u8>>,
         state: State<F>,
         items: &mut dyn Items,
         tickets: &mut Tickets<'_, Completion<F>>,
@@ -337,7 +332,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
             State::Fetched(Ok(None)) => Some(true),
             State::Fetched(Ok(Some(fetched))) => Some(items.restore(fetched)),
             State::Fetched(Err(Abandoned)) => Some(false),
-            _ => match items::key_needed(request).filter(|key| items.must_fetch(key)) {
+            _ => match key {
                 Some(key) => self.fetch(&key, items, tickets),
                 None => Some(true),
             },
@@ -498,6 +493,19 @@ impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
             State::AwaitsBlock(transfer) | State::HasBlock(transfer, _) => block_len(transfer.rest),
             _ => 0,
         }
+    }
+}
+
+/// The key of the item that a request needs, if the item is in slower memory only and has not been
+/// read.
+fn key_to_fetch<F>(
+    request: &Request<'_>,
+    state: &State<F>,
+    items: &mut dyn Items,
+) -> Option<Vec<u8>> {
+    match state {
+        State::Fetched(_) => None,
+        _ => items::key_needed(request).filter(|key| items.must_fetch(key)),
     }
 }
 
