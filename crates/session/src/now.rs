@@ -55,7 +55,7 @@ impl Now {
             0 => Expiry::NEVER,
             ..0 => Expiry::at(0),
             1..=RELATIVE_MAX_S => Expiry::at(self.elapsed_s.saturating_add(exptime.unsigned_abs())),
-            _ => Expiry::at(self.since_epoch(exptime)),
+            _ => Expiry::at(self.since_epoch(exptime.unsigned_abs())),
         }
     }
 
@@ -69,13 +69,16 @@ impl Now {
             Some(seconds @ 1..=RELATIVE_MAX_S) => {
                 Some(self.elapsed_s.saturating_add(seconds.unsigned_abs()))
             }
-            Some(unix) => Some(self.since_epoch(unix)).filter(|&second| second > 0),
+            Some(unix) => {
+                let second = self.since_epoch(unix.unsigned_abs());
+                (second > 0).then_some(second)
+            }
         }
     }
 
     /// Converts a Unix time to a second of the server's clock. An earlier time becomes 0.
-    fn since_epoch(&self, unix_s: i32) -> u32 {
-        let since = u64::from(unix_s.unsigned_abs()).saturating_sub(self.epoch_unix_s);
+    pub(crate) fn since_epoch(&self, unix_s: u32) -> u32 {
+        let since = u64::from(unix_s).saturating_sub(self.epoch_unix_s);
         u32::try_from(since).unwrap_or(u32::MAX)
     }
 }

@@ -57,11 +57,10 @@ impl EncodedItem for PooledItem<'_> {
 
 /// An expiry of the pool, in seconds of Unix time, by the server's clock. 0 means never.
 pub(super) fn expiry(expiry_s: u32, now: Now) -> Expiry {
-    if expiry_s == 0 {
-        return Expiry::NEVER;
+    match expiry_s {
+        0 => Expiry::NEVER,
+        unix_s => Expiry::at(now.since_epoch(unix_s)),
     }
-    let since_epoch = u64::from(expiry_s).saturating_sub(now.epoch_unix_s);
-    Expiry::at(u32::try_from(since_epoch).unwrap_or(u32::MAX))
 }
 
 /// The expiry of an item whose client sent `exptime`, as the pool stores it.
