@@ -132,8 +132,8 @@ fn a_killed_server_loses_nothing_acknowledged_and_the_other_one_goes_on() {
     }
 }
 
-#[test]
-fn servers_work_again_after_the_metadata_service_was_killed() {
+/// Kills a process of the pool twice while a client stores, and starts it again.
+fn works_again_after(kill: impl Fn(&mut Pool), start: impl Fn(&mut Pool)) {
     let mut pool = Pool::start("64MiB");
     let server = pool.server();
     let writer = Writer::new("k", &server);
@@ -141,9 +141,9 @@ fn servers_work_again_after_the_metadata_service_was_killed() {
         scope.spawn(|| writer.run());
         for _ in 0..2 {
             writer.wait_for_more(200);
-            pool.kill_metadata();
+            kill(&mut pool);
             writer.wait_for_refusal();
-            pool.start_metadata();
+            start(&mut pool);
             writer.wait_for_more(200);
         }
         writer.stop();
@@ -152,22 +152,13 @@ fn servers_work_again_after_the_metadata_service_was_killed() {
 }
 
 #[test]
+fn servers_work_again_after_the_metadata_service_was_killed() {
+    works_again_after(Pool::kill_metadata, Pool::start_metadata);
+}
+
+#[test]
 fn servers_work_again_after_the_memory_node_was_killed() {
-    let mut pool = Pool::start("64MiB");
-    let server = pool.server();
-    let writer = Writer::new("k", &server);
-    thread::scope(|scope| {
-        scope.spawn(|| writer.run());
-        for _ in 0..2 {
-            writer.wait_for_more(200);
-            pool.kill_node();
-            writer.wait_for_refusal();
-            pool.start_node();
-            writer.wait_for_more(200);
-        }
-        writer.stop();
-    });
-    writer.verify(&server);
+    works_again_after(Pool::kill_node, Pool::start_node);
 }
 
 #[test]
