@@ -79,37 +79,23 @@ fn field<'a>(answer: &'a str, name: &str) -> &'a str {
 /// only.
 #[test]
 fn an_item_in_the_tier_is_deleted_if_any_item_matches() {
-    let folder = tempfile::tempdir().unwrap();
-    for kind in Kind::OVER_SOCKETS
-        .into_iter()
-        .filter(|kind| kind.probe().is_ok())
-    {
-        let tier = format!("{}:32m", folder.path().join(kind.name()).display());
-        let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
-        let mut both = Both::start_with(kind, &arguments);
+    everywhere_with_tier(|mut both, name| {
         both.cache.set("key", b"value").unwrap();
         both.cache.evict_to_tier(2 << 20, 1).unwrap();
         let delete = |fields: &str| both.request("DELETE", "/cache/key", fields, "");
         let absent = delete("If-None-Match: *\r\n");
-        assert!(absent.starts_with("HTTP/1.1 412 "), "{kind:?}: {absent}");
+        assert!(absent.starts_with("HTTP/1.1 412 "), "{name}: {absent}");
         let present = delete("If-Match: *\r\n");
-        assert!(present.starts_with("HTTP/1.1 204 "), "{kind:?}: {present}");
+        assert!(present.starts_with("HTTP/1.1 204 "), "{name}: {present}");
         let gone = delete("If-Match: *\r\n");
-        assert!(gone.starts_with("HTTP/1.1 412 "), "{kind:?}: {gone}");
-        assert_eq!(both.cache.get("key").unwrap(), None, "{kind:?}");
-    }
+        assert!(gone.starts_with("HTTP/1.1 412 "), "{name}: {gone}");
+        assert_eq!(both.cache.get("key").unwrap(), None, "{name}");
+    });
 }
 
 #[test]
 fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
-    let folder = tempfile::tempdir().unwrap();
-    for kind in Kind::OVER_SOCKETS
-        .into_iter()
-        .filter(|kind| kind.probe().is_ok())
-    {
-        let tier = format!("{}:32m", folder.path().join(kind.name()).display());
-        let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
-        let mut both = Both::start_with(kind, &arguments);
+    everywhere_with_tier(|mut both, name| {
         // An item that has been read may stay in memory, so each request gets a new one.
         let mut items = 0;
         let mut cold = |method: &str, condition: &str, body: &str| {
@@ -128,10 +114,10 @@ fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
             (answer, left, tag)
         };
         let (got, _, tag) = cold("GET", "", "");
-        assert!(got.ends_with("\r\n\r\na value"), "{kind:?}: {got}");
-        assert_eq!(field(&got, "ETag:"), tag, "{kind:?}");
+        assert!(got.ends_with("\r\n\r\na value"), "{name}: {got}");
+        assert_eq!(field(&got, "ETag:"), tag, "{name}");
         let (head, _, tag) = cold("HEAD", "", "");
-        assert_eq!(field(&head, "ETag:"), tag, "{kind:?}: {head}");
+        assert_eq!(field(&head, "ETag:"), tag, "{name}: {head}");
         let expected = [
             ("PUT", "If-None-Match: *", "412", "a value"),
             ("PUT", "If-Match: *", "204", "new"),
@@ -144,22 +130,33 @@ fn items_of_the_tier_are_read_for_requests_that_depend_on_them() {
             let body = if method == "PUT" { "new" } else { "" };
             let (answer, left, _) = cold(method, condition, body);
             let is_right = answer.starts_with(&format!("HTTP/1.1 {status} "));
-            assert!(is_right, "{kind:?}, {method}, {condition}: {answer}");
-            assert!(
-                left.ends_with(end),
-                "{kind:?}, {method}, {condition}: {left}"
-            );
+            assert!(is_right, "{name}, {method}, {condition}: {answer}");
+            assert!(left.ends_with(end), "{name}, {method}, {condition}: {left}");
         }
         let read = both.cache.stat("get_extstore").unwrap();
-        assert_eq!(read, 8, "{kind:?}");
-    }
+        assert_eq!(read, 8, "{name}");
+    });
+}
+
+/// The runtimes of this machine.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let kinds = Kind::OVER_SOCKETS.into_iter();
+    kinds.filter(|kind| kind.probe().is_ok())
 }
 
 fn everywhere(test: impl Fn(Both, &str)) {
-    for kind in Kind::OVER_SOCKETS {
-        if kind.probe().is_ok() {
-            test(Both::start(kind), kind.name());
-        }
+    for kind in kinds() {
+        test(Both::start(kind), kind.name());
+    }
+}
+
+/// With a memory of 2 MiB and a tier below it.
+fn everywhere_with_tier(test: impl Fn(Both, &str)) {
+    for kind in kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let tier = format!("{}:32m", folder.path().join("tier").display());
+        let arguments = ["-m", "2", "-I", "512k", "-u", "root", "--tier", &tier];
+        test(Both::start_with(kind, &arguments), kind.name());
     }
 }
 

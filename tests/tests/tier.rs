@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use curtail_tests::client::Client;
-use curtail_tests::process::{Server, curtail, server_with_key};
+use curtail_tests::process::{Server, curtail, server, server_with_key};
 
 const KEYS: u32 = 6000;
 
@@ -24,12 +24,12 @@ fn arguments(folder: &Path) -> Vec<String> {
 fn started(folder: &Path) -> (Server, Client) {
     let arguments = arguments(folder);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let server = Server::tcp(|| {
-        let mut command = curtail();
-        command.args(&arguments);
-        command
-    })
-    .unwrap();
+    connected(&arguments)
+}
+
+/// Starts a server and connects a client.
+fn connected(arguments: &[&str]) -> (Server, Client) {
+    let server = server(arguments);
     let client = Client::connect(&server.address).unwrap();
     (server, client)
 }
@@ -149,17 +149,9 @@ fn an_item_keeps_its_cas_and_flags_in_the_tier() {
 /// memory.
 fn started_for_eviction(folder: &Path) -> (Server, Client) {
     let tier = format!("{}:32m", folder.join("tier").display());
-    let arguments = [
+    connected(&[
         "-m", "2", "-I", "512k", "-t", "1", "-u", "root", "--tier", &tier,
-    ];
-    let server = Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    });
-    let server = server.unwrap();
-    let client = Client::connect(&server.address).unwrap();
-    (server, client)
+    ])
 }
 
 /// Evicts everything to the tier that was not requested again.
@@ -401,15 +393,8 @@ const EXTSTORE_NAMES: [&str; 27] = [
 
 /// Starts a server with one worker and a memory of 2 MiB.
 fn started_with(flags: &[&str]) -> (Server, Client) {
-    let server = Server::tcp(|| {
-        let mut command = curtail();
-        command.args(["-m", "2", "-I", "64k", "-t", "1", "-u", "root"]);
-        command.args(flags);
-        command
-    });
-    let server = server.unwrap();
-    let client = Client::connect(&server.address).unwrap();
-    (server, client)
+    let memory = ["-m", "2", "-I", "64k", "-t", "1", "-u", "root"];
+    connected(&[&memory[..], flags].concat())
 }
 
 #[test]
