@@ -30,6 +30,8 @@ const SEGMENTS: u32 = 2;
 const ENTRIES: u32 = 3;
 const END: u32 = 4;
 const ENTRY_LEN: usize = 24;
+/// The bit of an entry's offset.
+const FETCHED: u32 = 1;
 /// The second of an item that never expires.
 const NEVER: u32 = u32::MAX;
 
@@ -122,7 +124,10 @@ impl<W: Write> Writer<W> {
         is_fetched: bool,
     ) -> io::Result<()> {
         let second = address.expiry.seconds_left(0).unwrap_or(NEVER);
-        let offset = address.offset | u32::from(is_fetched);
+        let offset = match is_fetched {
+            true => address.offset | FETCHED,
+            false => address.offset,
+        };
         self.payload.extend(hash.to_le_bytes());
         for number in [address.sequence, offset, address.len, second] {
             self.payload.extend(number.to_le_bytes());
@@ -202,17 +207,17 @@ impl<R: Read> Reader<R> {
                 }
                 ENTRIES => {
                     for bytes in self.payload.chunks_exact(ENTRY_LEN) {
+                        let offset = u32_at(bytes, 12);
                         let address = TierAddress {
                             sequence: u32_at(bytes, 8),
-                            offset: u32_at(bytes, 12) & !1,
+                            offset: offset & !FETCHED,
                             len: u32_at(bytes, 16),
                             expiry: match u32_at(bytes, 20) {
                                 NEVER => Expiry::NEVER,
                                 second => Expiry::at(second),
                             },
                         };
-                        let is_fetched = u32_at(bytes, 12) & 1 != 0;
-                        entry(u64_at(bytes, 0), address, is_fetched);
+                        entry(u64_at(bytes, 0), address, offset & FETCHED != 0);
                     }
                 }
                 END => return Ok(()),
