@@ -118,7 +118,7 @@ pub struct Metadata {
     phase: recovery::Phase,
     superblock: Superblock,
     /// Numbers before these are promised by the superblock in memory.
-    reserved: Reserved,
+    reserved: Numbers,
     error: Option<MetadataError>,
     clients: BTreeMap<u64, ClientRecord>,
     chains: HashMap<u64, Chain>,
@@ -150,8 +150,9 @@ pub struct Metadata {
     counters: MetadataCounters,
 }
 
+/// Numbers of chains and of clients.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reserved {
+struct Numbers {
     chain: u64,
     client: u64,
 }
@@ -161,7 +162,7 @@ struct Reserved {
 enum Job {
     Recover,
     /// The superblock has these numbers.
-    Reserve(Reserved),
+    Reserve(Numbers),
     /// The slab table has a new owner of a slab.
     Own {
         slab: u32,
@@ -219,7 +220,7 @@ impl Metadata {
                 next_chain: 1,
                 next_client: FIRST_CLIENT,
             },
-            reserved: Reserved::default(),
+            reserved: Numbers::default(),
             error: None,
             clients: BTreeMap::new(),
             chains: HashMap::new(),

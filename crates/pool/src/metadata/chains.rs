@@ -106,7 +106,7 @@ impl Metadata {
             self.answer(client, sequence, Answer::Absent);
             return;
         }
-        if self.chains.len() >= CHAINS_MAX || self.numbers_left().0 == 0 {
+        if self.chains.len() >= CHAINS_MAX || self.numbers_left().chain == 0 {
             self.answer(client, sequence, Answer::Full);
             return;
         }

@@ -7,11 +7,14 @@ use roce::endpoint::Outcome;
 
 use super::chains::Chain;
 use super::leases::ClientRecord;
-use super::{Job, Metadata, MetadataError, Reserved};
+use super::{Job, Metadata, MetadataError, Numbers};
 use crate::layout::{METADATA, NEXT_NUMBERS, START, SlabEntry, Superblock, number};
 
 /// How many numbers of chains and of clients are promised at once.
-const RESERVED: (u64, u64) = (4096, 16);
+const RESERVED: Numbers = Numbers {
+    chain: 4096,
+    client: 16,
+};
 
 /// What is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +101,9 @@ impl Metadata {
 
     /// Promises further numbers of chains and clients.
     pub(super) fn reserve(&mut self) {
-        let reserved = Reserved {
-            chain: self.superblock.next_chain + RESERVED.0,
-            client: self.superblock.next_client + RESERVED.1,
+        let reserved = Numbers {
+            chain: self.superblock.next_chain + RESERVED.chain,
+            client: self.superblock.next_client + RESERVED.client,
         };
         let mut bytes = reserved.chain.to_le_bytes().to_vec();
         bytes.extend(reserved.client.to_le_bytes());
@@ -108,7 +111,7 @@ impl Metadata {
     }
 
     /// The superblock promises numbers.
-    pub(super) fn was_reserved(&mut self, reserved: Reserved) {
+    pub(super) fn was_reserved(&mut self, reserved: Numbers) {
         self.reserved = reserved;
         if self.phase == Phase::Reserve {
             self.start();
@@ -116,17 +119,17 @@ impl Metadata {
     }
 
     /// How many numbers of chains and of clients are left; requests more in time.
-    pub(super) fn numbers_left(&mut self) -> (u64, u64) {
+    pub(super) fn numbers_left(&mut self) -> Numbers {
         let Superblock {
             next_chain,
             next_client,
             ..
         } = self.superblock;
-        let left = (
-            self.reserved.chain.saturating_sub(next_chain),
-            self.reserved.client.saturating_sub(next_client),
-        );
-        let is_low = left.0 <= RESERVED.0 / 2 || left.1 <= RESERVED.1 / 2;
+        let left = Numbers {
+            chain: self.reserved.chain.saturating_sub(next_chain),
+            client: self.reserved.client.saturating_sub(next_client),
+        };
+        let is_low = left.chain <= RESERVED.chain / 2 || left.client <= RESERVED.client / 2;
         let is_reserving = |job: &Job| matches!(job, Job::Reserve(_));
         let mut jobs = self.queue.iter().chain(self.posted.values());
         if is_low && !jobs.any(|(_, job)| is_reserving(job)) {

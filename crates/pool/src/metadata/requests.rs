@@ -67,7 +67,7 @@ impl Metadata {
             self.send_reply(sender, 0, nonce, Vec::new(), Answer::Full);
             return;
         }
-        if self.numbers_left().1 == 0 {
+        if self.numbers_left().client == 0 {
             // It comes again.
             return;
         }
