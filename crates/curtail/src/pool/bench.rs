@@ -149,11 +149,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         .iter_mut()
         .filter_map(|it| it.history.take())
         .collect();
-    let checked = if flags.check {
-        Some(check(flags, histories)?)
-    } else {
-        None
-    };
+    let checked = flags.check.then(|| check(flags, histories)).transpose()?;
     report(flags, &measured, checked)
 }
 
