@@ -135,7 +135,7 @@ pub(crate) struct Flow {
     pub(crate) open: u32,
     /// A negative acknowledgement that is to be sent once everything before it is answered.
     pub(crate) nak: Option<NakCode>,
-    /// The client was told that requests are missing.
+    /// A NAK for missing requests was sent to the client, or will be.
     pub(crate) is_reported: bool,
     pub(crate) has_failed: bool,
     pub(crate) used_ns: u64,

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Clients append to a chain by a compare-and-swap of the tail's `next` (see the crate `chain`).
-//! What a client believes to be the tail is old when others append. The middlebox sees all of them
-//! and knows better. There are five steps, each a switch: see [`Step`].
+//! The tail that a client knows is old when others append. The middlebox sees all of them, and so
+//! knows a later one. There are five steps, each a switch: see [`Step`].
 //!
 //! Invariants:
-//! - A client is told that an operation was executed only after the memory node has said so.
+//! - An operation is acknowledged to a client only after the memory node has acknowledged it.
 //! - A failed compare-and-swap is answered as failed.
 //! - A READ returns no node that is not linked.
 //! - Losing everything that is known here loses time and connections, but no data.

@@ -59,9 +59,10 @@ pub struct WorldConfig {
     pub memory_len: u64,
     /// Length of its slabs in bytes.
     pub slab_len: u32,
-    /// How often clients renew their leases at least, and are told of free slots.
+    /// How often clients renew their leases at least, and receive the links of free slots, in
+    /// nanoseconds.
     pub heartbeat_ns: u64,
-    /// How long links are collected before an anchor moves on.
+    /// How long links are collected before an anchor moves on, in nanoseconds.
     pub advance_ns: u64,
     /// How long the memory node collects acknowledgements, in nanoseconds; 0: each request that
     /// needs one has its own.

@@ -3,7 +3,7 @@
 use super::super::emitter::Mtu;
 use crate::wire::{AtomicEth, Body, Psn, Reth};
 
-/// What a requester can be asked for.
+/// An operation that a requester can be given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Write to the responder's memory.
