@@ -190,19 +190,17 @@ impl<'a> Panel<'a> {
             let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.into_iter().partition(|cell| {
                 of.is_none_or(|(factor, _)| cell.factors.contains_key(&factor.name))
             });
+            if own.is_empty() {
+                panel.push(name, short, CurveStyle::of(style), &others);
+                continue;
+            }
             let title = of.map_or("", |(factor, _)| &factor.title);
-            let suffix = match own.is_empty() {
-                true => String::new(),
-                false => format!(", no {title}"),
-            };
-            let (other_name, other_short) = (format!("{name}{suffix}"), format!("{short}{suffix}"));
+            let other_name = format!("{name}, no {title}");
+            let other_short = format!("{short}, no {title}");
             panel.push(name, short, CurveStyle::of(style), &own);
-            let style = if own.is_empty() {
-                style
-            } else {
-                style + by.values.len() + 1
-            };
-            panel.push(other_name, other_short, CurveStyle::of(style), &others);
+            // Those of the values, and that of the cells without one, come before it.
+            let style = CurveStyle::of(style + by.values.len() + 1);
+            panel.push(other_name, other_short, style, &others);
         }
         // Those of all panels and those of this one are one curve here, and share the points of a
         // factor.
