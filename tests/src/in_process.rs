@@ -223,7 +223,7 @@ pub fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
     everywhere_with(|kind, scheduler| test(&|control| Served::start(kind, scheduler, control)));
 }
 
-/// Runs a test for every available runtime and scheduler.
+/// Runs a test for every available runtime over sockets, and every scheduler.
 pub fn everywhere_with(test: impl Fn(Kind, Scheduler)) {
     for kind in Kind::OVER_SOCKETS {
         if let Err(error) = kind.probe() {

@@ -419,8 +419,8 @@ pub(crate) fn request_for(device: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all zeroes is a valid request: an empty name, and no data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero and ends the name.
-    let room = request.ifr_name.len() - 1;
-    if device.is_empty() || device.len() > room {
+    let len_max = request.ifr_name.len() - 1;
+    if device.is_empty() || device.len() > len_max {
         return Err(io::ErrorKind::NotFound.into());
     }
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {

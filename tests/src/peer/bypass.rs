@@ -86,7 +86,7 @@ impl BypassPeer {
                 None => return Ok(()),
             }
         }
-        bail!("the server does not come to rest")
+        bail!("frames are still exchanged after {STEPS_MAX} steps")
     }
 
     /// Does everything that is due now. Returns whether a frame has arrived at either end.
