@@ -5,6 +5,7 @@ use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Duration;
 use smoltcp::wire::EthernetAddress;
 
+use crate::acknowledgement::SentEnd;
 use crate::arrival::Key;
 use crate::limits::{KEEPALIVE_NS, PROBE_NS};
 use crate::stack::{Config, Interest};
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     pub(crate) last_frame_ns: u64,
     /// The number of received bytes that were discarded.
     pub(crate) discarded: usize,
+    /// The end of what has been sent.
+    pub(crate) sent_end: SentEnd,
 }
 
 impl Connection {
@@ -76,6 +79,7 @@ impl Connection {
             timer_ns: u64::MAX,
             last_frame_ns: now_ns,
             discarded: 0,
+            sent_end: SentEnd::default(),
         }
     }
 

@@ -16,7 +16,8 @@
 //! - the queue of half-open connections, which is bounded, so that a flood of SYNs cannot exhaust
 //!   memory ([`limits::HALF_OPEN_MAX`]);
 //! - one deadline a connection in a heap, so that time costs nothing where nothing is due;
-//! - readiness, reported as by a level-triggered epoll ([`Stack::events`]).
+//! - readiness, reported as by a level-triggered epoll ([`Stack::events`]);
+//! - the sequence number of acknowledgements without data (`acknowledgement.rs`).
 //!
 //! Each connection has a smoltcp socket set of its own, with one socket, and all share a smoltcp
 //! interface. The cost of a segment therefore does not depend on the number of connections, except
@@ -35,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acknowledgement;
 mod arrival;
 mod connection;
 mod deadlines;

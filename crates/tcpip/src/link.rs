@@ -6,6 +6,7 @@ use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, Ipv4Address,
 };
 
+use crate::acknowledgement::SentEnd;
 use crate::limits::{ETHERNET_HEADER, FRAMES_MAX};
 use crate::stack::Config;
 
@@ -124,21 +125,25 @@ impl Header {
 pub(crate) struct Link<'a> {
     packet: Option<&'a [u8]>,
     frames: &'a mut Frames,
+    sent_end: &'a mut SentEnd,
     header: Header,
     mtu: usize,
 }
 
 impl<'a> Link<'a> {
     /// Creates a link to the host with the hardware address `peer`, from which `packet` has come.
+    /// `sent_end` is that of the connection which sends.
     pub(crate) fn new(
         config: &Config,
         peer: EthernetAddress,
         packet: Option<&'a [u8]>,
         frames: &'a mut Frames,
+        sent_end: &'a mut SentEnd,
     ) -> Self {
         Self {
             packet,
             frames,
+            sent_end,
             header: Header::new(config, peer, EthernetProtocol::Ipv4),
             mtu: config.mtu,
         }
@@ -159,6 +164,7 @@ impl Device for Link<'_> {
         let packet = self.packet.take()?;
         let sent = Sent {
             frames: self.frames,
+            sent_end: self.sent_end,
             header: self.header,
         };
         Some((Received(packet), sent))
@@ -167,6 +173,7 @@ impl Device for Link<'_> {
     fn transmit(&mut self, _: Instant) -> Option<Sent<'_>> {
         (!self.frames.is_full()).then_some(Sent {
             frames: self.frames,
+            sent_end: self.sent_end,
             header: self.header,
         })
     }
@@ -195,11 +202,21 @@ impl RxToken for Received<'_> {
 /// Space for a packet to send.
 pub(crate) struct Sent<'t> {
     frames: &'t mut Frames,
+    sent_end: &'t mut SentEnd,
     header: Header,
 }
 
 impl TxToken for Sent<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
-        self.frames.push(self.header, len, write)
+        let Self {
+            frames,
+            sent_end,
+            header,
+        } = self;
+        frames.push(header, len, |packet| {
+            let written = write(packet);
+            sent_end.correct(packet);
+            written
+        })
     }
 }

@@ -13,6 +13,7 @@ use smoltcp::socket::tcp::RecvError;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr, Ipv4Address, Ipv4Cidr};
 
+use crate::acknowledgement::SentEnd;
 use crate::arrival::Key;
 use crate::connection::{Connection, Phase};
 use crate::deadlines::{Queue, Timers};
@@ -171,7 +172,8 @@ impl Stack {
         let mut frames = Frames::default();
         // smoltcp sends nothing yet.
         let any_peer = EthernetAddress::BROADCAST;
-        let mut link = Link::new(&config, any_peer, None, &mut frames);
+        let mut no_end = SentEnd::default();
+        let mut link = Link::new(&config, any_peer, None, &mut frames, &mut no_end);
         let mut interface = Interface::new(settings, &mut link, instant(now_ns));
         let network = Ipv4Cidr::new(config.address, config.prefix_len.min(32));
         interface.update_ip_addrs(|addresses| {

@@ -5,6 +5,7 @@ use smoltcp::socket::tcp::State;
 use smoltcp::wire::EthernetAddress;
 
 use super::{Checksums, ConnectionId, Stack, instant, is_in};
+use crate::acknowledgement::SentEnd;
 use crate::arrival::{Arrival, Key, classify};
 use crate::connection::{Connection, Phase};
 use crate::limits::{DISCARDED_MAX, FRAMES_MAX, HALF_OPEN_MAX, HALF_OPEN_NS};
@@ -86,7 +87,8 @@ impl Stack {
     fn answer(&mut self, peer: EthernetAddress, packet: &[u8], now_ns: u64) {
         // With more answers than can be sent, further ones are dropped, as a network does.
         if !self.frames.is_full() {
-            let mut link = Link::new(&self.config, peer, Some(packet), &mut self.frames);
+            let (frames, no_end) = (&mut self.frames, &mut SentEnd::default());
+            let mut link = Link::new(&self.config, peer, Some(packet), frames, no_end);
             let sockets = &mut self.no_sockets;
             let _: PollIngressSingleResult =
                 self.interface
@@ -145,7 +147,8 @@ impl Stack {
         };
         connection.peer = peer;
         connection.last_frame_ns = now_ns;
-        let mut link = Link::new(&self.config, peer, Some(packet), &mut self.frames);
+        let (frames, sent_end) = (&mut self.frames, &mut connection.sent_end);
+        let mut link = Link::new(&self.config, peer, Some(packet), frames, sent_end);
         let sockets = &mut connection.sockets;
         self.interface
             .poll_ingress_single(instant(now_ns), &mut link, sockets);

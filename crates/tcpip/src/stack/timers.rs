@@ -99,7 +99,8 @@ impl Stack {
         let Some(connection) = connection.and_then(Option::as_deref_mut) else {
             return;
         };
-        let mut link = Link::new(&self.config, connection.peer, None, &mut self.frames);
+        let (frames, sent_end) = (&mut self.frames, &mut connection.sent_end);
+        let mut link = Link::new(&self.config, connection.peer, None, frames, sent_end);
         let (now, sockets) = (instant(self.now_ns), &mut connection.sockets);
         while self.interface.poll_egress(now, &mut link, sockets) != PollResult::None {}
     }

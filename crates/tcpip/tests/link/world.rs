@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) is_cut: bool,
     /// Connections that were lost by a reset.
     pub(crate) lost: usize,
+    /// When the last undamaged frame arrived at the stack.
+    pub(crate) last_arrival_ns: u64,
     /// The number of frames that the stack has sent in the last turn.
     pub(crate) frames_of_turn: usize,
     link: FaultyLink,
@@ -52,6 +54,7 @@ impl World {
             now_ns: 0,
             is_cut: false,
             lost: 0,
+            last_arrival_ns: 0,
             frames_of_turn: 0,
             link: FaultyLink::new(faults, seed ^ 2),
             open: Vec::new(),
@@ -72,10 +75,12 @@ impl World {
         client
     }
 
-    /// Sends bytes as the client, and returns as many that it receives.
+    /// Sends bytes as the client, and returns as many that it receives: fewer only if an end has
+    /// reset the connection.
     pub(crate) fn exchange(&mut self, client: ClientSocket, bytes: &[u8]) -> Vec<u8> {
         let mut unsent = bytes;
         let mut received = Vec::new();
+        let reset_before = self.stack.counts().reset;
         self.run_until("echoed", |world| {
             let socket = world.host.socket(client);
             if let Ok(len) = socket.send_slice(unsent) {
@@ -85,7 +90,8 @@ impl World {
             while let Ok(len @ 1..) = socket.recv_slice(&mut buffer) {
                 received.extend_from_slice(&buffer[..len]);
             }
-            received.len() >= bytes.len()
+            let is_reset = socket.state() == State::Closed;
+            received.len() >= bytes.len() || is_reset || world.stack.counts().reset > reset_before
         });
         received
     }
@@ -167,8 +173,12 @@ impl World {
         while let Some((to, frame)) = self.link.take(self.now_ns) {
             match to {
                 End::Server => {
+                    let damaged = self.stack.counts().damaged;
                     let unverified = Checksums::Unverified;
                     self.stack.receive(&frame, unverified, self.now_ns);
+                    if self.stack.counts().damaged == damaged {
+                        self.last_arrival_ns = self.now_ns;
+                    }
                 }
                 End::Client => self.host.receive(frame),
             }
