@@ -150,6 +150,26 @@ impl TxToken for Sending<'_> {
     }
 }
 
+/// A sequence of numbers from a seed (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// Returns the next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next_u64() % end as u64) as usize
+    }
+}
+
 /// What a link does to frames, each in thousandths of all frames.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
@@ -177,8 +197,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct FaultyLink {
     faults: Faults,
-    /// State of the random numbers (SplitMix64).
-    state: u64,
+    random: Random,
     /// Frames on their way, by the time of arrival and a number.
     frames: BTreeMap<(u64, u64), (End, Vec<u8>)>,
     number: u64,
@@ -190,7 +209,7 @@ impl FaultyLink {
     pub fn new(faults: Faults, seed: u64) -> Self {
         Self {
             faults,
-            state: seed,
+            random: Random(seed),
             frames: BTreeMap::new(),
             number: 0,
         }
@@ -207,7 +226,7 @@ impl FaultyLink {
         }
         if self.happens(faults.damaged) && frame.get(12..14) == Some(&[8, 0]) {
             let packet = &mut frame[ETHERNET_HEADER..];
-            let bit = self.random() as usize % (packet.len() * 8);
+            let bit = self.random.below(packet.len() * 8);
             packet[bit / 8] ^= 1 << (bit % 8);
         }
         self.deliver(to, frame, now_ns);
@@ -227,7 +246,7 @@ impl FaultyLink {
 
     fn deliver(&mut self, to: End, frame: Vec<u8>, now_ns: u64) {
         let late_ns = match self.happens(self.faults.late) {
-            true => self.random() % 1_000_000,
+            true => self.random.next_u64() % 1_000_000,
             false => 0,
         };
         self.number += 1;
@@ -236,14 +255,6 @@ impl FaultyLink {
     }
 
     fn happens(&mut self, thousandths: u64) -> bool {
-        self.random() % 1000 < thousandths
-    }
-
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.random.next_u64() % 1000 < thousandths
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use tcpip::fuzzing::check_sequence;
+use tcpip::testing::Random;
 
 // Steps, by the last two bits of their first byte (`tcpip::fuzzing`).
 const FRAME: u8 = 0;
@@ -79,11 +80,11 @@ fn mutate(steps: &mut Vec<Vec<u8>>, random: &mut Random) {
                 let other = random.below(steps.len());
                 steps.swap(index, other);
             }
-            3 => steps[index][0] = random.next() as u8,
+            3 => steps[index][0] = random.next_u64() as u8,
             4 => {
                 let bytes = random.below(60);
-                let added: Vec<u8> = (0..bytes).map(|_| random.next() as u8).collect();
-                steps.insert(index, step(random.next() as u8, &added));
+                let added: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
+                steps.insert(index, step(random.next_u64() as u8, &added));
             }
             _ => {
                 let step = &mut steps[index];
@@ -180,22 +181,5 @@ fn write() {
         ("frames", frames.concat()),
     ] {
         fs::write(folder().join(name), steps).unwrap();
-    }
-}
-
-/// Pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
     }
 }
