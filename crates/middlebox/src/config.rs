@@ -73,7 +73,8 @@ pub struct Config {
     pub hottest: Option<usize>,
     /// What is done with addresses of READs.
     pub reads: ReadLookup,
-    /// Number of shared queue pairs at each memory node, 1 to [`SHARED_MAX`].
+    /// Number of shared queue pairs at each memory node, 1 to [`SHARED_MAX`]. A later start must
+    /// not have fewer: what an earlier one has sent on others is not fenced.
     pub shared: usize,
     /// Greater at each start, and by more than the queue pairs that were lost in between: the
     /// memory node destroys shared queue pairs of an earlier start. Seconds of Unix time will do.

@@ -118,6 +118,8 @@ counters! {
     shared_waits,
     /// Shared queue pairs that counted as dead.
     shared_dead,
+    /// Replies of memory nodes that refuse a shared queue pair.
+    shared_refused,
     /// Connections that failed with the shared queue pair.
     flows_failed,
     /// Acknowledgements that the middlebox made, for WRITEs and compare-and-swap operations.

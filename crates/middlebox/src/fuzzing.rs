@@ -56,12 +56,14 @@ pub fn check_sequence(input: &[u8]) {
     assert!(sizes.frames <= FRAMES_MAX && sizes.timers <= 64);
 }
 
-/// The frame with a right ICRC, if it is a packet of a connection.
+/// The frame with a right ICRC, if it is a packet of a connection or a datagram.
 fn sealed(frame: &[u8]) -> Vec<u8> {
     let mut sealed = frame.to_vec();
     if let Ok(packet) = Packet::new_checked(frame) {
         let (len, icrc) = (packet.frame().len(), packet.computed_icrc());
         sealed[len - 4..len].copy_from_slice(&icrc.to_le_bytes());
+    } else {
+        roce::wire::seal(&mut sealed);
     }
     sealed
 }

@@ -175,11 +175,12 @@ impl Middlebox {
             self.frames.put(frame);
             return Ok(());
         };
+        let opcode = packet.opcode();
         let mut kind = Kind::Write;
         let mut chain = None;
         let mut has_response = true;
         let mut address = None;
-        match (packet.opcode(), packet.reth(), packet.atomic_eth()) {
+        match (opcode, packet.reth(), packet.atomic_eth()) {
             (Opcode::WriteOnly, Some(reth), _) => {
                 chain = self.learn_node(node, &reth, packet.payload());
                 has_response = false;
@@ -238,6 +239,7 @@ impl Middlebox {
             flow: index,
             psn,
             frame,
+            opcode,
             has_response,
         };
         self.push_shared(now_ns, node, pair, slot);
@@ -249,11 +251,17 @@ impl Middlebox {
         let node = &mut self.nodes[usize::from(node)];
         let count = node.pairs.len() as u32;
         let Some(chain) = chain else {
-            return index % count;
+            return node.usable(index % count);
         };
-        *self.chains.get(chain).shared.get_or_insert_with(|| {
-            node.turn = (node.turn + 1) % count;
-            node.turn
-        })
+        let shared = &mut self.chains.get(chain).shared;
+        let pair = match *shared {
+            Some(pair) => node.usable(pair),
+            None => {
+                node.turn = node.usable((node.turn + 1) % count);
+                node.turn
+            }
+        };
+        *shared = Some(pair);
+        pair
     }
 }

@@ -29,8 +29,13 @@ impl Middlebox {
                         let is_settled = self.end_flows(now_ns, target, is_client, emit);
                         is_settled && !self.is_unsettled(target)
                     }
-                    (Side::Memory, Some(Message::Refuse(attempt, _))) => {
-                        attempt.client < SHARED_CLIENTS
+                    (Side::Memory, Some(Message::Refuse(attempt, _)))
+                        if attempt.client >= SHARED_CLIENTS =>
+                    {
+                        if let Some(node) = self.node_of_reply(&datagram, &attempt) {
+                            self.refuse_shared(now_ns, node, &attempt, emit);
+                        }
+                        false
                     }
                     _ => true,
                 }
@@ -61,7 +66,6 @@ impl Middlebox {
         self.nodes.push(MemoryNode {
             ip,
             pairs: Vec::new(),
-            connected: 0,
             is_fenced: false,
             mtu: MTU_MAX as u32,
             turn: 0,
@@ -178,6 +182,14 @@ impl Middlebox {
         is_settled
     }
 
+    /// The memory node that replies to a request to connect of this middlebox.
+    fn node_of_reply(&self, datagram: &Datagram, attempt: &Attempt) -> Option<u8> {
+        let (source, _) = ip_numbers(&datagram.addresses);
+        let is_ours = attempt.client & 0xffff_ffff == u64::from(self.config.shard.index);
+        let node = self.nodes.iter().position(|node| node.ip == source);
+        node.filter(|_| is_ours).map(|node| node as u8)
+    }
+
     /// Whether the reply to a request to connect may pass.
     fn pass_accept(
         &mut self,
@@ -189,10 +201,8 @@ impl Middlebox {
     ) -> bool {
         let (source, target) = ip_numbers(&datagram.addresses);
         if attempt.client >= SHARED_CLIENTS {
-            let is_ours = attempt.client & 0xffff_ffff == u64::from(self.config.shard.index);
-            let node = self.nodes.iter().position(|node| node.ip == source);
-            if let Some(node) = node.filter(|_| is_ours) {
-                self.accept_shared(now_ns, node as u8, &attempt, &server, emit);
+            if let Some(node) = self.node_of_reply(datagram, &attempt) {
+                self.accept_shared(now_ns, node, &attempt, &server, emit);
             }
             return false;
         }

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use roce::wire::{Addresses, Psn};
+use roce::wire::{Addresses, Opcode, Psn};
 
 use crate::limits::WINDOW;
 
@@ -23,6 +23,8 @@ pub(crate) struct Slot {
     pub(crate) psn: Psn,
     /// The packet as it was sent.
     pub(crate) frame: Vec<u8>,
+    /// The opcode that the owner sent.
+    pub(crate) opcode: Opcode,
     /// A READ or an atomic operation, which has a response of its own.
     pub(crate) has_response: bool,
 }
@@ -30,8 +32,11 @@ pub(crate) struct Slot {
 /// Whether a shared queue pair can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setup {
-    /// The reply of the memory node is outstanding.
+    /// The reply of the memory node is outstanding. What was sent before may still take effect.
     Connecting,
+    /// The memory node refuses this attempt, which is repeated. It has destroyed the queue pair of
+    /// the attempt before.
+    Refused,
     Connected,
 }
 
@@ -137,6 +142,16 @@ impl SharedPair {
         self.slots.is_empty()
     }
 
+    /// Whether a response of this kind answers the request with this number.
+    pub(crate) fn is_answer(&self, psn: Psn, response: Opcode) -> bool {
+        let age = psn.distance_from(self.acked).cast_unsigned() as usize;
+        let slot = self.slots.get(age).filter(|slot| slot.has_response);
+        slot.is_some_and(|slot| {
+            let is_read = slot.opcode == Opcode::ReadRequest;
+            is_read != (response == Opcode::AtomicAcknowledge)
+        })
+    }
+
     /// Whether a response to this number is outstanding.
     pub(crate) fn expects(&self, psn: Psn) -> bool {
         psn.distance_from(self.acked) >= 0 && psn.distance_from(self.next) < 0
@@ -148,9 +163,7 @@ impl SharedPair {
 pub(crate) struct MemoryNode {
     pub(crate) ip: u128,
     pub(crate) pairs: Vec<SharedPair>,
-    /// Number of pairs that are connected.
-    pub(crate) connected: usize,
-    /// All were connected once: nothing of an earlier start can take effect any more.
+    /// All were connected or refused once: nothing of an earlier start can take effect any more.
     pub(crate) is_fenced: bool,
     /// Longest payload of a packet, in bytes.
     pub(crate) mtu: u32,
@@ -159,6 +172,14 @@ pub(crate) struct MemoryNode {
 }
 
 impl MemoryNode {
+    /// The first pair that can be used, from this one on; this one if there is none.
+    pub(crate) fn usable(&self, from: u32) -> u32 {
+        let count = self.pairs.len() as u32;
+        let is_usable = |index: &u32| self.pairs[*index as usize].setup != Setup::Refused;
+        let mut turns = (0..count).map(|turn| (from + turn) % count);
+        turns.find(is_usable).unwrap_or(from % count)
+    }
+
     /// A pair that is not connected: what was sent on it may still take effect.
     pub(crate) fn unsettled(&self) -> Option<u32> {
         let index = self

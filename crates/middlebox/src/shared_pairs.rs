@@ -78,6 +78,10 @@ impl Middlebox {
                 self.reopen(now_ns, node, index, Some(code), emit);
             }
             (Opcode::Acknowledge, _) => {}
+            // A response of another kind is to a request of before.
+            (opcode, _) if !self.pair(node, index).is_answer(psn, opcode) => {
+                self.counters.responses_ignored += 1;
+            }
             (opcode, _) => {
                 if self.advance(now_ns, node, index, psn, emit) {
                     let is_read = opcode == Opcode::ReadResponseOnly;
@@ -229,7 +233,7 @@ impl Middlebox {
         let pair = self.pair(node, index);
         pair.is_armed = false;
         match pair.setup {
-            Setup::Connecting => {
+            Setup::Connecting | Setup::Refused => {
                 self.send_connect(node, index, emit);
                 self.arm(now_ns, node, index);
             }
@@ -298,7 +302,6 @@ impl Middlebox {
     /// Begins another attempt for a shared queue pair that was connected.
     fn connect_again(&mut self, now_ns: u64, node: u8, index: u32, emit: Emit) {
         self.counters.shared_dead += 1;
-        self.nodes[usize::from(node)].connected -= 1;
         self.connect_pair(node, index);
         self.send_connect(node, index, emit);
         self.arm(now_ns, node, index);
@@ -331,8 +334,13 @@ impl Middlebox {
         let pair = self.pair(node, index);
         let next = pair.attempt.checked_add(1);
         let attempt = next.map_or(0, |next| instance.max(next));
-        // Any number will do that was not used shortly before.
-        let first = Psn::new(attempt.wrapping_mul(0x9e37_79b9).wrapping_add(index));
+        // Responses to the attempt before may still be on their way. Half of all numbers later,
+        // none of them is expected.
+        let first = if pair.attempt == 0 {
+            Psn::new(attempt.wrapping_mul(0x9e37_79b9).wrapping_add(index))
+        } else {
+            pair.next.plus(1 << 23)
+        };
         pair.connect(attempt, first);
     }
 
@@ -397,9 +405,50 @@ impl Middlebox {
         pair.setup = Setup::Connected;
         pair.server_qpn = server.qpn;
         memory.mtu = memory.mtu.min(server.mtu.bytes() as u32);
-        memory.connected += 1;
-        memory.is_fenced |= memory.connected == memory.pairs.len();
         self.wake_shared(now_ns, node, index, emit);
+        self.wake_refused(now_ns, node, emit);
+        self.settled(now_ns, node, emit);
+    }
+
+    /// A memory node refuses a shared queue pair. The one before is gone, and what needs one uses
+    /// others until it is accepted.
+    pub(crate) fn refuse_shared(&mut self, now_ns: u64, node: u8, attempt: &Attempt, emit: Emit) {
+        let index = u32::from(attempt.index);
+        let pairs = &mut self.nodes[usize::from(node)].pairs;
+        let pair = pairs.get_mut(index as usize);
+        let is_current = |pair: &&mut SharedPair| {
+            pair.setup != Setup::Connected && pair.attempt == attempt.attempt
+        };
+        let Some(pair) = pair.filter(is_current) else {
+            self.counters.setups_ignored += 1;
+            return;
+        };
+        self.counters.shared_refused += 1;
+        if pair.setup == Setup::Refused {
+            return;
+        }
+        pair.setup = Setup::Refused;
+        self.wake_refused(now_ns, node, emit);
+        self.settled(now_ns, node, emit);
+    }
+
+    /// Lets the connections continue that wait for refused shared queue pairs: on others, if there
+    /// are any. They wait again if all are refused.
+    fn wake_refused(&mut self, now_ns: u64, node: u8, emit: Emit) {
+        for index in 0..self.nodes[usize::from(node)].pairs.len() as u32 {
+            let pair = self.pair(node, index);
+            if pair.setup == Setup::Refused {
+                for flow in std::mem::take(&mut pair.waiters) {
+                    self.resume(now_ns, flow, Wait::Shared(index), emit);
+                }
+            }
+        }
+    }
+
+    /// A shared queue pair is not connecting any more: chains may continue that wait for it.
+    fn settled(&mut self, now_ns: u64, node: u8, emit: Emit) {
+        let memory = &mut self.nodes[usize::from(node)];
+        memory.is_fenced |= memory.unsettled().is_none();
         for chain in 0..self.chains.len() as u32 {
             if !self.chains.get(chain).waiters.is_empty() {
                 self.wake_chain(now_ns, chain, emit);

@@ -5,20 +5,32 @@
 #[path = "world/world.rs"]
 mod world;
 
+use std::collections::BTreeSet;
+
 use middlebox::{Config, Faults, Step};
 use world::network::NetworkFaults;
 use world::{Scenario, World, scenario};
 
 const SEEDS: u64 = 400;
 
-/// The first complaint of any seed, with the fault; and that the same cases pass without it.
-fn complaint(step: Step, faults: Faults, change: impl Fn(&mut Scenario)) -> String {
+/// An append has failed although there is no next node. No slot is used again here, so the node
+/// that was addressed can only be empty with its own generation: the answer is another node's.
+const MISREAD: &str = "a failed append found Some(Empty";
+
+/// Finds a seed with a complaint that has these words, and passes without the fault. Other errors
+/// that the fault leads to with other seeds are not enough.
+fn assert_found(step: Step, faults: Faults, words: &str, change: impl Fn(&mut Scenario)) {
+    let mut others = BTreeSet::new();
     for seed in 0..SEEDS {
         let mut case = scenario(seed, Config::new(step, 1), faults);
         change(&mut case);
         let Err(complaint) = World::run(&case) else {
             continue;
         };
+        if !complaint.contains(words) {
+            others.insert(complaint.chars().take(60).collect::<String>());
+            continue;
+        }
         case.config.faults = Faults::default();
         if !case.config.switches.mapping {
             case.config.switches.conversion = false;
@@ -28,9 +40,9 @@ fn complaint(step: Step, faults: Faults, change: impl Fn(&mut Scenario)) -> Stri
             without.is_ok(),
             "seed {seed} fails without the fault: {without:?}"
         );
-        return complaint;
+        return;
     }
-    panic!("{faults:?} at {step:?} is not found with {SEEDS} seeds");
+    panic!("{faults:?} at {step:?} is not found with {SEEDS} seeds, but {others:#?}");
 }
 
 fn busy(case: &mut Scenario) {
@@ -47,11 +59,7 @@ fn answering_each_append_as_successful_loses_acknowledged_nodes() {
         ..Faults::default()
     };
     for step in [Step::Write, Step::Mapping] {
-        let complaint = complaint(step, faults, busy);
-        assert!(
-            complaint.contains("acknowledged node is lost"),
-            "{complaint}"
-        );
+        assert_found(step, faults, "acknowledged node is lost", busy);
     }
 }
 
@@ -61,7 +69,7 @@ fn steering_reads_to_nodes_on_their_way_returns_what_was_never_linked_in_time() 
         reads_unlinked: true,
         ..Faults::default()
     };
-    complaint(Step::Read, faults, busy);
+    assert_found(Step::Read, faults, "was known at", busy);
 }
 
 #[test]
@@ -70,11 +78,10 @@ fn conversion_without_mapping_loses_acknowledged_nodes() {
         converts_unmapped: true,
         ..Faults::default()
     };
-    let complaint = complaint(Step::Read, faults, |case| {
+    assert_found(Step::Read, faults, "acknowledged node is lost", |case| {
         busy(case);
         case.config.switches.conversion = true;
     });
-    assert!(!complaint.is_empty());
 }
 
 #[test]
@@ -84,11 +91,7 @@ fn steering_conditional_appends_breaks_their_condition() {
         ..Faults::default()
     };
     for step in [Step::Write, Step::Conversion] {
-        let complaint = complaint(step, faults, busy);
-        assert!(
-            complaint.contains("conditional append follows another"),
-            "{complaint}"
-        );
+        assert_found(step, faults, "conditional append follows another", busy);
     }
 }
 
@@ -98,7 +101,7 @@ fn steering_a_retransmission_anew_misreads_the_answer() {
         steers_again: true,
         ..Faults::default()
     };
-    complaint(Step::Write, faults, |case| {
+    assert_found(Step::Write, faults, MISREAD, |case| {
         busy(case);
         case.network.lost = 80;
     });
@@ -110,33 +113,40 @@ fn converting_beside_an_exact_operation_overwrites_it() {
         ignores_exact: true,
         ..Faults::default()
     };
-    complaint(Step::Conversion, faults, busy);
+    assert_found(Step::Conversion, faults, "acknowledged node is lost", busy);
 }
 
 #[test]
-fn passing_packets_of_before_a_restart_executes_them_wrongly() {
+fn passing_answers_of_before_a_restart_leaves_them_untranslated() {
     let faults = Faults {
         passes_unknown: true,
         ..Faults::default()
     };
-    complaint(Step::Write, faults, |case| {
+    assert_found(Step::Write, faults, MISREAD, |case| {
         busy(case);
         case.restart_ns = Some(250_000 + case.seed % 11 * 30_000);
     });
 }
 
+/// The old append is still on its way when the client finds its node unlinked, and appends it
+/// again. A converted append behind it then overwrites the link that another one made there.
 #[test]
-fn connecting_again_at_once_links_a_node_twice() {
+fn connecting_again_at_once_links_a_node_twice_and_loses_others() {
     let faults = Faults {
         connects_at_once: true,
         ..Faults::default()
     };
-    complaint(Step::Conversion, faults, |case| {
-        busy(case);
-        case.losses_max = 1;
-        case.network.late = 150;
-        case.network.lost = 100;
-    });
+    assert_found(
+        Step::Conversion,
+        faults,
+        "acknowledged node is lost",
+        |case| {
+            busy(case);
+            case.losses_max = 1;
+            case.network.late = 150;
+            case.network.lost = 100;
+        },
+    );
 }
 
 #[test]
@@ -145,7 +155,7 @@ fn trusting_corrupted_packets_spreads_the_corruption() {
         trusts_corrupted: true,
         ..Faults::default()
     };
-    complaint(Step::Mapping, faults, |case| {
+    assert_found(Step::Mapping, faults, "it does not end", |case| {
         busy(case);
         case.network = NetworkFaults {
             damaged: 100,

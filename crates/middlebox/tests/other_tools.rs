@@ -2,6 +2,8 @@
 //! numbers towards memory have no gaps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+#[path = "../../roce/tests/other_tools/scapy.rs"]
+mod scapy;
 #[path = "world/world.rs"]
 mod world;
 
@@ -14,9 +16,6 @@ use middlebox::{Config, Faults, Step};
 use roce::pcap::{Resolution, Writer};
 use roce::wire::{Packet, Psn};
 use world::{World, scenario};
-
-/// The exit code of a script that cannot run here and has printed the reason.
-const SKIPPED: i32 = 77;
 
 /// What left the middlebox in a run with losses at each step: time, towards memory, bytes.
 fn frames(step: Step) -> Vec<(u64, bool, Vec<u8>)> {
@@ -110,20 +109,7 @@ fn wireshark_decodes_what_leaves() {
 fn scapy_computes_the_same_icrc() {
     let packets = packets();
     let path = capture("middlebox-scapy.pcap", &packets);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/scapy.sh");
-    let output = Command::new(script)
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("scapy"))
-        .arg(path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    eprintln!("{}", said.trim_end());
-    if output.status.code() == Some(SKIPPED) {
-        return;
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let expected = format!("{} of {} packets agree\n", packets.len(), packets.len());
-    assert!(said == expected, "{said}{complaint}");
+    scapy::assert_agrees(path, packets.len());
 }
 
 #[test]

@@ -21,7 +21,7 @@ mod readdress;
 mod repr;
 
 pub use addresses::{Addresses, Ethernet, Ip, Ipv4, Ipv6};
-pub use datagram::{Datagram, encapsulate};
+pub use datagram::{Datagram, encapsulate, seal};
 pub use error::PacketError;
 pub use headers::{Aeth, AtomicEth, Bth, NakCode, Reth, Syndrome};
 pub use layout::UDP_PORT;

@@ -2,6 +2,9 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "other_tools/scapy.rs"]
+mod scapy;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,9 +14,6 @@ use roce::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Ethernet, Ip, Ipv4, Ipv6, Psn, Repr, Reth, Syndrome,
     Transport,
 };
-
-/// The exit code of a script that cannot run here and has printed the reason.
-const SKIPPED: i32 = 77;
 
 const ADDRESS: u64 = 0x7f12_3456_7890;
 const PAYLOADS: [&[u8]; 4] = [&[], b"x", b"seven b", &[9; 1024]];
@@ -200,18 +200,5 @@ fn decoded(number: usize, packet: &Repr) -> String {
 fn scapy_computes_the_same_icrc() {
     let packets = packets();
     let path = capture("scapy.pcap", Resolution::Microseconds, &packets);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/scapy.sh");
-    let output = Command::new(script)
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("scapy"))
-        .arg(path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    eprintln!("{}", said.trim_end());
-    if output.status.code() == Some(SKIPPED) {
-        return;
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let expected = format!("{} of {} packets agree\n", packets.len(), packets.len());
-    assert!(said == expected, "{said}{complaint}");
+    scapy::assert_agrees(path, packets.len());
 }

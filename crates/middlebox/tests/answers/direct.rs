@@ -4,7 +4,7 @@
 
 use chain::Link;
 use middlebox::{Config, Middlebox, Side, Step};
-use roce::connect::{Attempt, Message, QueuePair};
+use roce::connect::{Attempt, Message, QueuePair, Reason};
 use roce::endpoint::Mtu;
 use roce::wire::{
     Addresses, Aeth, AtomicEth, Body, Bth, Datagram, NakCode, Psn, Repr, Reth, Syndrome, Transport,
@@ -118,7 +118,7 @@ impl Direct {
     }
 
     /// The memory node accepts a request to connect that has left.
-    pub(crate) fn accept(&mut self, client: u8, (_, frame): &Sent) {
+    pub(crate) fn accept(&mut self, client: u8, (_, frame): &Sent) -> Vec<Sent> {
         let request = Datagram::parse(frame).unwrap();
         let Some(Message::Connect(attempt, local)) = Message::parse(request.payload) else {
             panic!("no request to connect");
@@ -132,7 +132,18 @@ impl Direct {
         self.process(
             Side::Memory,
             &setup_frame(&request.addresses.reversed(), &accept),
-        );
+        )
+    }
+
+    /// The memory node has no space for the queue pair of a request to connect that has left.
+    pub(crate) fn refuse(&mut self, (_, frame): &Sent) -> Vec<Sent> {
+        let request = Datagram::parse(frame).unwrap();
+        let Some(Message::Connect(attempt, _)) = Message::parse(request.payload) else {
+            panic!("no request to connect");
+        };
+        let refuse = Message::Refuse(attempt, Reason::Full);
+        let reply = setup_frame(&request.addresses.reversed(), &refuse);
+        self.process(Side::Memory, &reply)
     }
 
     /// A request of a client.

@@ -2,11 +2,11 @@
 
 use middlebox::{Config, Middlebox, Side, Step};
 use roce::connect::Message;
-use roce::wire::Datagram;
+use roce::wire::{Body, Datagram, NakCode};
 
-use super::direct::{CHAIN, Direct, FIRST, Sent, node, original};
+use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, node_read, original, parsed, read};
 use super::linked;
-use super::world::{addresses, head, setup_frame};
+use super::world::{addresses, head, node_bytes, setup_frame};
 
 fn message(sent: &Sent) -> Message {
     Message::parse(Datagram::parse(&sent.1).unwrap().payload).unwrap()
@@ -66,4 +66,79 @@ fn a_repeated_request_to_connect_revives_no_connection_of_before_a_restart() {
     assert!(again.is_empty());
     let answer = direct.response(&first[0], original(node(1).empty().word()));
     assert!(answer.is_empty());
+}
+
+/// A middlebox with two shared queue pairs, of which the one of the chain has died. Node 3 is
+/// written and not linked. Returns the request to open it again.
+fn died() -> (Direct, Sent) {
+    let mut direct = Direct::with_shared(Config::new(Step::Mapping, 1), 2);
+    direct.write(1, FIRST, node(2));
+    direct.write(2, FIRST, node(3));
+    let sent = direct.append(1, FIRST + 1, head(CHAIN), node(2));
+    let sent = direct.response(&sent[0], nak(NakCode::RemoteAccess));
+    let reopened = sent.last().unwrap().clone();
+    (direct, reopened)
+}
+
+#[test]
+fn a_refused_shared_queue_pair_is_counted_and_others_are_used() {
+    let (mut direct, reopened) = died();
+    // Until it is known what became of the old one, no compare-and-swap passes.
+    assert!(direct.append(2, FIRST + 1, head(CHAIN), node(3)).is_empty());
+    let sent = direct.refuse(&reopened);
+    assert_eq!(sent.len(), 1, "the append goes on");
+    assert_eq!(direct.middlebox.counters().shared_refused, 1);
+    let answer = direct.response(&sent[0], original(head(CHAIN).empty().word()));
+    assert_eq!(answer.len(), 1);
+    // It is still requested, and used when it is accepted.
+    let mut again = Vec::new();
+    for _ in 0..4 {
+        direct.now_ns = direct.middlebox.deadline_ns().unwrap();
+        again.extend(direct.tick());
+    }
+    assert!(again.contains(&reopened));
+    direct.accept(1, &reopened);
+    assert_eq!(direct.request(0, FIRST + 1, read(node(3))).len(), 1);
+}
+
+#[test]
+fn what_waits_while_all_shared_queue_pairs_are_refused_uses_the_first_accepted_one() {
+    let mut direct = Direct::with_shared(Config::new(Step::Mapping, 1), 2);
+    // A READ of what is no known node uses the shared queue pair of its connection's number.
+    let elsewhere = read(node(50));
+    let sent = [(0, FIRST + 1), (1, FIRST)].map(|(client, psn)| {
+        let mut sent = direct.request(client, psn, elsewhere);
+        sent.remove(0)
+    });
+    let reopened = sent.map(|sent| {
+        let died = direct.response(&sent, nak(NakCode::RemoteAccess));
+        let reopened = died.last().unwrap().clone();
+        direct.refuse(&reopened);
+        reopened
+    });
+    assert_eq!(direct.middlebox.counters().shared_refused, 2);
+    assert!(direct.request(2, FIRST, elsewhere).is_empty(), "it waits");
+    let passed = direct.accept(1, &reopened[1]);
+    assert_eq!(passed.len(), 1);
+    assert_eq!(parsed(&passed[0]).transport.bth.qpn, 0x71);
+}
+
+#[test]
+fn responses_to_a_shared_queue_pair_of_before_answer_nothing() {
+    let (mut direct, reopened) = died();
+    let Message::Connect(_, pair) = message(&reopened) else {
+        panic!("{reopened:?}");
+    };
+    direct.accept(1, &reopened);
+    let sent = direct.request(0, FIRST + 1, read(node(2)));
+    let psn = parsed(&sent[0]).transport.bth.psn;
+    assert_eq!(psn, pair.first_psn, "it is on the new one");
+    // An answer of another kind is to a request of before.
+    let ignored = direct.middlebox.counters().responses_ignored;
+    assert!(direct.response(&sent[0], original(5)).is_empty());
+    assert_eq!(direct.middlebox.counters().responses_ignored, ignored + 1);
+    let bytes = node_bytes(node(2), CHAIN, 1);
+    let answer = direct.response(&sent[0], node_read(&bytes));
+    let body = parsed(&answer[0]).transport.body;
+    assert!(matches!(body, Body::ReadResponseOnly { .. }), "{body:?}");
 }

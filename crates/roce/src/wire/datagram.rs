@@ -47,6 +47,20 @@ pub fn encapsulate(addresses: &Addresses, transport: &[u8], frame: &mut Vec<u8>)
     frame.extend_from_slice(transport);
 }
 
+/// Puts the ICRC of a datagram right. Nothing happens to other frames, and IP checksums stay.
+pub fn seal(frame: &mut [u8]) {
+    let Ok((is_ipv4, datagram)) = datagram_of(frame) else {
+        return;
+    };
+    let is_datagram =
+        transport_of(&frame[datagram.clone()]).is_ok_and(|it| it[bth::OPCODE] == OPCODE);
+    let icrc_at = datagram.end.saturating_sub(ICRC_LEN);
+    if is_datagram && icrc_at > ETHERNET_LEN {
+        let icrc = icrc::compute(&frame[ETHERNET_LEN..icrc_at], is_ipv4);
+        frame[icrc_at..datagram.end].copy_from_slice(&icrc.to_le_bytes());
+    }
+}
+
 impl<'a> Datagram<'a> {
     /// Parses a frame, with its checksums.
     ///

@@ -1,0 +1,25 @@
+//! scapy, which computes the ICRC of each packet of a capture.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The exit code that says that there is no scapy on this machine.
+const SKIPPED: i32 = 77;
+
+/// Asserts that scapy agrees with the ICRCs of a capture with this number of packets.
+pub(crate) fn assert_agrees(capture: PathBuf, packets: usize) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/scapy.sh");
+    let output = Command::new(script)
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("scapy"))
+        .arg(capture)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    eprintln!("{}", said.trim_end());
+    if output.status.code() == Some(SKIPPED) {
+        return;
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let expected = format!("{packets} of {packets} packets agree\n");
+    assert!(said == expected, "{said}{complaint}");
+}
