@@ -1,6 +1,7 @@
-//! A stress test of the synchronisation primitives. Many fibres and a thread use all of them at the
-//! same time, in a random order that a seed determines. At the end, the values that the primitives
-//! guarded must agree with what each fibre has counted.
+//! A stress test of the synchronisation primitives. Many fibres use all of them at the same time,
+//! in a random order that a seed determines. Two threads that run no fibres take part: one uses the
+//! semaphore, the other unparks fibres. At the end, the values that the primitives guarded must
+//! agree with what each fibre has counted.
 
 #![allow(
     clippy::unwrap_used,
@@ -188,7 +189,7 @@ fn run_workload(runtime: &Runtime, seed: u64) {
         }
         sum
     });
-    // This thread, which is no processor, competes for the semaphore with the fibres.
+    // This thread runs no fibres. It competes for the semaphore with the fibres.
     let mut random = Random(seed + 1);
     for _ in 0..STEPS {
         if shared

@@ -1,12 +1,13 @@
 //! Reads of items that are only in the tier below the store.
 //!
-//! A request whose item is not in memory but in the tier is not executed. Instead, the session
-//! issues a ticket, and other connections have their turns while a reader waits for the disk:
+//! The session does not execute a request whose item is only in the tier. It reads the item first:
 //!
-//! ```text
-//! answer ── want ──▶ ticket ──▶ reader ── complete ──▶ Fetch
-//! answer ── restore: the item is in memory again ──▶ the same request, executed as any other
-//! ```
+//! 1. [`Session::answer`] comes to the request, which calls `want` because its item is in the tier.
+//! 2. `begin_fetch` issues a [`Ticket`] for each wanted item, and passes the read to a reader
+//!    thread. Other connections have their turns while that thread waits for the disk.
+//! 3. [`Session::complete_read`] takes the result of each read.
+//! 4. After the last result, [`Session::answer`] restores the items to memory (`Fetch::finish`),
+//!    and executes the request as any other.
 //!
 //! So a command has the same effect on an item of the tier as on one in memory. If the item changed
 //! during the read, the store does not restore the old one, and the request sees the new one. If
@@ -76,8 +77,9 @@ pub(crate) struct Fetch {
     /// The number of reads whose result has not been delivered.
     waiting: usize,
     read: Vec<Record>,
-    /// A read was refused, because too many were waiting. The request is then executed without it:
-    /// a `get` misses, and the store defers what depends on the item.
+    /// A read was refused, because too many were waiting. The request is then executed without the
+    /// item: a read misses, and a write that depends on the item is deferred by the store
+    /// ([`Rejected::Deferred`]), so that the session executes it again in a later turn.
     is_refused: bool,
     tries: u8,
 }
@@ -94,8 +96,8 @@ impl Fetch {
         }
     }
 
-    /// Writes the items that were read back into memory. Returns what the session needs first;
-    /// `None` if it may execute its requests.
+    /// Restores to memory the items that the readers have returned. Returns what the session has to
+    /// wait for, or `None` if it may execute its requests.
     #[cold]
     pub(crate) fn finish(&mut self, context: &mut RequestContext<'_>) -> Option<Next> {
         if self.waiting > 0 {
@@ -168,7 +170,8 @@ impl RequestContext<'_> {
         !self.worker.is_in_memory(key, hash) && self.want(key, hash)
     }
 
-    /// Also reads the item of a later key, if it is in the tier only and the session waits anyway.
+    /// For a request with several keys that already waits for an item: also reads the item of one
+    /// of its later keys, if that item is only in the tier.
     #[cold]
     pub(crate) fn want_too(&mut self, key: &[u8], hash: KeyHash) {
         if let Some(tier) = &self.tier
@@ -178,7 +181,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Records that a request was executed, or a key of it.
+    /// Records that a request was executed, or one key of a request with several keys.
     #[inline]
     pub(crate) fn note_progress(&mut self) {
         if let Some(tier) = &mut self.tier {
@@ -208,6 +211,7 @@ impl RequestContext<'_> {
             tries: tier.tries + 1,
         });
         for wanted in tier.wanted.drain(..) {
+            // All tickets have the number 0: `complete_read` takes the results in any order.
             let Some(ticket) = tier.tickets.issue(0) else {
                 fetch.is_refused = true;
                 continue;

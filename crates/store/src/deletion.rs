@@ -27,10 +27,12 @@ impl Worker {
         self.ensure_online();
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
-            // Another item with this hash of 64 bits is improbable, so the tier need not be read.
+            // The tier's index contains hashes of 64 bits, not keys. It is improbable that two keys
+            // have the same hash, so the copy is removed without reading its key from the tier.
             let was_in_tier = compare.is_none() && self.remove_from_tier(&writer, now_s);
             drop(writer);
-            // The store may have evicted the item while a miniature still contains it.
+            // The store may have evicted the item, but a simulated cache (`miniature.rs`) may still
+            // contain it.
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return match was_in_tier {
                 true => Deleted::Deleted,

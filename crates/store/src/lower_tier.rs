@@ -6,10 +6,11 @@
 //!
 //! > If a key has a current copy in the tier and an item in memory, both are the same item.
 //!
-//! The store calls [`publish`](LowerTier::publish), [`remove`](LowerTier::remove) and the last
-//! check of [`find`](LowerTier::find) before a restoration under the lock of the key's index class,
-//! together with the change in memory. So no copy becomes current after its item has changed, and
-//! none is restored over a newer item.
+//! The store changes an item in memory under the lock of its index class, which is a set of buckets
+//! that share a lock (`index.rs`). Under the same lock it calls [`publish`](LowerTier::publish) and
+//! [`remove`](LowerTier::remove). Before it restores an item, it checks under that lock that
+//! [`find`](LowerTier::find) still returns the same copy. So no copy becomes current after its item
+//! has changed, and none is restored over a newer item.
 //!
 //! An item that was restored and not changed needs no second copy when it is evicted again.
 
@@ -40,7 +41,7 @@ pub struct TierAddress {
     pub expiry: Expiry,
 }
 
-/// The properties of an item that read commands may return or change, apart from its times.
+/// Flags of an item in the meta protocol, apart from the client flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The item was invalidated.
@@ -85,9 +86,11 @@ pub struct TierItem<'a> {
 /// `generation` is the number of flushes of the store so far. A copy of another generation is not
 /// current.
 pub trait LowerTier: fmt::Debug + Send + Sync {
-    /// Copies an item. Returns `None` if the tier refuses it, or if its current copy may stay. A
-    /// copy that may stay is marked as fetched if the item is. If the tier refuses the item, its
-    /// current copy stays as it is.
+    /// Copies an item. Returns `None` in two cases, in which the current copy remains:
+    ///
+    /// - The tier refuses the item. The current copy, if there is one, is unchanged.
+    /// - The tier keeps the current copy instead of writing a second one. If the item is marked as
+    ///   fetched, this copy is marked too.
     fn append(
         &self,
         hash: u64,
@@ -112,7 +115,8 @@ pub trait LowerTier: fmt::Debug + Send + Sync {
     }
 }
 
-/// A tier, with a reference count. Models of the store do not check that count.
+/// A tier, with a reference count. This is the `Arc` of the standard library also in builds for the
+/// model checkers (`sync.rs`), so they do not check the count.
 pub type SharedTier = Arc<dyn LowerTier>;
 
 /// A copy that was appended for an item that is about to be evicted.
@@ -133,8 +137,9 @@ pub(crate) struct Restoring {
 }
 
 impl Store {
-    /// The generation of the items that a stopping server may keep in the tier. `None` if a delayed
-    /// flush would have removed them later. No worker may exist any more.
+    /// The number of flushes so far, for a server that stops and keeps the items of this generation
+    /// in the tier. `None` if a delayed flush has not been performed yet: the items must then not
+    /// be kept, because the flush will not be performed any more. No worker may exist any more.
     #[must_use]
     pub fn final_generation(&self) -> Option<u32> {
         self.log.final_flush_count()
@@ -167,7 +172,8 @@ impl Worker {
     /// Writes an item from its copy in the tier back into memory. Does nothing if that copy is not
     /// the current one any more, or if the key has an item in memory. The copy stays current.
     ///
-    /// The item goes to the small part. If it is requested again there, eviction keeps it.
+    /// The item is stored in the small part of the log, as new items are (`Part::Small`). If it
+    /// is requested there, eviction keeps it in memory.
     ///
     /// # Errors
     /// Those of [`Worker::put`].

@@ -13,9 +13,10 @@
 //!
 //! - A SeqCst fence acquires everything that precedes earlier SeqCst fences. C++11 guarantees less.
 //! - No compare-exchange fails spuriously.
-//! - Loom does not try all orders of two threads' operations on a word. Before an operation it
-//!   considers only the latest earlier operation on that word for another order. If this is a load,
-//!   a store before it is not considered. [`PreemptionPoint`] works around this limit.
+//! - Loom does not try all orders of two threads' operations on a word. It tries to run a store
+//!   before the last operation on the word so far, and a load before the last store so far. If the
+//!   last operation before a store is a load, loom does not exchange this store with an earlier
+//!   store. [`PreemptionPoint`] works around this limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -58,7 +58,7 @@ struct ItemView {
     flags: u32,
     cas: u64,
     expiry: Expiry,
-    /// The flags stale, won, claimed, fetched and key in base64, in this order.
+    /// [`stale`, `won`, `claimed`, `fetched`, `base64_key`], the fields of [`store::Item`].
     marks: [bool; 5],
 }
 
@@ -93,7 +93,7 @@ const CLAIM_UNTRACKED: Read = Read {
 };
 
 #[test]
-fn marking_stale_changes_nothing_else() {
+fn marking_stale_keeps_value_flags_and_expiry() {
     for len in LENGTHS {
         let mut worker = worker();
         assert_eq!(mark(&mut worker, &INVALIDATE), MarkOutcome::NotFound);
@@ -152,6 +152,7 @@ fn emptying_an_item_keeps_its_cas_and_resets_the_rest() {
             ..SET
         };
         set(&mut worker, len, &write);
+        // Removes the value, and sets the client flags to 9.
         let empty = ItemMark {
             invalidate: false,
             empty: Some(9),
@@ -178,7 +179,7 @@ fn the_first_read_that_claims_an_item_before_its_expiry_wins() {
             ..CLAIM_UNTRACKED
         };
         let won = |worker: &mut Worker, options| read(worker, options).marks[1];
-        // An item that never expires is not claimed before a given second.
+        // `Recache::Before` does not claim an item that never expires.
         set(&mut worker, len, &SET);
         assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(200)))));
         let expiry = Expiry::at(100);

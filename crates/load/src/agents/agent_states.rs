@@ -1,5 +1,5 @@
-//! The state of each agent during a run: how many seconds of measurements it has sent, and whether
-//! it is done or missing. This module does no I/O and reads no clock.
+//! The state of each agent during a run: how many windows it has sent, and whether it is done or
+//! missing. A window is the measurements of one second. This module does no I/O and reads no clock.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::metrics::Window;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// How long before the end of a second, by the coordinator's clock, an agent may send it. The
+/// The longest time by which a window may arrive before its end by the coordinator's clock. The
 /// agent's clock may be ahead by the error of the measured clock offset.
 const EARLY_MAX_NS: u64 = 1_000_000_000;
 
@@ -32,15 +32,15 @@ struct Pending {
     includes: Vec<bool>,
 }
 
-/// A window of the run that is complete, apart from the shares of missing agents.
+/// A window of the run that all agents have sent, except agents that are missing.
 #[derive(Debug)]
 pub(super) struct Complete {
     /// The number of the window.
     pub(super) number: usize,
     /// The sum of the agents' measurements.
     pub(super) sum: Window,
-    /// For each agent, whether the sum includes its measurements. It includes those that an agent
-    /// sent before it was missing.
+    /// For each agent, whether the sum includes its measurements. Those of a missing agent are
+    /// included if the agent had sent the window before it was missing.
     pub(super) includes: Vec<bool>,
 }
 
@@ -125,8 +125,8 @@ impl AgentStates {
         }
     }
 
-    /// Records that an agent's share is missing, for `reason`. Returns false, and changes nothing,
-    /// if the agent is already done or missing.
+    /// Records that an agent is missing, for `reason`. Returns false, and changes nothing, if the
+    /// agent is already done or missing.
     pub(super) fn set_missing(&mut self, agent: usize, reason: String) -> bool {
         let is_running = matches!(self.agents[agent], State::Running { .. });
         if is_running {
@@ -176,7 +176,7 @@ impl AgentStates {
         })
     }
 
-    /// Returns for each agent its summary, or the reason why its share is missing.
+    /// Returns for each agent its summary, or the reason why the agent is missing.
     pub(super) fn into_results(self) -> Vec<Result<Box<Summary>, String>> {
         let result = |agent| match agent {
             State::Done(summary) => Ok(summary),

@@ -1,9 +1,10 @@
-//! The carrier that opens a new socket for each request and chooses the transport by the operation:
-//! a get is a datagram, any other request has its own TCP connection.
+//! The carrier of protocol textile, the protocol of the study of a multithreaded cache. It opens a
+//! new socket for each request and chooses the transport by the operation: a get is a datagram, any
+//! other request has its own TCP connection.
 //!
-//! An answer over UDP consists of datagrams that have neither a number nor a header. Only the last
-//! one ends with a NUL byte. A socket that several requests share could therefore not tell whose
-//! answer a datagram is. With a socket for each request, an answer that comes after the time-out of
+//! An answer over UDP consists of datagrams. Unlike memcached's, they have no header. Only the last
+//! one ends with a NUL byte. If several requests shared a socket, it would be unknown which request
+//! a datagram answers. With a socket for each request, an answer that comes after the time-out of
 //! its request finds its port closed, and is dropped by the kernel. It can reach a later request
 //! only if the kernel has given that request the same port.
 //!
@@ -31,8 +32,8 @@ use crate::limits::{DATAGRAMS_PER_TURN_MAX, INTERRUPTED_CONNECT_NS, TEXTILE_STRE
 use crate::opening::{Share, target_of};
 use crate::wire::Wire;
 
-/// One connection of a run, with at most one request in flight. A new socket is opened for each
-/// request.
+/// One connection of a run in the sense of [`Carrier`]: a sequence of requests, of which at most
+/// one is in flight. A new socket is opened for each request.
 #[derive(Debug)]
 pub(crate) struct PerOperation<W: Wire> {
     /// The socket of a request over TCP.
@@ -53,8 +54,8 @@ impl<W: Wire> PerOperation<W> {
         token: u64,
     ) -> Result<usize, CarrierError> {
         let socket = Datagram::connect_from(self.stream.sources.next(), self.udp_address)?;
-        // Without time stamps, the engine takes the time just after the receive as the arrival
-        // time.
+        // An error is ignored. The kernel then does not stamp the datagrams, and the engine uses
+        // the time just after the receive as the arrival time.
         let _ = socket.stamp_receives();
         poll.add(&socket, token, Interest::Read)?;
         // A new socket has space for a datagram.

@@ -11,9 +11,10 @@ use crate::summary::Summary;
 ///
 /// An overloaded server has a backlog that grows during the interval. If fewer than 1 % of the
 /// requests are in the backlog at the end, the last request waits less than 1 % of the interval,
-/// for example 50 ms in 5 s. A greater backlog breaks this criterion. A smaller backlog breaks
-/// every latency objective whose limit its wait exceeds. A smaller tolerance would let the verdict
-/// depend on a few requests, such as those in flight when a short trial begins and ends.
+/// for example 50 ms in 5 s. A greater backlog breaks this criterion. A smaller backlog makes
+/// requests wait, and breaks every latency objective with a limit below this wait. A smaller
+/// tolerance would let the verdict depend on a few requests, such as those in flight when a short
+/// trial begins and ends.
 const ACHIEVED_TOLERANCE: f64 = 0.01;
 
 /// The criteria that a trial must keep. A further criterion has no setting: the achieved rate must
@@ -75,11 +76,15 @@ pub struct JudgedLatency {
 ///   kept only if its figure is within the limit even when all these requests took forever.
 /// - [`Verdict::Kept`]: every criterion is within its bound.
 ///
-/// A late generator need not make a trial invalid. Response times begin at the intended times, so
-/// they include its delays. At a server that takes requests in the order of arrival, requests that
-/// arrive later by at most d leave later by at most d, and never earlier. So a trial that keeps its
-/// objectives with a late generator would keep them with a punctual one, and a trial that exceeds
-/// an objective by more than the greatest slip would break it with a punctual one.
+/// A late generator need not make a trial invalid. Two times of each request describe how late it
+/// is. The *slip* is its actual send time minus its intended time. The *lateness* is the part of
+/// its delay that the generator itself causes ([`Summary::lateness`]).
+///
+/// Response times begin at the intended times, so they include the slip. At a server that takes
+/// requests in the order of arrival, requests that arrive later by at most d leave later by at most
+/// d, and never earlier. So a trial that keeps its objectives with a late generator would keep them
+/// with a punctual one. A trial that exceeds an objective by more than the greatest slip of its
+/// requests would break it with a punctual one.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -125,9 +130,10 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
 /// Whether an objective would be broken with a punctual generator too. If every request had been
 /// sent at its intended time, no response time would be shorter by more than the greatest slip.
 ///
-/// Lateness would not do. A request that waits for its connection waits longer if the request
-/// before it was late, so its own lateness is only a part of its delay. Requests that were never
-/// sent have an unknown slip.
+/// The greatest lateness would be too small a bound. A request that waits for its connection waits
+/// longer if the request before it was late. This wait is part of its slip, but not of its own
+/// lateness. If a request has no answer, the result is false, because it may never have been sent
+/// and its slip is then unknown.
 fn is_broken_by_server(summary: &Summary, criteria: &Criteria, responses: &Responses) -> bool {
     let Some(slip_max_ns) = summary.slip_max_ns else {
         return false;
@@ -206,8 +212,8 @@ struct Responses {
 }
 
 impl Responses {
-    /// Returns the response times of a summary. None: the load was a closed loop, or the text of a
-    /// histogram is damaged.
+    /// Returns the response times of a summary. None: the load was a closed loop, or a histogram,
+    /// which the summary contains as text, cannot be decoded.
     fn of(summary: &Summary) -> Option<Self> {
         let response = summary.response.as_ref()?;
         let (answered, censored) = response.answered_and_censored().ok()?;
@@ -393,7 +399,7 @@ mod tests {
         ] {
             assert_eq!(judged(&late, objectives).verdict, verdict, "{objectives}");
         }
-        // A punctual generator leaves no third verdict.
+        // With a punctual generator, the same response times break the objective.
         late.generator_limited = false;
         assert_eq!(judged(&late, "p99=900us").verdict, Verdict::Broken);
         // Requests may be missing because they were never sent.
@@ -403,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_at_the_999th_percentile_concerns_higher_percentiles_only() {
+    fn p999_of_lateness_is_judged_only_for_objectives_above_p99() {
         let mut late = summary([]);
         let late_ns = |number| if number < 995 { 1_000 } else { 200_000 };
         late.lateness = Some(distribution(&histogram_of((0..1000).map(late_ns))));
@@ -433,13 +439,17 @@ mod tests {
             -(1.0 - self.unit()).ln() * mean_ns
         }
 
-        /// Returns the response times of 1000 requests, sent by a generator without delays and by
-        /// one with delays of up to `late_max_ns`, and the greatest slip of the second.
+        /// Sends 1000 requests by a punctual generator, and the same requests by a late generator,
+        /// which delays each by up to `late_max_ns`. Returns the response times with the punctual
+        /// generator, those with the late generator, and the greatest slip of the late generator.
         fn run(&mut self, late_max_ns: f64) -> (Vec<u64>, Vec<u64>, u64) {
-            // Of the punctual and of the late generator: when the server becomes idle, when each
-            // connection does, and when the last request was sent.
+            // In each array, the first element is that of the punctual generator, the second that
+            // of the late generator.
+            // The time at which the server becomes idle.
             let mut idle_ns = [0.0_f64; 2];
+            // The time at which each connection becomes idle.
             let mut connections_ns = [0, 1].map(|_| vec![0.0_f64; self.connections]);
+            // The time at which the last request was sent.
             let mut sent_ns = [0.0_f64; 2];
             let mut responses = [const { Vec::new() }; 2];
             let (mut intended_ns, mut slip_max_ns) = (0.0, 0.0_f64);
@@ -472,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn verdict_with_a_late_generator_is_that_with_a_punctual_one() {
+    fn verdict_with_a_late_generator_never_contradicts_that_with_a_punctual_one() {
         let mut decided = [0; 2];
         for trial in 0..600 {
             let mut queue = Queue {

@@ -1,6 +1,7 @@
 //! How a worker of `bypass` stops: it accepts no connections, closes its connections as they become
-//! idle, and ends once their peers have received everything, or the deadline has passed. With the
-//! worker ends the stack, which has to send again what the network loses.
+//! idle, and ends once their peers have received everything, or the deadline has passed. The worker
+//! cannot end earlier, because its TCP/IP stack ends with it and retransmits what the network
+//! loses.
 
 use super::worker::Worker;
 

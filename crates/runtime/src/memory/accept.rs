@@ -1,4 +1,4 @@
-//! How a client opens a connection to a server in memory.
+//! How a client opens an in-memory connection to a server of the same process.
 
 use service::Worker as _;
 
@@ -8,8 +8,9 @@ use crate::transform::Transform;
 
 impl<S: service::Service> Memory<S> {
     /// Opens a connection whose pipe holds at most `capacity` bytes in each direction, and returns
-    /// the client's end. If the limit of connections is reached, the server sends its rejection
-    /// message and closes the connection.
+    /// the client's end. The server's end applies `transform`, such as TLS, to all bytes. If the
+    /// limit of connections is reached, the server sends its rejection message and closes the
+    /// connection.
     pub fn connect(
         &mut self,
         capacity: usize,

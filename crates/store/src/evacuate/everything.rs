@@ -5,8 +5,8 @@ use super::{Cursor, Visited};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Evicts all items, except those of which a peer holds a part, such as an unfinished upload.
-    /// Those that the tier takes are then in the tier only. No other worker may be online.
+    /// Evicts the items of all segments that no pin or unfinished upload holds. The items that the
+    /// tier accepts are then only in the tier. No other worker may be online.
     #[doc(hidden)]
     pub fn evict_everything(&mut self, now_s: u32) {
         self.ensure_online();

@@ -14,7 +14,8 @@ impl Log {
         self.accepts_expiry(segment, target) && !(is_evicting && self.is_old(segment))
     }
 
-    /// Returns true if the items of the segment are not flushed, and no peer holds the segment.
+    /// Returns true if no flush (`flush_all`) has invalidated the items of the segment, and no pin
+    /// or unfinished upload holds the segment.
     #[inline]
     pub(crate) fn is_reusable(&self, segment: &Segment) -> bool {
         segment.flush_generation() == self.flush_count() && !segment.is_held()
@@ -26,8 +27,8 @@ impl Log {
         segment.expiry() == target.expiry || self.accepts_other_expiry(segment, target)
     }
 
-    /// As [`Log::accepts_expiry`], for a segment whose expiry differs from the block's. Not
-    /// inlined, because the compiler would then compute this even if the expiries are equal.
+    /// As [`Log::accepts_expiry`], for a segment whose expiry differs from the block's. If this
+    /// were inlined, the compiler would compute it even for equal expiries.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let (current, new) = (segment.expiry(), target.expiry);
@@ -44,17 +45,20 @@ impl Log {
             && (current >= new || may_raise())
     }
 
-    /// Returns true if the segment belongs to the oldest quarter of its part. While the store
-    /// evicts items, a block written there would probably be evicted before its first request.
+    /// Returns true if the segment is in the oldest quarter of its part of the log, which is the
+    /// small or the main part ([`Part`](crate::heap::segment::Part)). While the store evicts items,
+    /// a block written there would probably be evicted before its first request.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let share = self.part_shares()[part as usize];
-        // The number of segments of the part opened since this one. Opening numbers of one part
-        // increase by 2 (`part_of_opening`).
+        // Each segment of a part gets a number when it is opened, which is 2 above the number of
+        // the segment opened before it (`part_of_opening`). So the age is the number of segments of
+        // this part that were opened later.
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        // A segment may still be open until as many further segments were opened as can be open in
-        // this part. It is not old before that, even if the part has few segments.
+        // At most `stripes * classes` segments of a part are open at a time. A segment whose age is
+        // not above this number may still be open, so it is not old. This matters in a part with
+        // few segments.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
         age > young
     }

@@ -1,6 +1,8 @@
 use super::header::SHORT_CAS_MAX;
 use super::*;
 
+const NOW_S: u32 = 6;
+
 fn memory() -> Vec<u64> {
     vec![u64::MAX; 512 + PIECES_MAX]
 }
@@ -13,6 +15,9 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 #[test]
 fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
     let (mut memory, mut other) = (memory(), memory());
+    // The arguments are the lengths of key and value and the client flags. Then follow, for
+    // `inline`, the CAS and whether there is an expiry word, and for `pieces`, the number of
+    // pieces.
     let all_fields = [
         HeaderFields::inline(3, 70, 0, None, false),
         HeaderFields::inline(3, 70, 0, None, true),
@@ -47,7 +52,7 @@ fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
         original.set_access(
             Access::new(5)
                 .with_stale_and_claimed(true, false)
-                .fetched_at(6),
+                .fetched_at(NOW_S),
         );
         assert_eq!(
             (original.header_fields(), original.key()),
@@ -55,17 +60,19 @@ fn a_block_and_its_copy_return_the_stored_fields_in_every_layout() {
         );
         assert_eq!((original.cas(), original.len()), (cas, fields.block_len()));
         assert!(!original.is_piece() && !original.is_end_marker());
+        // Longer values have no bytes in `memory`: they are in pieces, or the block is too long.
         if fields.value_len < 2000 {
             // SAFETY: only this test has access to the block.
             unsafe { original.value_mut() }.fill(b'v');
         }
+        // A block with an inline value of 1 MiB is longer than the memory, so it is not copied.
         if fields.value_len != 1 << 20 {
             let copy = block(&mut other);
             copy.copy_from(original);
             assert_eq!((copy.header_fields(), copy.key()), (fields, &key[..]));
             assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
             let access = copy.access();
-            assert_eq!((access.time_s(6), access.is_stale()), (6, true));
+            assert_eq!((access.time_s(NOW_S), access.is_stale()), (NOW_S, true));
             assert!(access.is_fetched() && !access.is_claimed());
             if fields.value_len < 2000 {
                 assert_eq!(copy.value(), vec![b'v'; fields.value_len]);
@@ -95,7 +102,7 @@ fn the_list_of_pieces_is_copied_to_a_block_with_another_alignment() {
 }
 
 #[test]
-fn a_piece_returns_the_stored_hash_number_and_length() {
+fn a_piece_returns_its_hash_its_number_and_its_length() {
     let mut memory = memory();
     let piece = block(&mut memory);
     piece.write_piece_header(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
