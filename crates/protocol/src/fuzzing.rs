@@ -1,6 +1,8 @@
 //! Properties that hold for any input bytes. The fuzz targets check them, and the tests check them
 //! on the committed corpora.
 
+use crate::binary::reply::Reply as BinaryReply;
+use crate::binary::{self, Parsed as BinaryParsed, Request as BinaryRequest};
 use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
 use crate::limits::KEY_MAX;
 use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
@@ -139,6 +141,52 @@ pub fn check_reply(input: &[u8]) {
             whole,
             "in pieces of {split}"
         );
+    }
+}
+
+/// Checks the parser of the binary protocol on arbitrary client bytes, frame by frame: no part of a
+/// frame is parsed as another frame, and every request survives being written and parsed again. The
+/// bytes are also read as replies.
+///
+/// # Panics
+/// One of these properties does not hold.
+pub fn check_frames(input: &[u8]) {
+    check_binary_requests(input);
+    let mut replies = input;
+    while let Ok(Some((reply, len))) = BinaryReply::read(replies) {
+        assert_eq!(len, reply.header.value_at() + reply.value.len());
+        replies = &replies[len..];
+    }
+}
+
+fn check_binary_requests(mut input: &[u8]) {
+    for _ in 0..COMMANDS_MAX {
+        let parsed = binary::parse(input);
+        let (len, skipped) = match parsed {
+            BinaryParsed::Incomplete | BinaryParsed::Fatal { .. } => return,
+            BinaryParsed::Rejected { len, swallow, .. } => (len, swallow),
+            BinaryParsed::Request {
+                head,
+                cas,
+                request,
+                len,
+            } => {
+                let mut frame = Vec::new();
+                binary::write(&mut frame, head, cas, &request);
+                assert_eq!(binary::parse(&frame), parsed);
+                assert_eq!(frame.len(), len);
+                let value_len = match request {
+                    BinaryRequest::Set(set) => set.value_len,
+                    _ => 0,
+                };
+                (len, value_len.into())
+            }
+        };
+        for part in [0, len / 2, len - 1] {
+            assert_eq!(binary::parse(&input[..part]), BinaryParsed::Incomplete);
+        }
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        input = input[len..].get(skipped..).unwrap_or(&[]);
     }
 }
 

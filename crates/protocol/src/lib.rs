@@ -7,10 +7,13 @@
 //! can be received directly into its final memory.
 //!
 //! Replies equal those of memcached 1.6.45 byte for byte, error strings included.
+//!
+//! All this is the text and the meta protocol. The binary protocol is in [`binary`], cut likewise.
 
 #![forbid(unsafe_code)]
 
 mod base64;
+pub mod binary;
 pub mod client;
 pub mod decimal;
 #[doc(hidden)]

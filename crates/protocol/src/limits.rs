@@ -29,3 +29,8 @@ pub const MEMLIMIT_MIN_MB: u32 = 8;
 pub const MEMLIMIT_MAX_MB: u32 = 1_000_000_000;
 /// Slab classes of memcached; its class numbers are below this.
 pub const SLAB_CLASSES: u32 = 64;
+/// Length of the header of a frame of the binary protocol, in bytes.
+pub const BINARY_HEADER_LEN: usize = 24;
+/// Longest body of a frame that is not refused by its length alone, in bytes (memcached
+/// `ITEM_SIZE_MAX_UPPER_LIMIT`).
+pub const BINARY_BODY_MAX: u32 = 1 << 30;

@@ -19,6 +19,13 @@ fn replies_of_the_corpus_pass_the_checks() {
     }
 }
 
+#[test]
+fn frames_of_the_corpus_pass_the_checks() {
+    for input in corpus("binary_frames") {
+        fuzzing::check_frames(&input);
+    }
+}
+
 /// Every file of the corpus. Panics if there is none.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

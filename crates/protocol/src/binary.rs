@@ -1,0 +1,36 @@
+//! memcached's binary protocol, in both directions, without I/O.
+//!
+//! Requests and replies are frames: a header of 24 bytes and a body. Numbers are big-endian.
+//!
+//! ```text
+//!   0       1        2         4        5       6          8          12       16      24
+//!   ├───────┼────────┼─────────┼────────┼───────┼──────────┼──────────┼────────┼───────┤
+//!   │ magic │ opcode │ key     │ extras │ data  │ status   │ body     │ opaque │ CAS   │
+//!   │       │        │ length  │ length │ type  │ of reply │ length   │        │       │
+//!   ╰───────┴────────┴─────────┴────────┴───────┴──────────┴──────────┴────────┴───────╯
+//!   body: extras (fixed fields of the command), key, value
+//! ```
+//!
+//! A reply repeats the opcode and the opaque of its request. The reply to a *quiet* opcode is left
+//! out in the common case: a miss of a `getq`, the success of a `setq`.
+//!
+//! The value of a storage command is not part of its [`Request`]: the caller consumes `value_len`
+//! bytes after it. No line end follows a value.
+//!
+//! Frames and texts are those of memcached 1.6.45 (its `proto_bin.c`). Differences:
+//! - A `stat`, `touch` or `gat` with a value is invalid, as any other command with a value that it
+//!   has no use for. memcached takes the bytes of the value as the next frame.
+//! - The complete body of an unknown command is skipped. memcached skips as many bytes beyond the
+//!   body as extras and key have, and so loses the next frames.
+//! - An invalid header is answered when it has arrived, not when extras and key have.
+
+mod header;
+mod opcode;
+pub mod reply;
+mod request;
+mod status;
+
+pub use header::{Head, Header, REPLY_MAGIC, REQUEST_MAGIC};
+pub use opcode::{Command, Opcode};
+pub use request::{Arith, Get, Parsed, Request, Set, parse, stats, write};
+pub use status::Status;

@@ -1,0 +1,52 @@
+//! The status of a reply.
+
+/// The status of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Status {
+    /// The command was executed.
+    Ok = 0x00,
+    /// There is no such item, or no such statistic.
+    NotFound = 0x01,
+    /// The item exists, or has another CAS.
+    Exists = 0x02,
+    /// The item would exceed the largest item size.
+    TooLarge = 0x03,
+    /// The fields of the request contradict each other or the command.
+    Invalid = 0x04,
+    /// The condition of a storage command did not hold.
+    NotStored = 0x05,
+    /// The value is not a number.
+    NotNumeric = 0x06,
+    /// The client may not do this.
+    AuthError = 0x20,
+    /// There is no such command.
+    Unknown = 0x81,
+    /// There is no memory.
+    NoMemory = 0x82,
+    /// The server cannot do this (of the protocol's list; memcached does not reply it).
+    NotSupported = 0x83,
+    /// The server failed (of the protocol's list; memcached does not reply it).
+    Internal = 0x84,
+}
+
+impl Status {
+    /// The text of an error reply. Empty for [`Status::Ok`].
+    #[must_use]
+    pub const fn text(self) -> &'static [u8] {
+        match self {
+            Self::Ok => b"",
+            Self::NotFound => b"Not found",
+            Self::Exists => b"Data exists for key.",
+            Self::TooLarge => b"Too large.",
+            Self::Invalid => b"Invalid arguments",
+            Self::NotStored => b"Not stored.",
+            Self::NotNumeric => b"Non-numeric server-side value for incr or decr",
+            Self::AuthError => b"Auth failure.",
+            Self::Unknown => b"Unknown command",
+            Self::NoMemory => b"Out of memory",
+            Self::NotSupported => b"Not supported",
+            Self::Internal => b"Internal error",
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Frames of the binary protocol that a client may send.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| protocol::fuzzing::check_frames(input));
