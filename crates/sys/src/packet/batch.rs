@@ -103,7 +103,7 @@ impl PacketSocket {
     /// frames are left.
     ///
     /// # Errors
-    /// `NetworkDown`: the device was set down or removed.
+    /// `NetworkDown`: the device was set down or removed, which is reported once.
     pub fn recv_batch(&self, batch: &mut FrameBatch) -> io::Result<usize> {
         let (capacity, slot_len) = (batch.capacity, batch.slot_len);
         batch.clear();
