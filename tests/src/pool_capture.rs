@@ -1,6 +1,6 @@
 //! Captures of the packets of a memory pool, and what is checked of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -205,14 +205,14 @@ pub fn check_requests(frames: &Frames) -> Result<BTreeMap<Direction, Sequence>> 
     Ok(sequences)
 }
 
-/// Checks that the responses to each queue pair have numbers that do not decrease. `is_repeated`:
-/// the requests were in part sent again, so responses may be too. Returns the last number of each.
+/// Checks that the responses to each queue pair have numbers that do not decrease. To those of
+/// `repeated`, requests were sent again, so responses may be too. Returns the last number of each.
 ///
 /// # Errors
 /// A number decreases though nothing was repeated.
 pub fn check_responses(
     frames: &Frames,
-    is_repeated: bool,
+    repeated: &BTreeSet<Direction>,
 ) -> Result<BTreeMap<Direction, Sequence>> {
     let mut sequences: BTreeMap<Direction, Sequence> = BTreeMap::new();
     for (number, frame) in frames.iter().enumerate() {
@@ -221,11 +221,12 @@ pub fn check_responses(
         };
         ensure!(packet.opcode().is_response(), "frame {number} is a request");
         let (source, target) = ips(&packet.addresses())?;
-        let sequence = sequences.entry((source, target, packet.qpn())).or_default();
+        let direction = (source, target, packet.qpn());
+        let sequence = sequences.entry(direction).or_default();
         sequence.packets += 1;
         let psn = packet.psn();
         match sequence.last.map(|last| psn.distance_from(last)) {
-            Some(..0) if is_repeated => sequence.repeated += 1,
+            Some(..0) if repeated.contains(&direction) => sequence.repeated += 1,
             Some(..0) => bail!(
                 "frame {number}: {psn} to queue pair {:#x} is late",
                 packet.qpn()

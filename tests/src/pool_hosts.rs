@@ -1,8 +1,9 @@
 //! A memory pool on hosts of its own ([`pool::hosts`]), for tests.
 
 use std::io::ErrorKind;
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pool::hosts::{Host, Hosts, device};
 use sys::packet::PacketSocket;
 
@@ -92,6 +93,17 @@ impl PoolHosts {
             device::CLIENTS
         );
         self.start(Host::Clients, &words, "measuring")
+    }
+
+    /// Runs `ip` (iproute2) with these words on a host.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn ip(&self, host: Host, words: &str) -> Result<()> {
+        let run = || Command::new("ip").args(words.split(' ')).status();
+        let status = self.0.namespace(host).run(run)??;
+        ensure!(status.success(), "ip {words}: {status}");
+        Ok(())
     }
 
     /// Sockets that receive what arrives at the middlebox from clients and from the memory node,

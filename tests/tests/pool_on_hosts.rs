@@ -18,6 +18,7 @@ use curtail_tests::pool_capture::{
 use curtail_tests::pool_hosts::PoolHosts;
 use curtail_tests::pool_processes::{count, read_json};
 use curtail_tests::process::target_folder;
+use pool::hosts::{Host, device};
 use serde_json::Value;
 
 /// The exit code of a script that cannot run here and has printed the reason.
@@ -116,11 +117,17 @@ fn repeated<'a>(sequences: impl IntoIterator<Item = &'a Sequence>) -> u64 {
 fn check_sequences(run: &Run, step: &str) {
     for side in [0, 1] {
         let requests = check_requests(&run.requests[side]).unwrap();
-        let is_repeated = repeated(requests.values()) > 0;
         // The other order: responses of the memory node are at side 1.
         let answers = &run.responses[1 - side];
-        let responses = check_responses(answers, is_repeated).unwrap();
         let connections = connections(&run.requests[side], answers).unwrap();
+        // Only responses on the same connection may be repeated.
+        let is_repeated = |there| requests.get(there).is_some_and(|sent| sent.repeated > 0);
+        let answered_again = connections
+            .iter()
+            .filter(|(there, _)| is_repeated(there))
+            .map(|(_, back)| *back)
+            .collect();
+        let responses = check_responses(answers, &answered_again).unwrap();
         let mut answered = 0;
         for (there, back) in connections {
             let (Some(sent), Some(received)) = (requests.get(&there), responses.get(&back)) else {
@@ -202,4 +209,62 @@ fn captures_of_each_step_are_complete_and_right_for_other_tools() {
         check_with_tshark(&run, folder.path());
         check_with_scapy(&run, folder.path());
     }
+}
+
+#[test]
+fn devices_that_are_set_down_and_up_again_cost_no_write() {
+    let Some(hosts) = PoolHosts::open().unwrap() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (counters, results) = (
+        folder.path().join("counters"),
+        folder.path().join("results"),
+    );
+    let _node = hosts.start_node().unwrap();
+    let words = format!("--step mapping --json {}", counters.display());
+    let middlebox = hosts.start_middlebox(&words).unwrap();
+    let _metadata = hosts.start_metadata().unwrap();
+    let words = format!(
+        "--threads 2 --keys 8 --value 128 --duration 1s --check --steered --json {}",
+        results.display()
+    );
+    let bench = hosts.start_bench(&words).unwrap();
+    for (host, device) in [
+        (Host::Middlebox, device::TO_MEMORY),
+        (Host::Middlebox, device::TO_CLIENTS),
+        (Host::Memory, device::MEMORY),
+        (Host::Metadata, device::METADATA),
+        (Host::Clients, device::CLIENTS),
+    ] {
+        for state in ["down", "up"] {
+            let words = format!("link set {device} {state}");
+            hosts.ip(host, &words).unwrap();
+        }
+    }
+    bench.join().unwrap();
+    let results = read_json(&results).unwrap();
+    assert!(count(&results, "/linearizable_calls") > 50);
+    middlebox.stop().unwrap();
+    let counters = read_json(&counters).unwrap();
+    assert_eq!(count(&counters, "/losses/downs"), 2);
+}
+
+#[test]
+fn a_middlebox_whose_device_is_removed_ends_and_writes_its_counters() {
+    let Some(hosts) = PoolHosts::open().unwrap() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let counters = folder.path().join("counters");
+    let words = format!("--step mapping --json {}", counters.display());
+    let middlebox = hosts.start_middlebox(&words).unwrap();
+    let words = format!("link set {} down", device::TO_MEMORY);
+    hosts.ip(Host::Middlebox, &words).unwrap();
+    let words = format!("link delete {}", device::TO_MEMORY);
+    hosts.ip(Host::Middlebox, &words).unwrap();
+    let error = middlebox.join().unwrap_err();
+    assert!(error.to_string().contains("counters:"), "{error}");
+    let counters = read_json(&counters).unwrap();
+    assert_eq!(count(&counters, "/losses/downs"), 1);
 }

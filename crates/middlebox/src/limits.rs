@@ -31,6 +31,9 @@ pub const EVICTION_STEPS: usize = 64;
 pub const HOT_PERIOD: u32 = 4096;
 /// Most clients of a proxy, each of which has a socket. Datagrams of others are dropped.
 pub const ALIASES_MAX: usize = 512;
+/// After how long without a datagram a client of a proxy loses its alias, if another needs one: no
+/// client repeats a request after so long.
+pub const ALIAS_IDLE_NS: u64 = 10_000_000_000;
 /// Most addresses that a proxy passes over because they are in use.
 pub const ALIAS_SKIPS_MAX: usize = 4096;
 /// Most frames that are taken before the port and the timers have a turn.
@@ -39,6 +42,9 @@ pub const BURST: usize = 64;
 pub const TURNS_AFTER_STOP: usize = 64;
 /// Most frames that one system call of a bridge receives or sends.
 pub const BATCH: usize = 32;
+/// While a device of a bridge is down, how long the bridge waits until it looks whether the device
+/// was removed.
+pub const DOWN_CHECK_NS: u64 = 100_000_000;
 /// Bytes of frames that the kernel keeps for each device of a bridge.
 pub const DEVICE_BUFFER_LEN: usize = 16 << 20;
 /// Bytes of a proxy's socket buffers, each, as far as the kernel gives them.

@@ -7,6 +7,7 @@ use sys::poll::Waker;
 
 use crate::middlebox::Side;
 
+mod aliases;
 mod bridge;
 mod proxy;
 
@@ -28,7 +29,7 @@ pub trait Port {
     /// whether the event of [`Port::wake_by`] is signalled.
     ///
     /// # Errors
-    /// The kernel reports an error. This does not happen in a correct program.
+    /// The kernel reports an error, such as that a device was removed.
     fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool>;
 
     /// Replaces `frame` by the next one that has arrived, and returns the side at which it did.
@@ -52,7 +53,7 @@ pub trait Port {
     fn losses(&mut self) -> io::Result<Losses>;
 }
 
-/// Frames that did not reach the middlebox, or did not leave it, each modulo 2⁶⁴.
+/// Frames that did not reach the middlebox, or did not leave it, and why, each modulo 2⁶⁴.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Discarded by the kernel because a socket's buffer was full, as far as it says so: it does
@@ -62,6 +63,8 @@ pub struct Losses {
     pub unsent: u64,
     /// Frames that are not of the pool: no packets, of an unknown host, or longer than any frame.
     pub foreign: u64,
-    /// Those of clients for which there was no address.
+    /// Times that a device was set down.
+    pub downs: u64,
+    /// Those of clients that have no alias: they have not connected, or all aliases are in use.
     pub unaddressed: u64,
 }

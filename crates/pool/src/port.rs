@@ -101,6 +101,10 @@ impl Port {
                     Ok(true)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                // It was set down, and may be set up again.
+                Err(error) if error.kind() == io::ErrorKind::NetworkDown && socket.has_device() => {
+                    Ok(false)
+                }
                 Err(error) => Err(error),
             },
         }

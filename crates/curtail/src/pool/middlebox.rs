@@ -243,19 +243,20 @@ impl Flags {
     ) -> anyhow::Result<ExitCode> {
         println!("steering (step {}) between {ends}", self.step.name());
         let mut print = |middlebox: &Middlebox| println!("{}", line(&middlebox.counters()));
-        super::until_stopped(|stop: &Waker| {
+        let outcome = super::until_stopped(|stop: &Waker| {
             let report = self.every.map(|every_ns| Report {
                 every_ns,
                 call: &mut print,
             });
             run_middlebox(middlebox, &mut port, stop, report)
-        })?;
+        });
         let (counters, losses) = (middlebox.counters(), port.losses()?);
         println!("{}", line(&counters));
         println!("{losses:?}");
         if let Some(path) = &self.json {
             super::write_json(path, &to_json(&counters, &losses))?;
         }
+        outcome?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -291,6 +292,7 @@ fn to_json(counters: &Counters, losses: &Losses) -> Value {
     json!({
         "counters": all,
         "losses": { "discarded": losses.discarded, "unsent": losses.unsent,
-                    "foreign": losses.foreign, "unaddressed": losses.unaddressed },
+                    "foreign": losses.foreign, "downs": losses.downs,
+                    "unaddressed": losses.unaddressed },
     })
 }

@@ -10,7 +10,8 @@
 //! with two exceptions: a VLAN tag is lost, because the kernel removes it before a packet socket
 //! receives the frame; and what is longer than the MTU of the other device, as with segmentation
 //! offload, is not sent. The devices need no addresses of their own; forwarding by the kernel must
-//! be off, or frames would pass twice.
+//! be off, or frames would pass twice. A device may be set down and up again; only when one is
+//! removed, the bridge ends.
 
 use std::io;
 
@@ -18,7 +19,7 @@ use sys::packet::{FRAME_MAX, FrameBatch, PacketSocket};
 use sys::poll::{Events, Interest, Poll, Waker};
 
 use super::{Losses, Port, STOP};
-use crate::limits::{BATCH, DEVICE_BUFFER_LEN};
+use crate::limits::{BATCH, DEVICE_BUFFER_LEN, DOWN_CHECK_NS};
 use crate::middlebox::Side;
 
 /// The bridge.
@@ -38,6 +39,8 @@ struct Device {
     next: usize,
     outgoing: FrameBatch,
     is_ready: bool,
+    /// It was set down, and nothing has arrived since. The kernel does not report its removal then.
+    is_down: bool,
 }
 
 impl Bridge {
@@ -76,7 +79,17 @@ impl Device {
             next: 0,
             outgoing: FrameBatch::new(BATCH, FRAME_MAX),
             is_ready: false,
+            is_down: false,
         })
+    }
+
+    /// Fails if the device was removed.
+    fn check(&self) -> io::Result<()> {
+        if self.is_down && !self.socket.has_device() {
+            let message = "a device was removed";
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        }
+        Ok(())
     }
 
     /// Replaces `frame` by the next one; false if there is none.
@@ -95,9 +108,17 @@ impl Device {
                 return Ok(false);
             }
             self.next = 0;
-            losses.foreign += self.socket.recv_batch(&mut self.incoming)? as u64;
+            match self.socket.recv_batch(&mut self.incoming) {
+                Ok(truncated) => losses.foreign += truncated as u64,
+                Err(error) if error.kind() == io::ErrorKind::NetworkDown => {
+                    losses.downs += 1;
+                    self.is_down = true;
+                }
+                Err(error) => return Err(error),
+            }
             // A batch that is not full has emptied the socket.
             self.is_ready = self.incoming.is_full();
+            self.is_down &= self.incoming.get(0).is_none();
         }
     }
 
@@ -120,7 +141,15 @@ impl Port for Bridge {
     }
 
     fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool> {
+        let is_down = self.clients.is_down || self.memory.is_down;
+        let timeout_ns = match timeout_ns {
+            _ if !is_down => timeout_ns,
+            Some(timeout_ns) => Some(timeout_ns.min(DOWN_CHECK_NS)),
+            None => Some(DOWN_CHECK_NS),
+        };
         self.poll.wait(&mut self.events, timeout_ns)?;
+        self.clients.check()?;
+        self.memory.check()?;
         let mut is_stopped = false;
         for ready in self.events.iter() {
             match ready.token {

@@ -7,20 +7,24 @@
 //!
 //! All have UDP port 4791. To clients, and to the metadata service, L is the memory node. To the
 //! memory node, each client has an address of its own, its alias: answers name a queue pair of the
-//! client, and two clients may have the same number. The ICRC covers the addresses, so it is
-//! repaired whenever they change. The middlebox sees the addresses of the memory node's side only.
+//! client, and two clients may have the same number. A client gets it with a message about
+//! connections ([`roce::connect`]). The ICRC covers the addresses, so it is repaired whenever they
+//! change. The middlebox sees the addresses of the memory node's side only.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use roce::connect::{self, Message};
 use roce::limits::FRAME_LEN_MAX;
-use roce::wire::{Addresses, Ethernet, Ip, Ipv4, UDP_PORT, encapsulate, readdress};
+use roce::wire::{Addresses, Datagram, Ethernet, Ip, Ipv4, UDP_PORT, encapsulate, readdress};
 use sys::bound_datagram::BoundDatagram;
+use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll, Waker};
 
+use super::aliases::{Aliases, Offer};
 use super::{Losses, Port, STOP};
-use crate::limits::{ALIAS_SKIPS_MAX, ALIASES_MAX, SOCKET_BUFFER_LEN};
+use crate::limits::{ALIAS_SKIPS_MAX, ALIASES_MAX, BURST, SOCKET_BUFFER_LEN};
 use crate::middlebox::Side;
 
 /// The token of the socket for clients. That of an alias is its number.
@@ -40,23 +44,17 @@ pub struct Proxy {
     /// Tokens of sockets that may have more.
     ready: VecDeque<u64>,
     socket: BoundDatagram,
-    aliases: Vec<Alias>,
-    /// Numbers of aliases, by the address of the client and by that of the alias.
-    by_client: HashMap<Ipv4Addr, usize>,
-    by_alias: HashMap<Ipv4Addr, usize>,
+    aliases: Aliases,
+    /// The sockets of aliases, by their numbers.
+    sockets: Vec<BoundDatagram>,
     next_alias: Ipv4Addr,
     skips: usize,
+    /// The time of the last wait.
+    now_ns: u64,
     buffer: Vec<u8>,
     /// A frame that leaves with other addresses.
     scratch: Vec<u8>,
     losses: Losses,
-}
-
-#[derive(Debug)]
-struct Alias {
-    client: Ipv4Addr,
-    ip: Ipv4Addr,
-    socket: BoundDatagram,
 }
 
 impl Proxy {
@@ -76,43 +74,49 @@ impl Proxy {
             events: Events::with_capacity(ALIASES_MAX + 2),
             ready: VecDeque::new(),
             socket,
-            aliases: Vec::new(),
-            by_client: HashMap::new(),
-            by_alias: HashMap::new(),
+            aliases: Aliases::default(),
+            sockets: Vec::new(),
             next_alias: first_alias,
             skips: 0,
+            now_ns: monotonic_ns(),
             buffer: vec![0; FRAME_LEN_MAX],
             scratch: Vec::new(),
             losses: Losses::default(),
         })
     }
 
-    /// The alias of a client, which is added if there is space.
-    fn alias_of(&mut self, client: Ipv4Addr) -> io::Result<Option<usize>> {
-        if let Some(number) = self.by_client.get(&client) {
-            return Ok(Some(*number));
+    /// The alias of the client that has sent a datagram, which is in `frame`. If it has none, it
+    /// gets one for an intact message about connections, if one is free.
+    fn alias_of(&mut self, client: Ipv4Addr, frame: &[u8]) -> io::Result<Option<usize>> {
+        if let Some(number) = self.aliases.of_client(client) {
+            return Ok(Some(number));
         }
-        if self.aliases.len() == ALIASES_MAX {
+        if !is_setup(frame) {
             return Ok(None);
+        }
+        match self.aliases.offer(client, self.now_ns) {
+            Offer::Replaced(number) => return Ok(Some(number)),
+            Offer::None => return Ok(None),
+            Offer::New => {}
         }
         while self.skips < ALIAS_SKIPS_MAX {
             let ip = self.next_alias;
-            self.next_alias = Ipv4Addr::from_bits(ip.to_bits().wrapping_add(1));
+            let next = Ipv4Addr::from_bits(ip.to_bits().wrapping_add(1));
             let socket = match bind(ip) {
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    self.next_alias = next;
                     self.skips += 1;
                     continue;
                 }
                 // No descriptor is free, or the address is not one of this machine.
                 Err(_) => return Ok(None),
             };
-            let number = self.aliases.len();
-            self.poll.add(&socket, number as u64, Interest::Read)?;
-            self.by_client.insert(client, number);
-            self.by_alias.insert(ip, number);
-            self.aliases.push(Alias { client, ip, socket });
-            return Ok(Some(number));
+            self.next_alias = next;
+            self.poll
+                .add(&socket, self.sockets.len() as u64, Interest::Read)?;
+            self.sockets.push(socket);
+            return Ok(Some(self.aliases.add(client, ip, self.now_ns)));
         }
         Ok(None)
     }
@@ -122,41 +126,48 @@ impl Proxy {
     fn receive_from(&mut self, token: u64, frame: &mut Vec<u8>) -> io::Result<bool> {
         frame.clear();
         let alias = usize::try_from(token).ok();
-        let alias = alias.and_then(|number| self.aliases.get(number));
+        let alias = alias.filter(|number| *number < self.sockets.len());
         let (socket, me) = match alias {
-            Some(alias) => (&alias.socket, alias.ip),
+            Some(number) => (&self.sockets[number], self.aliases.ip(number)),
             None => (&self.socket, self.listen),
         };
         let Some((len, sender)) = socket.recv_from(&mut self.buffer)? else {
             return Ok(false);
         };
-        let addresses = between(*sender.ip(), me, sender.port());
+        // Another port of the same address may be any process.
+        if sender.port() != UDP_PORT || (alias.is_some() && *sender.ip() != self.node) {
+            self.losses.foreign += 1;
+            return Ok(true);
+        }
+        let addresses = between(*sender.ip(), me, UDP_PORT);
+        encapsulate(&addresses, &self.buffer[..len], frame);
+        let alias = match alias {
+            Some(number) => Some(number),
+            None => self.alias_of(*sender.ip(), frame)?,
+        };
+        let Some(number) = alias else {
+            self.losses.unaddressed += 1;
+            frame.clear();
+            return Ok(true);
+        };
+        self.aliases.touch(number, self.now_ns);
         if token == LISTEN {
-            let Some(number) = self.alias_of(*sender.ip())? else {
-                self.losses.unaddressed += 1;
-                return Ok(true);
-            };
-            encapsulate(&addresses, &self.buffer[..len], frame);
-            let translated = between(self.aliases[number].ip, self.node, UDP_PORT);
+            let translated = between(self.aliases.ip(number), self.node, UDP_PORT);
             if readdress(frame, &translated).is_err() {
                 self.losses.foreign += 1;
                 frame.clear();
             }
-        } else if *sender.ip() == self.node {
-            encapsulate(&addresses, &self.buffer[..len], frame);
-        } else {
-            self.losses.foreign += 1;
         }
         Ok(true)
     }
 
     fn send_to_client(&mut self, frame: &[u8]) {
         let target = ip_at(frame, TARGET);
-        let Some(number) = target.and_then(|ip| self.by_alias.get(&ip)) else {
+        let Some(number) = target.and_then(|ip| self.aliases.of_ip(ip)) else {
             self.losses.foreign += 1;
             return;
         };
-        let client = self.aliases[*number].client;
+        let client = self.aliases.client(number);
         self.scratch.clear();
         self.scratch.extend_from_slice(frame);
         if readdress(&mut self.scratch, &between(self.listen, client, UDP_PORT)).is_err() {
@@ -170,17 +181,17 @@ impl Proxy {
 
     fn send_to_node(&mut self, frame: &[u8]) {
         let source = ip_at(frame, SOURCE);
-        let Some(number) = source.and_then(|ip| self.by_alias.get(&ip)) else {
+        let Some(number) = source.and_then(|ip| self.aliases.of_ip(ip)) else {
             self.losses.foreign += 1;
             return;
         };
-        let alias = &self.aliases[*number];
         let mut transport = &frame[TRANSPORT..];
         // The packets of shared queue pairs have other ports, which a socket cannot write.
         if frame[UDP_SOURCE..][..2] != UDP_PORT.to_be_bytes() {
+            self.aliases.keep(number);
             self.scratch.clear();
             self.scratch.extend_from_slice(frame);
-            let addresses = between(alias.ip, self.node, UDP_PORT);
+            let addresses = between(self.aliases.ip(number), self.node, UDP_PORT);
             if readdress(&mut self.scratch, &addresses).is_err() {
                 self.losses.foreign += 1;
                 return;
@@ -188,7 +199,7 @@ impl Proxy {
             transport = &self.scratch[TRANSPORT..];
         }
         let target = SocketAddrV4::new(self.node, UDP_PORT);
-        let is_sent = alias.socket.send_to(transport, target);
+        let is_sent = self.sockets[number].send_to(transport, target);
         self.losses.unsent += u64::from(!matches!(is_sent, Ok(true)));
     }
 }
@@ -200,6 +211,7 @@ impl Port for Proxy {
 
     fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool> {
         self.poll.wait(&mut self.events, timeout_ns)?;
+        self.now_ns = monotonic_ns();
         let tokens = self.events.iter().map(|ready| ready.token);
         self.ready.clear();
         self.ready.extend(tokens.filter(|token| *token != STOP));
@@ -207,6 +219,7 @@ impl Port for Proxy {
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<Option<Side>> {
+        let mut dropped = 0;
         while let Some(token) = self.ready.pop_front() {
             if !self.receive_from(token, frame)? {
                 continue;
@@ -220,6 +233,11 @@ impl Port for Proxy {
                 } else {
                     Side::Memory
                 }));
+            }
+            // Timers and the end have a turn however fast datagrams arrive that are dropped.
+            dropped += 1;
+            if dropped == BURST {
+                return Ok(None);
             }
         }
         Ok(None)
@@ -237,6 +255,19 @@ impl Port for Proxy {
     fn losses(&mut self) -> io::Result<Losses> {
         Ok(self.losses)
     }
+}
+
+/// Whether a frame is an intact request to connect or to end a client's connections.
+fn is_setup(frame: &[u8]) -> bool {
+    let Ok(datagram) = Datagram::parse(frame) else {
+        return false;
+    };
+    let message = Message::parse(datagram.payload);
+    datagram.qpn == connect::QPN
+        && matches!(
+            message,
+            Some(Message::Connect(..) | Message::Disconnect { .. })
+        )
 }
 
 fn bind(ip: Ipv4Addr) -> io::Result<BoundDatagram> {
