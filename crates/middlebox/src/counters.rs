@@ -118,6 +118,8 @@ counters! {
     shared_waits,
     /// Shared queue pairs that counted as dead.
     shared_dead,
+    /// Times that a shared queue pair had to have a higher attempt than that of an earlier start.
+    attempts_raised,
     /// Replies of memory nodes that refuse a shared queue pair.
     shared_refused,
     /// Connections that failed with the shared queue pair.

@@ -89,7 +89,7 @@ impl Middlebox {
         client: QueuePair,
         emit: Emit,
     ) -> bool {
-        let (source, target) = ip_numbers(&datagram.addresses);
+        let (_, target) = ip_numbers(&datagram.addresses);
         if attempt.client >= SHARED_CLIENTS {
             self.counters.setups_ignored += 1;
             return false;
@@ -105,13 +105,12 @@ impl Middlebox {
             .find(|flow| flow.agreed.server.0 == target && is_older(&flow.agreed.attempt))
             .map(|flow| flow.agreed);
         if let Some(known) = newer {
-            // A client that was started again has to know. The memory node answers any sender, but
-            // here only the address of the known attempt gets an answer.
+            // A client that was started again has to know, perhaps at another address. The memory
+            // node would say the same to any sender.
             self.counters.setups_ignored += 1;
-            if ip_numbers(&known.to_client).1 == source {
-                let message = Message::Accept(known.attempt, known.accepted);
-                self.send_message(known.to_client, &message, Side::Client, emit);
-            }
+            let message = Message::Accept(known.attempt, known.accepted);
+            let to_client = datagram.addresses.reversed();
+            self.send_message(to_client, &message, Side::Client, emit);
             return false;
         }
         let is_settled = self.end_flows(
@@ -134,9 +133,9 @@ impl Middlebox {
             };
             self.open_pairs(now_ns, node, datagram, emit);
         }
-        self.connects.retain(|(known, _, node)| {
-            (known.client, known.index, *node) != (attempt.client, attempt.index, target)
-        });
+        // Those with other attempts stay: a late repetition of an earlier one may follow.
+        self.connects
+            .retain(|(known, _, node)| (*known, *node) != (attempt, target));
         if self.connects.len() == FLOWS_MAX {
             self.connects.pop_front();
         }
@@ -206,10 +205,11 @@ impl Middlebox {
             }
             return false;
         }
-        let connect = self.connects.iter().find(|(known, _, node)| {
+        let connects = self.connects.iter().filter(|(known, _, node)| {
             (known.client, known.index, *node) == (attempt.client, attempt.index, source)
                 && known.attempt <= attempt.attempt
         });
+        let connect = connects.max_by_key(|(known, ..)| known.attempt);
         let Some((known, client, _)) = connect.copied() else {
             self.counters.replies_dropped += 1;
             return false;

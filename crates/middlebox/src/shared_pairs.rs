@@ -302,7 +302,7 @@ impl Middlebox {
     /// Begins another attempt for a shared queue pair that was connected.
     fn connect_again(&mut self, now_ns: u64, node: u8, index: u32, emit: Emit) {
         self.counters.shared_dead += 1;
-        self.connect_pair(node, index);
+        self.connect_pair(now_ns, node, index);
         self.send_connect(node, index, emit);
         self.arm(now_ns, node, index);
     }
@@ -321,7 +321,7 @@ impl Middlebox {
             self.shared.insert((client, qpn), (node, index));
             let pairs = &mut self.nodes[usize::from(node)].pairs;
             pairs.push(SharedPair::new(to_server, qpn));
-            self.connect_pair(node, index);
+            self.connect_pair(now_ns, node, index);
             self.send_connect(node, index, emit);
             self.arm(now_ns, node, index);
         }
@@ -329,7 +329,7 @@ impl Middlebox {
 
     /// Begins another attempt. After the last number of attempts it has none that the memory node
     /// would accept: the pair stays closed.
-    fn connect_pair(&mut self, node: u8, index: u32) {
+    fn connect_pair(&mut self, now_ns: u64, node: u8, index: u32) {
         let instance = self.config.instance;
         let pair = self.pair(node, index);
         let next = pair.attempt.checked_add(1);
@@ -337,7 +337,9 @@ impl Middlebox {
         // Responses to the attempt before may still be on their way. Half of all numbers later,
         // none of them is expected.
         let first = if pair.attempt == 0 {
-            Psn::new(attempt.wrapping_mul(0x9e37_79b9).wrapping_add(index))
+            // Another one at each start: see `accept_shared`.
+            let start = (attempt ^ now_ns as u32).wrapping_mul(0x9e37_79b9);
+            Psn::new(start.wrapping_add(index))
         } else {
             pair.next.plus(1 << 23)
         };
@@ -383,7 +385,9 @@ impl Middlebox {
         }
     }
 
-    /// A memory node has opened a shared queue pair.
+    /// A memory node has opened a shared queue pair, or has one of an earlier start: then this one
+    /// needs a higher attempt, which ends the other. To use that would be wrong: the memory node
+    /// would take new requests for repetitions, and acknowledge WRITEs without executing them.
     pub(crate) fn accept_shared(
         &mut self,
         now_ns: u64,
@@ -398,6 +402,16 @@ impl Middlebox {
             self.counters.setups_ignored += 1;
             return;
         };
+        // Of an earlier start, whose number was not lower, or that has opened many again.
+        let is_foreign = attempt.attempt > pair.attempt
+            || (attempt.attempt == pair.attempt && server.first_psn != pair.first);
+        if pair.setup != Setup::Connected && is_foreign {
+            pair.attempt = attempt.attempt;
+            self.counters.attempts_raised += 1;
+            self.connect_pair(now_ns, node, index);
+            self.send_connect(node, index, emit);
+            return;
+        }
         if pair.setup == Setup::Connected || pair.attempt != attempt.attempt {
             self.counters.setups_ignored += 1;
             return;
@@ -445,10 +459,14 @@ impl Middlebox {
         }
     }
 
-    /// A shared queue pair is not connecting any more: chains may continue that wait for it.
+    /// A shared queue pair is not connecting any more. If none is, chains may continue.
     fn settled(&mut self, now_ns: u64, node: u8, emit: Emit) {
         let memory = &mut self.nodes[usize::from(node)];
-        memory.is_fenced |= memory.unsettled().is_none();
+        if memory.unsettled().is_some() {
+            // A compare-and-swap would wait again.
+            return;
+        }
+        memory.is_fenced = true;
         for chain in 0..self.chains.len() as u32 {
             if !self.chains.get(chain).waiters.is_empty() {
                 self.wake_chain(now_ns, chain, emit);

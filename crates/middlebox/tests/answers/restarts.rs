@@ -1,8 +1,8 @@
 //! Clients and middleboxes that are started again, and frames of before.
 
 use middlebox::{Config, Middlebox, Side, Step};
-use roce::connect::Message;
-use roce::wire::{Body, Datagram, NakCode};
+use roce::connect::{Attempt, Message, QueuePair};
+use roce::wire::{Body, Datagram, NakCode, Psn};
 
 use super::direct::{CHAIN, Direct, FIRST, Sent, nak, node, node_read, original, parsed, read};
 use super::linked;
@@ -27,6 +27,82 @@ fn a_client_that_was_started_again_learns_the_attempt_that_it_has_to_exceed() {
         assert_eq!(pair.first_psn.number(), FIRST);
         assert_eq!(direct.request_connection(1, 6).len(), 1, "it passes");
     }
+}
+
+#[test]
+fn a_client_that_was_started_again_at_another_address_learns_it_too() {
+    for step in [Step::Write, Step::Conversion] {
+        let mut direct = Direct::new(step);
+        direct.connect(1, 5);
+        let (attempt, pair) = requested(&direct.request_connection(1, 5)[0]);
+        let again = Attempt {
+            attempt: 1,
+            ..attempt
+        };
+        let request = Message::Connect(again, pair);
+        let sent = direct.process(Side::Client, &setup_frame(&addresses(9, 0), &request));
+        let reply = Datagram::parse(&sent[0].1).unwrap();
+        assert_eq!(reply.addresses, addresses(9, 0).reversed());
+        let known = Message::parse(reply.payload);
+        assert!(matches!(known, Some(Message::Accept(known, _)) if known.attempt == 5));
+    }
+}
+
+#[test]
+fn a_late_repetition_of_an_earlier_request_to_connect_does_not_end_a_later_one() {
+    let mut direct = Direct::new(Step::Write);
+    direct.connect(1, 5);
+    let sent = direct.request_connection(1, 6);
+    direct.request_connection(1, 5);
+    let connected = direct.middlebox.counters().connected;
+    assert_eq!(direct.accept(1, &sent[0]).len(), 1);
+    assert_eq!(direct.middlebox.counters().connected, connected + 1);
+}
+
+/// The attempt and the queue pair of a request to connect.
+fn requested(sent: &Sent) -> (Attempt, QueuePair) {
+    match message(sent) {
+        Message::Connect(attempt, pair) => (attempt, pair),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_start_with_a_number_that_is_too_low_connects_with_a_higher_one() {
+    let mut config = Config::new(Step::Mapping, 5);
+    config.shared = 1;
+    let mut direct = Direct::new(Step::Mapping);
+    direct.middlebox = Middlebox::new(config).unwrap();
+    let sent = direct.request_connection(1, 2);
+    let (attempt, pair) = requested(&sent[0]);
+    assert_eq!((sent.len(), attempt.attempt), (2, 5));
+    let mut reply = |direct: &mut Direct, attempt: Attempt, first_psn: u32| {
+        let pair = QueuePair {
+            first_psn: Psn::new(first_psn),
+            ..pair
+        };
+        let accept = Message::Accept(attempt, pair);
+        direct.process(
+            Side::Memory,
+            &setup_frame(&addresses(1, 0).reversed(), &accept),
+        )
+    };
+    // An earlier start has had 9, and then by chance the same number.
+    let earlier = Attempt {
+        attempt: 9,
+        ..attempt
+    };
+    let sent = reply(&mut direct, earlier, 77);
+    let (attempt, _) = requested(&sent[0]);
+    assert_eq!(attempt.attempt, 10);
+    assert!(reply(&mut direct, earlier, 77).is_empty(), "it is late");
+    let sent = reply(&mut direct, attempt, 77);
+    let (attempt, pair) = requested(&sent[0]);
+    assert_eq!(attempt.attempt, 11);
+    assert_eq!(direct.middlebox.counters().attempts_raised, 2);
+    reply(&mut direct, attempt, pair.first_psn.number());
+    direct.connect(1, 2);
+    direct.write(1, FIRST, node(2));
 }
 
 #[test]

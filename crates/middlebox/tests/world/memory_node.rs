@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use roce::connect::{self, Attempt, Message, QueuePair};
 use roce::endpoint::{ByteMemory, Connection, Memory, Region, Responder};
-use roce::wire::{Datagram, Ip, Psn, Repr};
+use roce::wire::{Datagram, Ip, Repr};
 
 use super::{EXACT, MEMORY_LEN, START, STEERABLE};
 
@@ -67,8 +67,8 @@ impl MemoryNode {
     ) {
         let key = (attempt.client, attempt.index);
         match self.accepted.get(&key) {
-            Some((old, ..)) if old.attempt > attempt.attempt => return,
-            Some((old, ..)) if old.attempt == attempt.attempt => {}
+            // Also an earlier attempt has the later one as its answer.
+            Some((old, ..)) if old.attempt >= attempt.attempt => {}
             old => {
                 if let Some((_, qpn, _)) = old {
                     self.responders.remove(qpn);
@@ -99,11 +99,7 @@ impl MemoryNode {
             }
         }
         let (attempt, qpn, client) = self.accepted[&key];
-        let server = QueuePair {
-            qpn,
-            first_psn: Psn::new(0),
-            mtu: client.mtu,
-        };
+        let server = QueuePair { qpn, ..client };
         let mut frame = Vec::new();
         let reply = Datagram {
             addresses: datagram.addresses.reversed(),
