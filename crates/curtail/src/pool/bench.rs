@@ -124,6 +124,14 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         );
     }
     let first = u32::from(flags.from);
+    // One more reads at the end.
+    if first.checked_add(flags.threads.into()).is_none() {
+        bail!(
+            "--from {}: there are no addresses behind it for {} threads",
+            flags.from,
+            flags.threads
+        );
+    }
     let mut ports = Vec::new();
     for thread in 0..flags.threads {
         let ip = Ipv4Addr::from(first + u32::from(thread));

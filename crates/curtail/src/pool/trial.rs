@@ -157,7 +157,7 @@ impl Flags {
         let json = JsonFile::new();
         words = format!(
             "bench --meta {meta} --from {client} --threads {} --depth {} --workload {} \
-             --popularity zipf:{} --keys {} --value {} --duration {}ns --seed {} --json {}",
+             --popularity zipf:{} --keys {} --value {} --duration {}ns --seed {}",
             self.threads,
             self.depth,
             self.workload.name(),
@@ -166,7 +166,6 @@ impl Flags {
             self.value,
             self.duration,
             self.seed,
-            json.0.display(),
         );
         for (is_given, flag) in [
             (self.step != StepName::None, " --steered"),
@@ -174,7 +173,10 @@ impl Flags {
         ] {
             words += if is_given { flag } else { "" };
         }
-        let bench = setting.start(Host::Clients, &words, device::CLIENTS)?;
+        let mut command = setting.command(Host::Clients, &words, device::CLIENTS)?;
+        // Its path may have spaces.
+        command.arg("--json").arg(&json.0);
+        let bench = PoolProcess::start(command, &words)?;
         let before_ns = middlebox_process.processor_ns()?;
         bench.wait_for_time(self.duration)?;
         let busy_ns = middlebox_process.processor_ns()?.saturating_sub(before_ns);
@@ -238,9 +240,14 @@ impl Setting<'_> {
         }
     }
 
-    /// Starts `curtail pool` with these words, at a device if there are hosts and `device` is not
-    /// empty. Waits until it has printed a line.
+    /// Starts [`Setting::command`], and waits until it has printed a line.
     fn start(&self, host: Host, words: &str, device: &str) -> anyhow::Result<PoolProcess> {
+        PoolProcess::start(self.command(host, words, device)?, words)
+    }
+
+    /// The command `curtail pool` with these words, at a device if there are hosts and `device` is
+    /// not empty.
+    fn command(&self, host: Host, words: &str, device: &str) -> anyhow::Result<Command> {
         let program = std::env::current_exe().context("find this program")?;
         let mut command = Command::new(program);
         command.arg("pool").args(words.split_whitespace());
@@ -250,7 +257,7 @@ impl Setting<'_> {
                 command.args(["--device", device]);
             }
         }
-        PoolProcess::start(command, words)
+        Ok(command)
     }
 }
 
