@@ -76,7 +76,7 @@ fn a_start_with_a_number_that_is_too_low_connects_with_a_higher_one() {
     let sent = direct.request_connection(1, 2);
     let (attempt, pair) = requested(&sent[0]);
     assert_eq!((sent.len(), attempt.attempt), (2, 5));
-    let mut reply = |direct: &mut Direct, attempt: Attempt, first_psn: u32| {
+    let reply = |direct: &mut Direct, attempt: Attempt, first_psn: u32| {
         let pair = QueuePair {
             first_psn: Psn::new(first_psn),
             ..pair
