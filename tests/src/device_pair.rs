@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use runtime::bypass::Interface;
 use sys::namespace::NetworkNamespace;
 
 /// The name of a server's device.
@@ -56,6 +57,19 @@ impl DevicePair {
         command.args(["--interface", DEVICE, "-p", &port]);
         command.args(["--address", &format!("{}/24", self.address.ip())]);
         self.enter(command);
+    }
+
+    /// Opens the device for a server with one worker within this process.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub fn open(&self) -> Result<Interface> {
+        let SocketAddr::V4(address) = self.address else {
+            bail!("the address is not one of IPv4");
+        };
+        let (ip, port) = (*address.ip(), address.port());
+        let interface = self.server.run(|| Interface::open(DEVICE, ip, 24, port, 1));
+        Ok(interface??)
     }
 
     /// Makes `command` start in the namespace of the server.

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::frame_counts::{FrameCount, FrameCounts};
+
 use crate::acceptor::Exhausted;
 
 /// The counters of connections of the process, and a list of the counters of each worker.
@@ -47,6 +49,7 @@ pub(crate) struct WorkerCounts {
     sizes: [AtomicU64; BURST_SIZES],
     connections: AtomicU64,
     buffered: AtomicU64,
+    frames: [AtomicU64; FrameCount::ALL.len()],
 }
 
 /// A quantity of traffic that each worker counts.
@@ -104,6 +107,13 @@ impl WorkerCounts {
     /// Sets the bytes that the worker's connections keep between bursts.
     pub(crate) fn set_buffered(&self, bytes: u64) {
         self.buffered.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the quantities that a worker of `bypass` counts at its device.
+    pub(crate) fn set_frames(&self, counts: FrameCounts) {
+        for (count, value) in self.frames.iter().zip(counts) {
+            count.store(value, Ordering::Relaxed);
+        }
     }
 
     /// Adds `by` to one quantity of the traffic.
@@ -253,6 +263,18 @@ impl ConnectionCounts {
             sum.connections += counts.connections.load(Ordering::Relaxed);
         }
         sum
+    }
+
+    /// Returns what the workers of `bypass` have counted at their devices, all together.
+    #[must_use]
+    pub fn frames(&self) -> FrameCounts {
+        let mut sums = FrameCounts::default();
+        for counts in &*self.workers() {
+            for (sum, count) in sums.iter_mut().zip(&counts.frames) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        sums
     }
 
     /// Registers a new worker and returns its counters, all zero.

@@ -38,6 +38,7 @@ mod connection_table;
 mod connection_tasks;
 mod events;
 mod fibres;
+mod frame_counts;
 mod inbox;
 pub mod limits;
 pub mod memory;
@@ -70,6 +71,7 @@ pub use connection_counts::{
 };
 pub use fibre::{Scheduler, has_lightweight_guard_pages};
 pub use fibres::{fibre_connections_max, fibre_mappings_needed};
+pub use frame_counts::{FrameCount, FrameCounts};
 pub use running::{Panicked, Running};
 pub use setup::{Setup, WaitPolicy};
 pub use threads::{thread_connections_max, thread_mappings_needed};

@@ -8,7 +8,7 @@ use ::pool::client_thread::ClientThread;
 use ::tier::Tier;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
-use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, Traffic, TrafficCounts};
+use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
 use session::{
     Counter, CounterRegistry, CounterSnapshot, Now, Permissions, PrefixSums, ServerControl,
     StatWriter,
@@ -172,6 +172,11 @@ impl ServerControl for ServerState {
             out.number(kind.name().as_bytes(), count - before);
         }
         write_bursts("", self.counts.bursts(), reset.bursts, out);
+        if self.config.runtime == Some(runtime::Kind::Bypass) {
+            for (count, value) in FrameCount::ALL.iter().zip(self.counts.frames()) {
+                out.number(count.name().as_bytes(), value);
+            }
+        }
         match &self.items {
             Items::Store { store, tier } => {
                 memory(&store.statistics(), now, &reset, out);

@@ -116,22 +116,27 @@ impl PacketSocket {
     /// # Errors
     /// The kernel reports an error. This does not happen in a correct program.
     pub fn take_discarded(&self) -> io::Result<u32> {
-        // `struct tpacket_stats`: frames received, and frames discarded.
-        let mut counts = [0_u32; 2];
-        let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: `counts` is writable for `len` bytes, and both outlive the call.
-        let returned = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut len,
-            )
-        };
-        checked(returned)?;
-        Ok(counts[1])
+        take_discarded(&self.fd)
     }
+}
+
+/// Returns how many frames the kernel has discarded for a packet socket since the last call.
+pub(crate) fn take_discarded(fd: &OwnedFd) -> io::Result<u32> {
+    // `struct tpacket_stats`: frames received, and frames discarded.
+    let mut counts = [0_u32; 2];
+    let mut len = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: `counts` is writable for `len` bytes, and both outlive the call.
+    let returned = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    checked(returned)?;
+    Ok(counts[1])
 }
 
 impl AsFd for PacketSocket {

@@ -21,7 +21,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, socket_with, sockopt};
 
-use crate::packet::{FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, set_option};
+use crate::packet::{
+    FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, set_option, take_discarded,
+};
 use crate::socket::FLAGS;
 
 /// Bytes of a block, the unit in which the kernel allocates the memory.
@@ -102,6 +104,8 @@ pub struct PacketRing {
     next: usize,
     /// Memory for a frame that is longer than a slot.
     long: Vec<u8>,
+    /// Frames lost because the slots or the socket's queue were full.
+    lost: u64,
 }
 
 impl PacketRing {
@@ -136,6 +140,7 @@ impl PacketRing {
             slot_len,
             next: 0,
             long: Vec::new(),
+            lost: 0,
         })
     }
 
@@ -198,34 +203,69 @@ impl PacketRing {
         };
         let verified = libc::TP_STATUS_CSUMNOTREADY | libc::TP_STATUS_CSUM_VALID;
         let is_verified = status & verified != 0;
+        // A frame with the number of a VLAN belongs to another device. A tag without one (number 0)
+        // has a priority only.
+        let is_foreign =
+            status & libc::TP_STATUS_VLAN_VALID != 0 && header.tp_vlan_tci & 0xfff != 0;
+        let has_lost = status & libc::TP_STATUS_LOSING != 0;
         if status & libc::TP_STATUS_COPY != 0 {
             drop(guard);
-            self.receive_long(is_verified, read);
-            return true;
+            if let Some(bytes) = self.receive_long()
+                && !is_foreign
+            {
+                read(ReceivedFrame { bytes, is_verified });
+            }
+        } else {
+            let (start, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
+            let is_whole = header.tp_snaplen == header.tp_len && start + len <= self.slot_len;
+            if !is_whole {
+                self.lost += 1;
+            } else if !is_foreign {
+                let first = self.ring.at::<u8>(slot + start);
+                // SAFETY: the frame lies in the slot (checked above), and the kernel does not write
+                // there until `guard` is dropped, after the last use of the slice.
+                let bytes = unsafe { std::slice::from_raw_parts(first.as_ptr(), len) };
+                read(ReceivedFrame { bytes, is_verified });
+            }
+            drop(guard);
         }
-        let (start, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
-        let is_whole = header.tp_snaplen == header.tp_len && start + len <= self.slot_len;
-        // A frame with a VLAN tag belongs to another device. Those with a priority only are lost
-        // too. (The tag of a long frame, above, is not looked at.)
-        if is_whole && status & libc::TP_STATUS_VLAN_VALID == 0 {
-            let first = self.ring.at::<u8>(slot + start);
-            // SAFETY: the frame lies in the slot (checked above), and the kernel does not write
-            // there until `guard` is dropped, after the last use of the slice.
-            let bytes = unsafe { std::slice::from_raw_parts(first.as_ptr(), len) };
-            read(ReceivedFrame { bytes, is_verified });
+        if has_lost {
+            self.count_lost();
         }
-        drop(guard);
         true
     }
 
     /// Receives a frame that did not fit into its slot from the socket's queue.
     #[cold]
-    fn receive_long(&mut self, is_verified: bool, read: impl FnOnce(ReceivedFrame<'_>)) {
+    fn receive_long(&mut self) -> Option<&[u8]> {
         self.long.resize(FRAME_MAX, 0);
-        if let Ok((len, _)) = recv(&self.fd, &mut self.long[..], RecvFlags::empty()) {
-            let bytes = &self.long[..len];
-            read(ReceivedFrame { bytes, is_verified });
+        let mut received = recv(&self.fd, &mut self.long[..], RecvFlags::empty());
+        if received.is_err_and(|error| error != Errno::AGAIN) {
+            // The call has reported an error of the device, and the frame is still in the queue.
+            // Left there, it would be taken for the next one.
+            received = recv(&self.fd, &mut self.long[..], RecvFlags::empty());
         }
+        match received {
+            Ok((len, _)) => Some(&self.long[..len]),
+            Err(_) => {
+                self.lost += 1;
+                None
+            }
+        }
+    }
+
+    /// Adds the frames that the kernel has discarded because no slot was free. It marks the next
+    /// frame (`TP_STATUS_LOSING`).
+    #[cold]
+    fn count_lost(&mut self) {
+        self.lost += u64::from(take_discarded(&self.fd).unwrap_or(0));
+    }
+
+    /// Returns the number of frames that were lost because the slots or the socket's queue were
+    /// full. Those after the last frame that was received are not included.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Sends frames. Returns how many the device has taken, from the first on.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::RandomState;
 use std::io;
+use std::ops::Add;
 
 use smoltcp::iface::{self, Interface, SocketSet};
 use smoltcp::socket::tcp::RecvError;
@@ -121,6 +122,24 @@ pub struct Counts {
     pub reset: u64,
     /// TCP segments that belonged to no connection.
     pub unknown: u64,
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            frames: self.frames + other.frames,
+            foreign: self.foreign + other.foreign,
+            damaged: self.damaged + other.damaged,
+            dropped: self.dropped + other.dropped,
+            opened: self.opened + other.opened,
+            established: self.established + other.established,
+            half_open_dropped: self.half_open_dropped + other.half_open_dropped,
+            reset: self.reset + other.reset,
+            unknown: self.unknown + other.unknown,
+        }
+    }
 }
 
 /// A TCP/IP stack. See the [crate] documentation.
@@ -310,6 +329,29 @@ impl Stack {
             };
             self.reset(oldest, Phase::Closing);
         }
+    }
+
+    /// Resets connections, as many as there is space for frames. Returns whether any are left.
+    /// Connections whose data and end the peer has acknowledged are removed without a reset.
+    pub fn reset_some(&mut self) -> bool {
+        for slot in 0..self.connections.len() as u32 {
+            let Some(connection) = self.in_slot(slot) else {
+                continue;
+            };
+            let is_needed = connection.phase != Phase::Closing || !connection.is_drained();
+            if is_needed && !connection.is_hung_up() {
+                if self.frames.is_full() {
+                    return true;
+                }
+                if let Some(connection) = self.in_slot(slot) {
+                    connection.socket_mut().abort();
+                    self.counts.reset += 1;
+                }
+                self.send_segments(slot);
+            }
+            self.remove(slot);
+        }
+        false
     }
 
     /// Returns whether all that was sent on all connections has been acknowledged.

@@ -66,6 +66,24 @@ fn a_reset_reaches_the_owner() {
 }
 
 #[test]
+fn a_stack_that_ends_resets_its_connections_in_portions() {
+    const COUNT: usize = FRAMES_MAX + 50;
+    let mut world = World::new(NO_FAULTS, 1);
+    let clients: Vec<_> = (0..COUNT).map(|_| world.connect(PORT)).collect();
+    world.exchange(clients[0], b"hello");
+    assert!(world.stack.reset_some());
+    assert_eq!(world.stack.len(), 50);
+    world.pass(1_000_000);
+    assert!(!world.stack.reset_some());
+    assert!(world.stack.is_empty());
+    world.pass(1_000_000);
+    for client in clients {
+        assert_eq!(world.host.socket(client).state(), State::Closed);
+    }
+    assert_eq!(world.stack.counts().reset, COUNT as u64);
+}
+
+#[test]
 fn a_flood_of_syns_holds_bounded_memory_and_others_still_connect() {
     let mut world = World::new(NO_FAULTS, 1);
     for number in 0..5_000 {

@@ -1,10 +1,13 @@
 //! What only a server with a device of its own has to do.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use curtail_tests::client::Client;
 use curtail_tests::device_pair::DevicePair;
+use curtail_tests::in_process::{cache, setup};
 use curtail_tests::process::{curtail, curtail_path, runtime, server, server_with_key};
+use runtime::{Panicked, Scheduler};
 
 /// The connections of the published experiments.
 const CONNECTIONS: u64 = 15_360;
@@ -114,6 +117,75 @@ fn a_server_that_is_told_to_stop_finishes_its_answers_first() {
     }
     assert_eq!(client.rest().unwrap(), b"");
     assert!(server.wait().unwrap().success());
+}
+
+/// A client that takes nothing keeps its connection open until the time to stop is over. Without a
+/// reset it would wait forever for the rest.
+#[test]
+fn connections_that_outlast_the_time_to_stop_are_reset() {
+    if !has_device() {
+        return;
+    }
+    let (mut server, mut client) = server_with_key(&[]);
+    let value = vec![b'x'; 500_000];
+    client.set("big", &value).unwrap();
+    client.send(&b"get big\r\n".repeat(40)).unwrap();
+    client.take(1000).unwrap();
+    server.terminate().unwrap();
+    server.wait().unwrap();
+    let rest = client.rest().unwrap();
+    assert!(rest.len() < 40 * value.len(), "all was sent");
+}
+
+/// A panic outside of any session, as in `a_worker_that_panics_restarts` for the other runtimes. The
+/// new stack knows nothing of the connections, so the old one resets them.
+#[test]
+fn a_worker_that_panics_resets_its_connections_and_restarts() {
+    if !has_device() {
+        return;
+    }
+    let pair = DevicePair::new().unwrap();
+    let (control, setup) = (Arc::default(), setup(Scheduler::Fair));
+    let counts = Arc::clone(&setup.counts);
+    let service = cache(&control);
+    let running = runtime::start_bypass(&service, setup, pair.open().unwrap()).unwrap();
+    let address = curtail_tests::peer::Address::Tcp(pair.address);
+    let mut waiting = Client::connect(&address).unwrap();
+    assert_eq!(waiting.request("mn").unwrap(), "MN");
+    waiting.send(b"get unfinished").unwrap();
+    let mut writer = Client::connect(&address).unwrap();
+    writer.send(b"verbosity 1 noreply\r\n").unwrap();
+    // Writing to memory that is not populated causes store maintenance.
+    let value = vec![b'x'; 30_000];
+    let lost = (0..2000).any(|number| writer.set(&format!("k{number}"), &value).is_err());
+    assert!(lost, "nothing has panicked");
+    assert_eq!(waiting.rest().unwrap(), b"");
+    let mut next = Client::connect(&address).unwrap();
+    assert_eq!(next.request("mn").unwrap(), "MN");
+    let snapshot = counts.snapshot();
+    assert_eq!((snapshot.restarts, snapshot.current), (1, 1));
+    assert_eq!(running.stop(), Err(Panicked));
+}
+
+/// What the device and the stack count is in `stats`.
+#[test]
+fn frames_are_counted() {
+    if !has_device() {
+        return;
+    }
+    let (server, mut client) = server_with_key(&["-t", "2"]);
+    let mut frames = |name| client.stat(name).unwrap();
+    assert!(frames("bypass_frames_received") >= 4);
+    assert!(frames("bypass_frames_sent") >= 3);
+    assert_eq!(frames("bypass_segments_unknown"), 0);
+    // To a port without a service.
+    let curtail_tests::peer::Address::Tcp(mut address) = server.address else {
+        panic!("asked for a port");
+    };
+    address.set_port(9);
+    assert!(std::net::TcpStream::connect(address).is_err());
+    assert_eq!(frames("bypass_segments_unknown"), 1);
+    assert_eq!(frames("bypass_frames_damaged"), 0);
 }
 
 /// Two workers share a device.

@@ -3,10 +3,12 @@
 //! A figure without a row here is exported all the same, as `curtail_unlisted_…` of unknown type. A
 //! test of the whole server fails if there is one, so that the table stays complete.
 
+mod bypass;
 mod pool;
 mod tier;
 
 use super::openmetrics::Kind;
+use bypass::BYPASS_ROWS;
 use pool::POOL_ROWS;
 use tier::TIER_ROWS;
 
@@ -79,7 +81,10 @@ const fn cpu(stat: &'static str, mode: &'static str) -> Row {
 
 /// All figures, in the order of the page. Those of one family are next to each other.
 pub(super) fn listed() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(TIER_ROWS).chain(POOL_ROWS)
+    ROWS.iter()
+        .chain(BYPASS_ROWS)
+        .chain(TIER_ROWS)
+        .chain(POOL_ROWS)
 }
 
 /// The figures that every server has.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use sys::clock::monotonic_ns;
 use sys::packet_ring::PacketRing;
 use sys::poll::{Events, Interest, Poll};
-use tcpip::{Checksums, Frames, Stack};
+use tcpip::{Checksums, Counts, Frames, Stack};
 
+use crate::frame_counts::{FrameCount, FrameCounts};
 use crate::inbox::Inbox;
 use crate::limits::{FRAMES_PER_TURN, INBOX_CHECK_NS, SEND_RETRY_NS};
 
@@ -25,6 +26,10 @@ pub(super) struct Port {
     last_wait_ns: u64,
     /// The device did not take all frames.
     has_unsent: bool,
+    /// Frames that the device has taken.
+    sent: u64,
+    /// What the stacks of loops that have failed had counted.
+    ended: Counts,
 }
 
 /// Creates the epoll instance of a worker, and registers its packet socket and its inbox.
@@ -44,6 +49,8 @@ impl Port {
             events: Events::with_capacity(2),
             last_wait_ns: 0,
             has_unsent: false,
+            sent: 0,
+            ended: Counts::default(),
         }
     }
 
@@ -101,6 +108,7 @@ impl Port {
             return Ok(());
         }
         let sent = self.ring.send(frames.iter())?;
+        self.sent += sent as u64;
         if sent == frames.len() {
             frames.clear();
         } else {
@@ -108,5 +116,27 @@ impl Port {
             self.has_unsent = true;
         }
         Ok(())
+    }
+
+    /// Resets the connections of a stack that ends, as far as the device takes the frames: clients
+    /// that wait for an answer would otherwise wait forever.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    pub(super) fn end(&mut self, stack: &mut Stack) -> io::Result<()> {
+        stack.frames().clear();
+        let mut has_more = true;
+        while has_more && !self.has_unsent {
+            has_more = stack.reset_some();
+            self.send(stack.frames())?;
+        }
+        self.ended = self.ended + stack.counts();
+        Ok(())
+    }
+
+    /// Returns what was counted until now, with the present stack.
+    pub(super) fn counts(&self, stack: &Stack) -> FrameCounts {
+        let stacks = self.ended + stack.counts();
+        FrameCount::ALL.map(|count| count.of(&stacks, self.sent, self.ring.lost()))
     }
 }

@@ -21,8 +21,8 @@ pub(super) struct Worker<'p, S: service::Worker> {
 }
 
 /// Runs the loop of a worker until the worker has to stop. Restarts the loop, with a new stack,
-/// each time it fails, as `crate::restart` does for other runtimes. The old stack sends nothing
-/// more, so its peers get a reset only as the answer of the new one to their next segments.
+/// each time it fails, as `crate::restart` does for other runtimes. Connections that are still open
+/// are reset.
 pub(super) fn run<S: service::Worker>(
     mut context: WorkerContext<S>,
     mut port: Port,
@@ -34,6 +34,11 @@ pub(super) fn run<S: service::Worker>(
             port: &mut port,
         };
         let served = catch_unwind(AssertUnwindSafe(|| worker.serve_all()));
+        // After a panic in the stack, this may panic as well.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let mut stack = worker.server.stack.borrow_mut();
+            worker.port.end(&mut stack)
+        }));
         if matches!(served, Ok(Ok(()))) {
             return;
         }
@@ -79,7 +84,11 @@ impl<S: service::Worker> Worker<'_, S> {
             }
             let has_stopped = self.has_stopped(now_ns);
             self.server.end_turn(now_ns);
-            self.port.send(self.server.stack.borrow_mut().frames())?;
+            let mut stack = self.server.stack.borrow_mut();
+            self.port.send(stack.frames())?;
+            let counts = self.port.counts(&stack);
+            drop(stack);
+            self.server.connections.context.counts.set_frames(counts);
             if has_stopped {
                 return Ok(());
             }

@@ -53,6 +53,30 @@ fn packets_for_the_address_arrive_and_others_do_not() {
 }
 
 #[test]
+fn frames_that_find_no_slot_are_counted() {
+    const SENT: u64 = 500;
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let mut ring = open(64);
+            let sender = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            let send = || assert_eq!(sender.send_to(b"frame", "192.0.2.2:7").unwrap(), 5);
+            (0..SENT).for_each(|_| send());
+            let mut received = 0;
+            while ring.receive(|_| received += 1) {}
+            // The next frame says that others were lost.
+            assert_eq!(ring.lost(), 0);
+            send();
+            receive(&mut ring);
+            assert_eq!(received + ring.lost(), SENT);
+            assert!(ring.lost() > 0);
+        })
+        .unwrap();
+}
+
+#[test]
 fn a_frame_that_is_too_long_for_the_device_is_lost_and_others_are_sent() {
     let Some(namespace) = device_pair() else {
         return;

@@ -15,7 +15,10 @@ impl Stack {
     /// of half-open and closing connections. The frames are ready after [`Stack::flush`].
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
-        while let Some(id) = self.half_open.pop_due(now_ns) {
+        for _ in 0..TIMERS_PER_CALL {
+            let Some(id) = self.half_open.pop_due(now_ns) else {
+                break;
+            };
             self.drop_half_open(id);
         }
         for _ in 0..TIMERS_PER_CALL {
