@@ -38,8 +38,6 @@ pub(crate) struct Connection {
     pub(crate) is_in_pending: bool,
     /// The connection is in the stack's queue of those that may be ready.
     pub(crate) is_in_ready: bool,
-    /// The time of its timer; `u64::MAX` if it has none.
-    pub(crate) timer_ns: u64,
     /// When the last frame of the connection arrived.
     pub(crate) last_frame_ns: u64,
     /// The number of received bytes that were discarded.
@@ -76,7 +74,6 @@ impl Connection {
             interest: Interest::default(),
             is_in_pending: false,
             is_in_ready: false,
-            timer_ns: u64::MAX,
             last_frame_ns: now_ns,
             discarded: 0,
             sent_end: SentEnd::default(),

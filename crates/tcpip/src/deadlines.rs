@@ -1,47 +1,109 @@
 //! Deadlines of connections: one heap for timers, and queues for states that last a fixed time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::stack::ConnectionId;
 
-/// Entries of a queue or heap, in addition to four for each connection that it is for, at which
+/// Entries of a queue, in addition to four for each connection that it is for, at which
 /// entries of connections that are gone are removed.
 const SPARE_ENTRIES: usize = 64;
 
-/// Timers of connections, by time. A connection has at most one that counts; entries that were
-/// replaced are skipped when their time comes.
+/// Timers of connections, at most one for each: a binary heap by time, and where in it the entry of
+/// each connection is. So an earlier time replaces a later one in place, and no entries of the past
+/// have to be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    heap: Vec<(u64, u32)>,
+    /// By slot: the position in `heap`, or [`NO_TIMER`].
+    positions: Vec<usize>,
 }
 
+/// The position of a connection without a timer.
+const NO_TIMER: usize = usize::MAX;
+
 impl Timers {
-    /// Adds a timer for the time `at_ns`. `count` is the number of connections, and `is_armed` says
-    /// whether an entry still counts.
-    pub(crate) fn push(
-        &mut self,
-        at_ns: u64,
-        id: ConnectionId,
-        count: usize,
-        is_armed: impl Fn(u64, ConnectionId) -> bool,
-    ) {
-        if self.heap.len() >= 4 * count + SPARE_ENTRIES {
-            self.heap
-                .retain(|&Reverse((at_ns, id))| is_armed(at_ns, id));
+    /// Sets the timer of the connection in `slot` to the time `at_ns`, if it is not set to an
+    /// earlier one.
+    pub(crate) fn set_earlier(&mut self, slot: u32, at_ns: u64) {
+        let index = slot as usize;
+        if index >= self.positions.len() {
+            self.positions.resize(index + 1, NO_TIMER);
         }
-        self.heap.push(Reverse((at_ns, id)));
+        let position = match self.positions[index] {
+            NO_TIMER => {
+                self.heap.push((at_ns, slot));
+                self.heap.len() - 1
+            }
+            position if at_ns < self.heap[position].0 => {
+                self.heap[position].0 = at_ns;
+                position
+            }
+            _ => return,
+        };
+        self.move_up(position);
     }
 
-    /// Returns the earliest time of a timer, which may have been replaced.
+    /// Removes the timer of the connection in `slot`, if it has one.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let position = self.positions.get(slot as usize).copied();
+        let Some(position) = position.filter(|&position| position != NO_TIMER) else {
+            return;
+        };
+        self.positions[slot as usize] = NO_TIMER;
+        let Some(last) = self.heap.pop().filter(|_| position < self.heap.len()) else {
+            return;
+        };
+        self.heap[position] = last;
+        self.move_up(position);
+        self.move_down(self.positions[last.1 as usize]);
+    }
+
+    /// Returns the earliest time of a timer.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|&Reverse((at_ns, _))| at_ns)
+        self.heap.first().map(|&(at_ns, _)| at_ns)
     }
 
-    /// Removes a timer whose time has come.
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(u64, ConnectionId)> {
-        let due = self.next_ns().is_some_and(|at_ns| at_ns <= now_ns);
-        due.then(|| self.heap.pop().map(|Reverse(entry)| entry))?
+    /// Removes a timer whose time has come. Returns its slot.
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<u32> {
+        let &(_, slot) = self.heap.first().filter(|&&(at_ns, _)| at_ns <= now_ns)?;
+        self.remove(slot);
+        Some(slot)
+    }
+
+    /// Moves an entry towards the root until its parent is not later.
+    fn move_up(&mut self, mut position: usize) {
+        let entry = self.heap[position];
+        while position > 0 {
+            let parent = (position - 1) / 2;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.place(position, self.heap[parent]);
+            position = parent;
+        }
+        self.place(position, entry);
+    }
+
+    /// Moves an entry away from the root until its children are not earlier.
+    fn move_down(&mut self, mut position: usize) {
+        let entry = self.heap[position];
+        loop {
+            let children = 2 * position + 1..(2 * position + 3).min(self.heap.len());
+            let Some(child) = children.min_by_key(|&child| self.heap[child]) else {
+                break;
+            };
+            if entry <= self.heap[child] {
+                break;
+            }
+            self.place(position, self.heap[child]);
+            position = child;
+        }
+        self.place(position, entry);
+    }
+
+    fn place(&mut self, position: usize, entry: (u64, u32)) {
+        self.heap[position] = entry;
+        self.positions[entry.1 as usize] = position;
     }
 }
 
@@ -86,6 +148,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn id(slot: u32) -> ConnectionId {
@@ -95,17 +159,33 @@ mod tests {
         }
     }
 
+    /// Random calls, compared with a map from slots to times.
     #[test]
-    fn timers_are_due_in_the_order_of_time_and_replaced_ones_are_removed_at_the_bound() {
-        let mut timers = Timers::default();
-        for at_ns in (0..SPARE_ENTRIES as u64).rev() {
-            timers.push(at_ns, id(at_ns as u32), 0, |_, _| unreachable!());
+    fn timers_are_due_in_the_order_of_time() {
+        let mut random = crate::testing::Random(1);
+        let (mut timers, mut model) = (Timers::default(), BTreeMap::new());
+        for _ in 0..20_000 {
+            let (slot, at_ns) = (random.below(50) as u32, random.below(1000) as u64);
+            match random.below(8) {
+                0..5 => {
+                    timers.set_earlier(slot, at_ns);
+                    let set = model.entry(slot).or_insert(at_ns);
+                    *set = (*set).min(at_ns);
+                }
+                5 => {
+                    timers.remove(slot);
+                    model.remove(&slot);
+                }
+                _ => {
+                    let next = model.iter().map(|(&slot, &at_ns)| (at_ns, slot)).min();
+                    assert_eq!(timers.next_ns(), next.map(|(at_ns, _)| at_ns));
+                    let due = next.filter(|&(next_ns, _)| next_ns <= at_ns);
+                    assert_eq!(timers.pop_due(at_ns), due.map(|(_, slot)| slot));
+                    due.and_then(|(_, slot)| model.remove(&slot));
+                }
+            }
+            assert_eq!(timers.heap.len(), model.len());
         }
-        timers.push(100, id(100), 0, |at_ns, _| at_ns % 2 == 1);
-        assert_eq!(timers.heap.len(), SPARE_ENTRIES / 2 + 1);
-        assert_eq!(timers.pop_due(0), None);
-        assert_eq!(timers.pop_due(3), Some((1, id(1))));
-        assert_eq!(timers.next_ns(), Some(3));
     }
 
     #[test]

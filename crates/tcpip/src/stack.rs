@@ -468,6 +468,7 @@ impl Stack {
             Phase::Closing => self.closing_count -= 1,
             Phase::Open => {}
         }
+        self.timers.remove(slot);
         self.by_key.remove(&connection.key);
         self.free.push(slot);
         // Its entries in lists and queues are skipped, or they find the next connection in the slot

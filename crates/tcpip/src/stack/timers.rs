@@ -3,7 +3,7 @@
 use smoltcp::iface::PollResult;
 use smoltcp::socket::tcp::State;
 
-use super::{ConnectionId, Stack, find, instant};
+use super::{Stack, instant};
 use crate::connection::Phase;
 use crate::limits::{
     KEEPALIVE_NS, PROBE_NS, PROBES_MAX, TIMER_MIN_NS, TIMERS_PER_CALL, UNACKNOWLEDGED_NS,
@@ -28,16 +28,12 @@ impl Stack {
             self.reset(id, Phase::Closing);
         }
         for _ in 0..TIMERS_PER_CALL {
-            let Some((at_ns, id)) = self.timers.pop_due(now_ns) else {
+            let Some(slot) = self.timers.pop_due(now_ns) else {
                 return;
             };
-            let Some(connection) = self.find_mut(id) else {
+            let Some(connection) = self.in_slot(slot) else {
                 continue;
             };
-            if connection.timer_ns != at_ns {
-                continue;
-            }
-            connection.timer_ns = u64::MAX;
             let silent_ns = now_ns.saturating_sub(connection.last_frame_ns);
             let silent_max_ns = if connection.socket().send_queue() > 0 {
                 UNACKNOWLEDGED_NS
@@ -47,11 +43,11 @@ impl Stack {
             if silent_ns > silent_max_ns {
                 connection.socket_mut().abort();
                 self.counts.reset += 1;
-                self.queue_ready(id.slot);
+                self.queue_ready(slot);
             } else if silent_ns >= KEEPALIVE_NS {
                 connection.probe();
             }
-            self.queue_pending(id.slot);
+            self.queue_pending(slot);
         }
     }
 
@@ -136,14 +132,6 @@ impl Stack {
         };
         // If an earlier timer is set, the connection is looked at again then. So a connection that
         // is busy does not set a timer for each segment.
-        if due_ns < connection.timer_ns {
-            connection.timer_ns = due_ns;
-            let generation = connection.generation;
-            let id = ConnectionId { slot, generation };
-            let connections = &self.connections;
-            let is_armed = |at_ns, id| find(connections, id).is_some_and(|it| it.timer_ns == at_ns);
-            let count = connections.len();
-            self.timers.push(due_ns, id, count, is_armed);
-        }
+        self.timers.set_earlier(slot, due_ns);
     }
 }
