@@ -137,8 +137,8 @@ fn connections_that_outlast_the_time_to_stop_are_reset() {
     assert!(rest.len() < 40 * value.len(), "all was sent");
 }
 
-/// A panic outside of any session, as in `a_worker_that_panics_restarts` for the other runtimes. The
-/// new stack knows nothing of the connections, so the old one resets them.
+/// A panic outside of any session, as in `a_worker_that_panics_restarts` for the other runtimes.
+/// The new stack knows nothing of the connections, so the old one resets them.
 #[test]
 fn a_worker_that_panics_resets_its_connections_and_restarts() {
     if !has_device() {
