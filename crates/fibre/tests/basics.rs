@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 
-use each::each;
+use configurations::for_each_configuration;
 
 #[test]
 fn join_returns_every_result() {
     for processors in 1..=3 {
-        each(processors, |runtime| {
+        for_each_configuration(processors, |runtime| {
             let sum = runtime.run(|| {
                 let parts: Vec<_> = (0..1000_usize).map(|n| fibre::spawn(move || n)).collect();
                 parts
@@ -33,7 +33,7 @@ fn join_returns_every_result() {
 
 #[test]
 fn all_yielding_fibres_run_to_their_end() {
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         let turns = Arc::new(AtomicUsize::new(0));
         let fibres: Vec<_> = (0..100)
             .map(|_| {
@@ -53,7 +53,7 @@ fn all_yielding_fibres_run_to_their_end() {
 
 #[test]
 fn panic_ends_only_its_fibre() {
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         let panicked = runtime.spawn(|| panic!("on purpose")).join();
         assert_eq!(
             panicked.unwrap_err().downcast_ref::<&str>(),
@@ -65,7 +65,7 @@ fn panic_ends_only_its_fibre() {
 
 #[test]
 fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         const ROUNDS: usize = 2000;
         let turns = Arc::new(AtomicUsize::new(0));
         let fibres: Vec<_> = (0..5)
@@ -88,7 +88,7 @@ fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
 
 #[test]
 fn fibres_exchange_values_through_channels() {
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         let (sender, receiver) = fibre::channel::<u32>(4);
         let (back, answers) = fibre::channel::<u32>(4);
         let echo = runtime.spawn(move || {
@@ -111,7 +111,7 @@ fn fibres_exchange_values_through_channels() {
 fn sleepers_wake_in_order() {
     // Two processors could run the sleepers in the wrong order: the kernel may preempt one of them
     // for longer than the sleeps differ. So the runtime has one processor.
-    each(1, |runtime| {
+    for_each_configuration(1, |runtime| {
         let order = Arc::new(fibre::Mutex::new(Vec::new()));
         let fibres: Vec<_> = [150_u64, 50, 100]
             .map(|ms| {
@@ -129,12 +129,13 @@ fn sleepers_wake_in_order() {
 
 #[test]
 fn cancelling_ends_a_sleep() {
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         let sleeper = runtime.spawn(|| fibre::sleep(Duration::from_secs(3600)));
         std::thread::sleep(Duration::from_millis(5));
         sleeper.fibre().cancel();
         assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
-        // Stopping a runtime cancels its fibres, too. `each` stops this one while a fibre sleeps.
+        // Stopping a runtime cancels its fibres, too. `for_each_configuration` stops this one while
+        // a fibre sleeps.
         drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
     });
 }

@@ -8,13 +8,13 @@
     reason = "a panic shows where a test fails"
 )]
 
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use each::each_in_fibre;
+use configurations::for_each_configuration_in_fibre;
 use fibre::File;
 use rustix::fs::{Mode, OFlags};
 
@@ -26,7 +26,7 @@ fn temporary_path(name: &str) -> PathBuf {
 
 #[test]
 fn written_bytes_are_read_back() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let path = temporary_path("written");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = File::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
@@ -42,7 +42,7 @@ fn written_bytes_are_read_back() {
 
 #[test]
 fn concurrent_writes_go_to_their_offsets() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let path = temporary_path("many");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let file = File::open(&path, flags, Mode::RUSR | Mode::WUSR).unwrap();
@@ -67,7 +67,7 @@ fn concurrent_writes_go_to_their_offsets() {
 
 #[test]
 fn opening_a_missing_file_fails() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let opened = File::open(&temporary_path("missing"), OFlags::RDONLY, Mode::empty());
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::NotFound);
     });
@@ -75,7 +75,7 @@ fn opening_a_missing_file_fails() {
 
 #[test]
 fn a_cancelled_fibre_opens_no_file() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let cancelled = fibre::spawn(|| {
             fibre::current().cancel();
             File::open(&temporary_path("cancelled"), OFlags::RDONLY, Mode::empty()).map(drop)
@@ -86,7 +86,7 @@ fn a_cancelled_fibre_opens_no_file() {
 
 #[test]
 fn panic_of_an_offloaded_call_resumes_in_the_fibre() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let panicked = fibre::spawn(|| fibre::offload(|| panic!("on purpose"))).join();
         let panic = panicked.map(drop).unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));

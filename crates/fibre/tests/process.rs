@@ -8,8 +8,8 @@
     reason = "a panic shows where a test fails"
 )]
 
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use each::{LONG, configurations, start};
+use configurations::{LONG, configurations, start};
 use fibre::{Builder, Semaphore, Socket};
 
 /// Lets only one test at a time measure the process: the tests of this file share it, as threads.

@@ -9,8 +9,8 @@
 
 #[path = "sockets/close.rs"]
 mod close;
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 #[path = "sockets/timeout.rs"]
 mod timeout;
 #[path = "sockets/traffic.rs"]

@@ -7,20 +7,22 @@
     reason = "a panic shows where a test fails"
 )]
 
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use each::{LONG, configurations, each, each_in_fibre, start};
+use configurations::{
+    LONG, configurations, for_each_configuration, for_each_configuration_in_fibre, start,
+};
 use fibre::{Builder, Mutex, Runtime, Semaphore, Socket};
 
 #[test]
 fn panic_of_the_holder_unlocks_a_mutex() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let mutex = Arc::new(Mutex::new(0));
         let other = Arc::clone(&mutex);
         let panicked = fibre::spawn(move || {
@@ -53,7 +55,7 @@ impl Drop for WaitsInDrop {
 
 #[test]
 fn waits_during_unwinding_fail() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let done = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&done);
         let panicked = fibre::spawn(move || {
@@ -81,7 +83,7 @@ impl Drop for PanicsInDrop {
 
 #[test]
 fn panic_in_the_drop_of_an_unused_result_ends_no_processor() {
-    each(1, |runtime| {
+    for_each_configuration(1, |runtime| {
         let gate = Arc::new(Semaphore::new(0));
         let opened = Arc::clone(&gate);
         drop(runtime.spawn(move || {

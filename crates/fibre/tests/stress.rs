@@ -10,15 +10,15 @@
     reason = "a panic shows where a test fails"
 )]
 
-#[path = "common/each.rs"]
-mod each;
+#[path = "common/configurations.rs"]
+mod configurations;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use each::each;
+use configurations::for_each_configuration;
 use fibre::{Condition, Fibre, Mutex, Runtime, Semaphore, Sender};
 
 const FIBRES: u64 = 60;
@@ -210,6 +210,6 @@ fn run_workload(runtime: &Runtime, seed: u64) {
 #[test]
 fn primitives_under_stress_lose_no_update_and_no_wakeup() {
     for processors in [1, 2, 4] {
-        each(processors, |runtime| run_workload(runtime, 7));
+        for_each_configuration(processors, |runtime| run_workload(runtime, 7));
     }
 }

@@ -259,14 +259,14 @@ impl Batch {
         W::encode_multiget(&mut self.bytes, each, opaque);
     }
 
-    /// Calls `send` with `head`, followed by the pieces of all requests.
-    pub(crate) fn send_after(
+    /// Calls `send` with `header`, which may be empty, followed by the pieces of all requests.
+    pub(crate) fn send_with_header(
         &self,
-        head: &[u8],
+        header: &[u8],
         send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut pieces = [IoSlice::new(&[]); 2 * SPLICES_MAX + 2];
-        pieces[0] = IoSlice::new(head);
+        pieces[0] = IoSlice::new(header);
         let mut count = 1;
         self.each_piece(|piece| {
             pieces[count] = IoSlice::new(piece);
@@ -281,7 +281,7 @@ impl Batch {
         if self.splices.is_empty() {
             return stream.send(&self.bytes);
         }
-        self.send_after(&[], |pieces| stream.send_vectored(pieces))
+        self.send_with_header(&[], |pieces| stream.send_vectored(pieces))
     }
 
     /// Appends to `rest` all bytes except the first `sent`.

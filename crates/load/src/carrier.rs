@@ -35,7 +35,7 @@ use workload::{Op, Request};
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::error::Error;
-use crate::limits::INTERRUPTED_NS;
+use crate::limits::UNINTERRUPTED_MAX_NS;
 use crate::opening::Share;
 use crate::wire::{Answer, HttpCounts, Wire};
 
@@ -53,8 +53,8 @@ pub(crate) trait Carrier: Sized {
     /// Maximum number of receives from one connection before others are served. A stream returns
     /// all its bytes in one receive, up to the size of the buffer.
     const RECEIVES_MAX: usize = 1;
-    /// The duration above which the thread counts as interrupted during a send.
-    const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_NS;
+    /// The longest duration of a send during which the thread counts as uninterrupted.
+    const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_MAX_NS;
 
     /// Returns the time-out of a request with the operation `op`, which is not below `timeout_ns`,
     /// the value of [`Config::timeout_ns`].

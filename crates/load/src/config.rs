@@ -173,7 +173,7 @@ pub struct Config {
     /// The time after which a request without an answer has failed. Persistent connections that are
     /// never opened again have no such time-out. With [`CarrierKind::PerOperation`] it is the
     /// time-out of gets; that of other operations is not below
-    /// [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
+    /// [`crate::limits::TEXTILE_TCP_TIMEOUT_MIN_NS`].
     pub timeout_ns: u64,
     /// The number of the process whose processor time, memory and context switches during the
     /// interval are reported, usually the server's.

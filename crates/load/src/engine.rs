@@ -46,8 +46,8 @@ use crate::batch::Batch;
 use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX,
-    SIZED_SAMPLE_MAX, SPIN_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
+    EVENTS_MAX, RECEIVE_BYTES_MAX, SCRIPT_REST_NS, SENDS_PER_ITERATION_MAX, SIZED_SAMPLE_MAX,
+    SPIN_NS, UNINTERRUPTED_MAX_NS, WAITING_MAX, WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::sized_sample::SizedSample;
@@ -119,8 +119,8 @@ pub(crate) struct Engine<C: Carrier> {
     earliest_arrival_ns: u64,
     /// Whether bytes that had arrived before the last wait may still be unread.
     has_unread: bool,
-    /// The time span of the last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
-    /// A request that became due within it counts as interrupted.
+    /// The time span of the last wait with a zero timeout that took longer than
+    /// [`UNINTERRUPTED_MAX_NS`]. A request that became due within it counts as interrupted.
     interruption_ns: RangeInclusive<u64>,
     /// Unix time − monotonic time, to convert the kernel's receive time stamps.
     unix_offset_ns: u64,
@@ -237,7 +237,7 @@ impl<C: Carrier> Engine<C> {
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }
-            if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
+            if !sent && timeout_ns == 0 && now_ns - waits_from_ns > UNINTERRUPTED_MAX_NS {
                 self.interruption_ns = waits_from_ns..=now_ns;
             }
             if events.is_empty() {

@@ -74,13 +74,13 @@ pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
 /// first request after a sleep is sent with cold caches. Therefore this time is so long that the
 /// thread sleeps only at very low rates.
 pub const SPIN_NS: u64 = 20_000_000;
-/// Duration above which a wait with a zero timeout (usually about 1 µs) or a send (about 5 µs)
-/// counts as interrupted: by the kernel's own work, another process or the host of a virtual
-/// machine.
-pub const INTERRUPTED_NS: u64 = 15_000;
-/// Duration above which a send that first opens a connection (usually about 25 µs) counts as
-/// interrupted.
-pub const INTERRUPTED_CONNECT_NS: u64 = 100_000;
+/// Longest duration of a wait with a zero timeout (usually about 1 µs) or a send (about 5 µs) that
+/// counts as uninterrupted. During a longer one, the thread was interrupted by the kernel's own
+/// work, another process or the host of a virtual machine.
+pub const UNINTERRUPTED_MAX_NS: u64 = 15_000;
+/// Longest duration of a send that first opens a connection (usually about 25 µs) that counts as
+/// uninterrupted.
+pub const UNINTERRUPTED_CONNECT_MAX_NS: u64 = 100_000;
 /// Longest time from the arrival of bytes to the wake-up of the thread that waits for them, on a
 /// machine with no other work.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
@@ -117,7 +117,7 @@ pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 10_000..=10_000_000_000;
 pub const TEXTILE_TIMEOUT_NS: u64 = 1_000_000;
 /// Shortest time-out of a set or delete in the protocol textile. The clients of the study have none
 /// for TCP. A run must end, and 1 s is far above the time of any answer.
-pub const TEXTILE_STREAM_TIMEOUT_NS: u64 = 1_000_000_000;
+pub const TEXTILE_TCP_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
 /// By how much the UDP port of a server of the study is above its TCP port: 3001 and 2001.
 pub const TEXTILE_UDP_PORT_OFFSET: u16 = 1000;
 /// Longest value in the protocol textile. An answer is divided into datagrams of 1024 bytes, all of

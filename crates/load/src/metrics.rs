@@ -346,7 +346,7 @@ pub struct Recorded {
     /// receive.
     pub answered_ns: u64,
     /// The machine delayed the request. The request became due during a poll that took unusually
-    /// long ([`crate::limits::INTERRUPTED_NS`]), or its send took unusually long.
+    /// long ([`crate::limits::UNINTERRUPTED_MAX_NS`]), or its send took unusually long.
     pub interrupted: bool,
 }
 

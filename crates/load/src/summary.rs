@@ -328,7 +328,7 @@ pub struct CarrierSummary {
     pub name: String,
     /// The time after which a request without an answer has failed. With `per-operation`, this is
     /// the time-out of gets; that of other requests is at least
-    /// [`crate::limits::TEXTILE_STREAM_TIMEOUT_NS`].
+    /// [`crate::limits::TEXTILE_TCP_TIMEOUT_MIN_NS`].
     pub timeout_ns: u64,
     /// The number of connections opened for one request or a few. Sockets of datagrams do not
     /// count.

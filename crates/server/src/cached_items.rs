@@ -100,7 +100,7 @@ impl Items for CachedItems {
         let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
         match (&self.readers, self.worker.find_in_tier(hash, now_s)) {
             (Some(readers), Some(address)) => readers.read(Request {
-                hash: self.worker.hash_number(hash),
+                hash: self.worker.raw_hash(hash),
                 address,
                 key: key.into(),
                 reply: Box::new(TierReply(reply)),

@@ -218,7 +218,7 @@ impl RequestContext<'_> {
             };
             fetch.waiting += 1;
             tier.readers.read(Request {
-                hash: self.worker.hash_number(wanted.hash),
+                hash: self.worker.raw_hash(wanted.hash),
                 address: wanted.address,
                 key: wanted.key,
                 reply: Box::new(TierTicket(ticket)),

@@ -155,9 +155,9 @@ impl Worker {
         tier.find(hash.0, self.store.log.perform_due_flush(now_s), now_s)
     }
 
-    /// The hash of a key as the tier knows it.
+    /// The 64 bits of a key's hash, by which the tier's index finds its copy.
     #[must_use]
-    pub fn hash_number(&self, hash: KeyHash) -> u64 {
+    pub fn raw_hash(&self, hash: KeyHash) -> u64 {
         hash.0
     }
 

@@ -28,7 +28,7 @@ pub struct Read {
     /// The caller's `visit` pins a value if it is longer than this number of bytes. `None`: it pins
     /// no value. A read that touches or claims the item takes the pin before it changes the item.
     /// So if no pin is available, the item is unchanged.
-    pub pins_above: Option<usize>,
+    pub pin_if_longer_than: Option<usize>,
 }
 
 /// When a read claims an item that is not stale.
@@ -75,7 +75,7 @@ impl Worker {
     /// - `visit` returned `None`. If the read has touched or claimed the item before, this is not
     ///   undone.
     /// - The read needs a pin before it may change the item, and none is available
-    ///   ([`Read::pins_above`]).
+    ///   ([`Read::pin_if_longer_than`]).
     /// - A touch has to wait for memory ([`Rejected::Deferred`]).
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Worker {
         let entry = found.entry();
         let location = entry.location();
         let block = self.block(location);
-        let pin = match options.pins_above {
+        let pin = match options.pin_if_longer_than {
             Some(copied_max) if block.value_len() > copied_max => {
                 match Pin::take(&self.store, location, block) {
                     None => return Ok(None),

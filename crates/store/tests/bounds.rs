@@ -361,7 +361,7 @@ fn a_read_without_a_pin_does_not_claim_the_stale_item() {
         claim: true,
         touch: Some(Expiry::at(100)),
         // The value is longer, so the read needs a pin.
-        pins_above: Some(0),
+        pin_if_longer_than: Some(0),
         ..Read::default()
     };
     let read = |worker: &mut Worker| {

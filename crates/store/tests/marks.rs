@@ -89,7 +89,7 @@ const CLAIM_UNTRACKED: Read = Read {
     claim: true,
     recache: Recache::Never,
     untracked: true,
-    pins_above: None,
+    pin_if_longer_than: None,
 };
 
 #[test]

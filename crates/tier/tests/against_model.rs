@@ -331,7 +331,7 @@ impl History {
         };
         let record = self
             .tier
-            .read(self.worker.hash_number(hash), address, name.as_bytes());
+            .read(self.worker.raw_hash(hash), address, name.as_bytes());
         match self.random.below(12) {
             0 => self.set(key),
             1 => self.delete(key),

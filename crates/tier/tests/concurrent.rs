@@ -99,7 +99,7 @@ fn read(worker: &mut Worker, shared: &Shared, key: usize) {
         let Some(address) = worker.find_in_tier(hash, NOW_S) else {
             return;
         };
-        let number = worker.hash_number(hash);
+        let number = worker.raw_hash(hash);
         worker.quiescent();
         let Some(record) = shared.tier.read(number, address, name.as_bytes()) else {
             return;

@@ -141,7 +141,7 @@ fn everywhere(test: impl Fn(Tiered)) {
         let worker = store.worker();
         let is_cold = |key: &u32| {
             let hash = worker.hash(key.to_string().as_bytes());
-            let number = worker.hash_number(hash);
+            let number = worker.raw_hash(hash);
             // Those whose segment has been written, so that a read needs the device.
             worker.find_in_tier(hash, 1).is_some() && !tier.is_buffered(number)
         };

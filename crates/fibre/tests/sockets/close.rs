@@ -8,7 +8,7 @@ use std::time::Duration;
 use fibre::{IoBackend, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::each::{LONG, configurations, each_in_fibre, start};
+use crate::configurations::{LONG, configurations, for_each_configuration_in_fibre, start};
 use crate::listen;
 
 /// Creates a TCP connection over the loopback interface. Fibres use the first end.
@@ -23,7 +23,7 @@ fn connection() -> (Socket<TcpStream>, TcpStream) {
 #[test]
 fn read_after_the_last_data_returns_0() {
     use std::io::Write;
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         // With 100 yields, the processor polls before the peer sends; with 0, it first learns of
         // the socket when data and end have both arrived.
         for yields in [0, 100] {
@@ -49,7 +49,7 @@ fn read_after_the_last_data_returns_0() {
 #[test]
 fn after_the_peer_shuts_down_writing_it_still_receives() {
     use std::io::Read;
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let (near, mut far) = connection();
         far.shutdown(Shutdown::Write).unwrap();
         assert_eq!(near.read(&mut [0; 64]).unwrap(), 0);
@@ -63,7 +63,7 @@ fn after_the_peer_shuts_down_writing_it_still_receives() {
 
 #[test]
 fn reset_connection_fails_the_waiting_read() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let (near, far) = connection();
         let reader = fibre::spawn(move || {
             let error = near.read(&mut [0; 64]).unwrap_err();
@@ -85,7 +85,7 @@ fn reset_connection_fails_the_waiting_read() {
 
 #[test]
 fn connecting_without_a_listener_is_refused() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
@@ -98,7 +98,7 @@ fn connecting_without_a_listener_is_refused() {
 /// datagram, neither fail again nor spin.
 #[test]
 fn datagram_socket_waits_again_after_an_error() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let unused_address = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -120,7 +120,7 @@ fn datagram_socket_waits_again_after_an_error() {
 /// connected, a read must wait for data all the same.
 #[test]
 fn read_waits_on_a_socket_that_was_registered_before_connecting() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let (listener, address) = listen();
         let early = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let early = Socket::new(early).unwrap();
@@ -144,7 +144,7 @@ fn read_waits_on_a_socket_that_was_registered_before_connecting() {
 
 #[test]
 fn descriptor_that_is_not_a_socket_is_refused() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(Socket::new(file).is_err());
     });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fibre::{JoinHandle, Semaphore, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::each::{LONG, each_in_fibre};
+use crate::configurations::{LONG, for_each_configuration_in_fibre};
 use crate::listen;
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
 
 #[test]
 fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let (near, far) = pair();
         near.set_timeout(Some(SHORT));
         let before = Instant::now();
@@ -58,7 +58,7 @@ fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
 /// come at the same time. Each byte must arrive once, and a timeout must not end a later read.
 #[test]
 fn timeout_that_races_with_data_loses_no_byte() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         const BYTES: usize = 300;
         let (near, far) = pair();
         let writer = fibre::spawn(move || {
@@ -97,7 +97,7 @@ fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::R
 
 #[test]
 fn cancellation_ends_each_kind_of_wait() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let has_begun = Arc::new(Semaphore::new(0));
         let (near, _far) = pair();
         let begins = Arc::clone(&has_begun);
@@ -141,7 +141,7 @@ fn cancellation_ends_each_kind_of_wait() {
 /// connections, and the other fibres wait in `connect`.
 #[test]
 fn cancellation_ends_connecting() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         rustix::net::bind(&listener, &any).unwrap();

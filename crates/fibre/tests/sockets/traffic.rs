@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fibre::Socket;
 use rustix::net::sockopt;
 
-use crate::each::{LONG, each, each_in_fibre};
+use crate::configurations::{LONG, for_each_configuration, for_each_configuration_in_fibre};
 use crate::listen;
 
 /// Sends back all received bytes, until the peer closes the connection. Returns the number of
@@ -74,8 +74,8 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
 
 #[test]
 fn every_message_is_echoed() {
-    each_in_fibre(1, || echo_over_tcp(50, 40));
-    each_in_fibre(3, || echo_over_tcp(50, 40));
+    for_each_configuration_in_fibre(1, || echo_over_tcp(50, 40));
+    for_each_configuration_in_fibre(3, || echo_over_tcp(50, 40));
 }
 
 /// Raises the limit of open descriptors to the maximum that this process may set. Returns the
@@ -99,14 +99,14 @@ fn raise_descriptor_limit() -> usize {
 #[test]
 fn a_thousand_connections_are_echoed() {
     let connections = ((raise_descriptor_limit() - 200) / 4).min(1000);
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         runtime.run(move || echo_over_tcp(connections, 3));
     });
 }
 
 #[test]
 fn messages_over_unix_sockets_are_echoed() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let pairs: Vec<_> = (0..100)
             .map(|seed| {
                 let (near, far) = UnixStream::pair().unwrap();
@@ -126,7 +126,7 @@ fn messages_over_unix_sockets_are_echoed() {
 /// There is one processor. If the writer blocked it, the reader would never run.
 #[test]
 fn full_send_buffer_blocks_only_its_fibre() {
-    each_in_fibre(1, || {
+    for_each_configuration_in_fibre(1, || {
         const LEN: usize = 4 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
@@ -152,7 +152,7 @@ fn full_send_buffer_blocks_only_its_fibre() {
 
 #[test]
 fn exchange_sends_more_than_fits_in_the_send_buffer() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         const LEN: usize = 3 << 20;
         let (near, far) = UnixStream::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
@@ -172,7 +172,7 @@ fn exchange_sends_more_than_fits_in_the_send_buffer() {
 #[test]
 fn all_simultaneous_connections_are_accepted() {
     const PEERS: usize = 200;
-    each(2, |runtime| {
+    for_each_configuration(2, |runtime| {
         let accepted = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&accepted);
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -196,7 +196,7 @@ fn all_simultaneous_connections_are_accepted() {
 /// another processor.
 #[test]
 fn socket_works_after_its_fibre_has_moved() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let pairs: Vec<_> = (0..8)
             .map(|seed| {
                 fibre::spawn(move || {
@@ -221,7 +221,7 @@ fn socket_works_after_its_fibre_has_moved() {
 /// Sockets are dropped while the kernel reports that they are readable.
 #[test]
 fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let fibres: Vec<_> = (0..8)
             .map(|_| {
                 fibre::spawn(|| {
@@ -249,7 +249,7 @@ fn socket_can_be_dropped_while_an_event_for_it_is_pending() {
 /// more is available; here the next datagram is available already.
 #[test]
 fn all_queued_datagrams_are_received() {
-    each_in_fibre(2, || {
+    for_each_configuration_in_fibre(2, || {
         let (near, far) = UnixDatagram::pair().unwrap();
         let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
         near.set_timeout(Some(LONG));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fibre::{Builder, IoBackend, IoChoice, Socket, Watch};
 
-use crate::each::{LONG, configurations};
+use crate::configurations::{LONG, configurations};
 
 /// An observer that records all received bytes.
 #[derive(Clone, Default)]

@@ -72,7 +72,7 @@ impl AgentStates {
     ///
     /// # Errors
     /// The window is not the agent's next one, or its end is still in the future.
-    pub(super) fn add_second(
+    pub(super) fn add_window(
         &mut self,
         agent: usize,
         number: usize,
@@ -209,44 +209,44 @@ mod tests {
     }
 
     #[test]
-    fn second_is_complete_when_all_agents_have_sent_it() {
+    fn window_is_complete_when_all_agents_have_sent_it() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.add_second(0, 0, &window(1), now_ns).unwrap();
-        states.add_second(2, 0, &window(4), now_ns).unwrap();
+        states.add_window(0, 0, &window(1), now_ns).unwrap();
+        states.add_window(2, 0, &window(4), now_ns).unwrap();
         assert!(states.take_complete().is_none());
-        states.add_second(1, 0, &window(2), now_ns).unwrap();
-        let second = states.take_complete().unwrap();
-        assert_eq!((second.number, second.sum.counts.answered), (0, 7));
-        assert_eq!(second.includes, [true; 3]);
+        states.add_window(1, 0, &window(2), now_ns).unwrap();
+        let complete = states.take_complete().unwrap();
+        assert_eq!((complete.number, complete.sum.counts.answered), (0, 7));
+        assert_eq!(complete.includes, [true; 3]);
         assert!(states.take_complete().is_none());
     }
 
     #[test]
-    fn second_is_complete_without_the_windows_of_a_missing_agent() {
+    fn window_is_complete_without_a_missing_agent() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
-        states.add_second(0, 0, &window(1), now_ns).unwrap();
-        states.add_second(1, 0, &window(2), now_ns).unwrap();
+        states.add_window(0, 0, &window(1), now_ns).unwrap();
+        states.add_window(1, 0, &window(2), now_ns).unwrap();
         assert!(states.set_missing(2, "gone".to_owned()));
         assert!(!states.set_missing(2, "twice".to_owned()));
-        let second = states.take_complete().unwrap();
-        assert_eq!(second.sum.counts.answered, 3);
-        assert_eq!(second.includes, [true, true, false]);
+        let complete = states.take_complete().unwrap();
+        assert_eq!(complete.sum.counts.answered, 3);
+        assert_eq!(complete.includes, [true, true, false]);
         // A window that the missing agent still sends is ignored.
-        states.add_second(2, 0, &window(9), now_ns).unwrap();
+        states.add_window(2, 0, &window(9), now_ns).unwrap();
         assert_eq!(states.into_results()[2].as_ref().unwrap_err(), "gone");
     }
 
     #[test]
-    fn second_that_an_agent_sent_before_it_was_missing_includes_its_connections() {
+    fn window_includes_measurements_that_an_agent_sent_before_it_was_missing() {
         let mut states = states();
         let now_ns = 12 * SECOND_NS;
-        states.add_second(2, 0, &window(4), now_ns).unwrap();
+        states.add_window(2, 0, &window(4), now_ns).unwrap();
         assert!(states.set_missing(2, "gone".to_owned()));
         for agent in 0..2 {
-            states.add_second(agent, 0, &window(1), now_ns).unwrap();
-            states.add_second(agent, 1, &window(1), now_ns).unwrap();
+            states.add_window(agent, 0, &window(1), now_ns).unwrap();
+            states.add_window(agent, 1, &window(1), now_ns).unwrap();
         }
         let mut next = || states.take_complete().unwrap();
         let (first, second) = (next(), next());
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn message_is_overdue_three_seconds_after_the_end_of_its_second() {
+    fn window_is_overdue_three_seconds_after_its_end() {
         let mut states = states();
-        states.add_second(0, 0, &window(1), 11 * SECOND_NS).unwrap();
+        states.add_window(0, 0, &window(1), 11 * SECOND_NS).unwrap();
         assert_eq!(states.next_deadline_ns(), Some(14 * SECOND_NS));
         assert!(states.overdue(14 * SECOND_NS - 1).is_empty());
         assert_eq!(states.overdue(14 * SECOND_NS), [1, 2]);
         // After the last second comes the summary, which is due at the end of the grace period.
-        states.add_second(0, 1, &window(1), 12 * SECOND_NS).unwrap();
+        states.add_window(0, 1, &window(1), 12 * SECOND_NS).unwrap();
         states.set_missing(1, "lagged".to_owned());
         states.set_missing(2, "lagged".to_owned());
         assert_eq!(states.next_deadline_ns(), Some(16 * SECOND_NS));
@@ -272,19 +272,19 @@ mod tests {
     }
 
     #[test]
-    fn second_out_of_order_or_before_its_end_is_an_error() {
+    fn window_out_of_order_or_before_its_end_is_an_error() {
         let mut states = states();
         let order = "it sent a second out of order";
         let now_ns = 11 * SECOND_NS;
-        assert_eq!(states.add_second(0, 1, &window(1), now_ns), Err(order));
-        states.add_second(0, 0, &window(1), now_ns).unwrap();
-        assert_eq!(states.add_second(0, 0, &window(1), now_ns), Err(order));
+        assert_eq!(states.add_window(0, 1, &window(1), now_ns), Err(order));
+        states.add_window(0, 0, &window(1), now_ns).unwrap();
+        assert_eq!(states.add_window(0, 0, &window(1), now_ns), Err(order));
         let early = "it sent a second before its end";
         let before_ns = 10 * SECOND_NS + SECOND_NS / 2;
-        assert_eq!(states.add_second(0, 1, &window(1), before_ns), Err(early));
-        states.add_second(0, 1, &window(1), now_ns).unwrap();
+        assert_eq!(states.add_window(0, 1, &window(1), before_ns), Err(early));
+        states.add_window(0, 1, &window(1), now_ns).unwrap();
         assert_eq!(
-            states.add_second(0, 2, &window(1), 20 * SECOND_NS),
+            states.add_window(0, 2, &window(1), 20 * SECOND_NS),
             Err(order)
         );
     }

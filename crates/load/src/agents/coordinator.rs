@@ -438,7 +438,7 @@ fn apply(
             let window = second
                 .window(config.rate != Rate::Max)
                 .map_err(|error| error.to_string())?;
-            states.add_second(agent, second.number as usize, &window, monotonic_ns())
+            states.add_window(agent, second.number as usize, &window, monotonic_ns())
         }
         Message::Done(summary) => {
             // Checked here, because one summary that cannot be merged would otherwise end the run

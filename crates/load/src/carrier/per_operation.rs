@@ -28,7 +28,9 @@ use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, z
 use crate::batch::Batch;
 use crate::config::{Config, ConfigError};
 use crate::error::Error;
-use crate::limits::{DATAGRAMS_PER_TURN_MAX, INTERRUPTED_CONNECT_NS, TEXTILE_STREAM_TIMEOUT_NS};
+use crate::limits::{
+    DATAGRAMS_PER_TURN_MAX, TEXTILE_TCP_TIMEOUT_MIN_NS, UNINTERRUPTED_CONNECT_MAX_NS,
+};
 use crate::opening::{Share, target_of};
 use crate::wire::Wire;
 
@@ -59,7 +61,7 @@ impl<W: Wire> PerOperation<W> {
         let _ = socket.stamp_receives();
         poll.add(&socket, token, Interest::Read)?;
         // A new socket has space for a datagram.
-        let sent = batch.send_after(&[], |pieces| socket.send(pieces))?;
+        let sent = batch.send_with_header(&[], |pieces| socket.send(pieces))?;
         self.datagram = Some(socket);
         Ok(sent)
     }
@@ -70,12 +72,12 @@ impl<W: Wire> Carrier for PerOperation<W> {
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
     const RECEIVES_MAX: usize = DATAGRAMS_PER_TURN_MAX;
-    const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_CONNECT_NS;
+    const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_CONNECT_MAX_NS;
 
     fn timeout_ns(op: Op, timeout_ns: u64) -> u64 {
         match op {
             Op::Get => timeout_ns,
-            _ => timeout_ns.max(TEXTILE_STREAM_TIMEOUT_NS),
+            _ => timeout_ns.max(TEXTILE_TCP_TIMEOUT_MIN_NS),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, w
 use crate::batch::Batch;
 use crate::config::{CarrierKind, Config};
 use crate::error::Error;
-use crate::limits::INTERRUPTED_CONNECT_NS;
+use crate::limits::UNINTERRUPTED_CONNECT_MAX_NS;
 use crate::opening::{self, Share};
 use crate::wire::Wire;
 
@@ -37,7 +37,7 @@ impl<W: Wire> Carrier for Renewed<W> {
     type Wire = W;
     const BATCH_MAX: usize = 1;
     const TIMES_OUT: bool = true;
-    const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_CONNECT_NS;
+    const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_CONNECT_MAX_NS;
 
     /// Opens and closes one connection to each target, to check that the server answers. The
     /// connections of the run are opened when their requests are sent.

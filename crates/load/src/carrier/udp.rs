@@ -241,7 +241,7 @@ impl<W: Wire> Carrier for Udp<W> {
             request.datagram = number;
         }
         let header = Frame::of_request(number);
-        let sent = batch.send_after(&header, |pieces| self.socket.send(pieces));
+        let sent = batch.send_with_header(&header, |pieces| self.socket.send(pieces));
         let sent = zero_if_blocked(sent);
         // A socket that reports the refusal of an earlier datagram has not sent this one. It is
         // sent when the poll reports that the socket is writable, which is at once.

@@ -107,7 +107,8 @@ impl<C: Carrier> Engine<C> {
             return;
         };
         let outcome = connection.send(&self.batch, &self.poll, number as u64);
-        if self.options.recorded_max > 0 && monotonic_ns() - sent_ns > C::INTERRUPTED_SEND_NS {
+        if self.options.recorded_max > 0 && monotonic_ns() - sent_ns > C::UNINTERRUPTED_SEND_MAX_NS
+        {
             let sent = connection.in_flight_mut().range_mut(first_new..);
             sent.for_each(|request| request.interrupted = true);
         }

@@ -54,7 +54,7 @@ pub(super) fn read_key<E: Encode>(
         touch: options.touch.map(|exptime| now.expiry(exptime)),
         claim: options.claim_stale,
         untracked: options.untracked,
-        pins_above: options.with_value.then_some(COPY_MAX),
+        pin_if_longer_than: options.with_value.then_some(COPY_MAX),
         recache: Recache::Never,
     };
     let mut known_cas = None;

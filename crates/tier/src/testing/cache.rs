@@ -129,7 +129,7 @@ fn restore(worker: &mut Worker, tier: &Tier, key: &[u8], hash: KeyHash, now_s: u
     let Some(address) = worker.find_in_tier(hash, now_s) else {
         return false;
     };
-    let Some(record) = tier.read(worker.hash_number(hash), address, key) else {
+    let Some(record) = tier.read(worker.raw_hash(hash), address, key) else {
         return false;
     };
     let restored = worker.restore(&record.item(), hash, record.value(), address, now_s);

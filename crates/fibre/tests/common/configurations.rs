@@ -42,7 +42,7 @@ pub(crate) fn start(processors: usize, (scheduler, io_backend): Configuration) -
 }
 
 /// Calls `test` with a runtime of each configuration.
-pub(crate) fn each(processors: usize, test: impl Fn(&Runtime)) {
+pub(crate) fn for_each_configuration(processors: usize, test: impl Fn(&Runtime)) {
     for configuration in configurations() {
         // The test harness shows this line if the test fails.
         eprintln!("{configuration:?}, {processors} processors");
@@ -55,6 +55,9 @@ pub(crate) fn each(processors: usize, test: impl Fn(&Runtime)) {
 }
 
 /// Runs `test` in a fibre, in a runtime of each configuration.
-pub(crate) fn each_in_fibre(processors: usize, test: impl Fn() + Copy + Send + 'static) {
-    each(processors, |runtime| runtime.run(test));
+pub(crate) fn for_each_configuration_in_fibre(
+    processors: usize,
+    test: impl Fn() + Copy + Send + 'static,
+) {
+    for_each_configuration(processors, |runtime| runtime.run(test));
 }
