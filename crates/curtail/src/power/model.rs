@@ -109,11 +109,25 @@ fn print_residuals(reading: Reading, parameters: &Parameters) {
             );
         }
     }
-    println!("\nfitted within 15 %: {} of {}", fitted.0, fitted.1);
-    println!(
-        "predicted within 25 %: {} of {}\n",
-        predicted.0, predicted.1
-    );
+    println!();
+    for (words, (count, all)) in [
+        ("fitted within 15 %", fitted),
+        ("predicted within 25 %", predicted),
+    ] {
+        println!(
+            "{words}: {count} of {all} (target: all, {})",
+            verdict(count == all)
+        );
+    }
+    println!();
+}
+
+/// What became of a target.
+pub(super) fn verdict(is_reached: bool) -> &'static str {
+    match is_reached {
+        true => "reached",
+        false => "missed",
+    }
 }
 
 pub(super) fn name_of(which: Which) -> &'static str {
