@@ -19,6 +19,7 @@
 //! | `published.rs` | the published savings, and whether they close |
 //! | `fit.rs` | the search for the parameters |
 //! | `audit.rs` | what a sweep says of the study's findings |
+//! | `peak.rs` | rates that rise until throughput stops rising |
 //!
 //! A core's clock and work follow from the seed alone. Power does not act back on time, so one
 //! simulation serves every law of power.
@@ -29,6 +30,7 @@ pub mod fit;
 pub mod law;
 pub mod machine;
 pub mod parameters;
+pub mod peak;
 pub mod published;
 pub mod simulation;
 pub mod sweep;

@@ -11,13 +11,22 @@
 //! | `gaussian.rs` | regression by a Gaussian process |
 //! | `rival.rs` | what it is compared with: default, race to idle, pace to idle, exhaustive |
 //! | `bench.rs` | the tuner on the model with noise, over many seeds |
+//! | `noise.rs` | the noise of a window |
+//! | `trace.rs` | the load of a day |
+//! | `surface.rs` | power and p99 of every setting at any rate |
+//! | `day.rs` | an hour of a day under a controller, the tuner or another |
 
 pub mod bench;
+pub mod day;
 mod gaussian;
+mod noise;
 pub mod rival;
+pub mod surface;
+pub mod trace;
 
 use self::gaussian::{Gaussian, Kernel, Observation};
 use crate::model::Setting;
+use crate::model::sweep::{DELAYS_US, speeds_ghz};
 
 /// The points that may be set, first the knob of delay, then that of speed.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +35,17 @@ pub struct Space {
     pub delays_us: Vec<f64>,
     /// Ascending.
     pub speeds_ghz: Vec<f64>,
+}
+
+impl Space {
+    /// The delays and speeds of the study.
+    #[must_use]
+    pub fn study() -> Self {
+        Self {
+            delays_us: DELAYS_US.to_vec(),
+            speeds_ghz: speeds_ghz(),
+        }
+    }
 }
 
 /// What a search must keep, and how careful it is.
@@ -52,6 +72,14 @@ impl Default for Limits {
             noise: (0.02, 0.01),
             margins: (2.0, 2.0),
         }
+    }
+}
+
+impl Limits {
+    /// What p99 must be below for a window to keep the objective by its margin, microseconds.
+    #[must_use]
+    pub fn bound_us(&self) -> f64 {
+        self.objective_us * libm::exp(-self.margins.1 * self.noise.0)
     }
 }
 

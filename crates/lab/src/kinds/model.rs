@@ -81,10 +81,23 @@ const BLOCKING: [(&str, &str, &str, Better); 16] = [
 ];
 
 /// What a model computed.
+#[derive(Debug)]
 struct Computed {
     metrics: Vec<(&'static str, f64)>,
+    /// Response times; empty: none.
     response: measure::Histogram,
-    deciles: Vec<f64>,
+    series: Vec<(&'static str, Vec<f64>)>,
+}
+
+impl Computed {
+    /// Metrics alone.
+    fn of(metrics: Vec<(&'static str, f64)>) -> Self {
+        Self {
+            metrics,
+            response: measure::Histogram::new(),
+            series: Vec::new(),
+        }
+    }
 }
 
 impl Model {
@@ -139,7 +152,7 @@ impl Model {
     }
 
     fn compute(&self, trial: &Trial<'_>) -> Result<Computed, String> {
-        let (metrics, response, deciles) = match self.model {
+        Ok(match self.model {
             Name::Queue => {
                 let queue = self.queue(trial.factors)?;
                 let found = queue.simulate(trial.seed);
@@ -151,26 +164,26 @@ impl Model {
                     ("achieved_rps", found.achieved_rps),
                     ("load", queue.load()),
                 ];
-                (metrics, found.response, Vec::new())
+                Computed { response: found.response, ..Computed::of(metrics) }
             }
             Name::Blocking => {
                 let found = self.blocking(trial.factors)?.simulate(trial.seed);
-                (found.metrics, found.response, found.deciles)
+                Computed {
+                    metrics: found.metrics,
+                    response: found.response,
+                    series: vec![("size_deciles", found.deciles)],
+                }
             }
-            Name::Energy => {
-                let (metrics, response) = self.energy(trial.factors)?.simulate(trial.seed);
-                (metrics, response, Vec::new())
-            }
+            Name::Energy => self.energy(trial.factors)?.compute(trial.seed),
             Name::Steering => {
                 let config = Config {
                     seed: trial.seed,
                     ..self.steering(trial.factors)?
                 };
                 let found = steering::run(&config)?;
-                (found.metrics, found.response, Vec::new())
+                Computed { response: found.response, ..Computed::of(found.metrics) }
             }
-        };
-        Ok(Computed { metrics, response, deciles })
+        })
     }
 }
 
@@ -242,8 +255,8 @@ impl Kind for Model {
         for (name, value) in result.metrics {
             measured.metrics.insert(name.to_owned(), value);
         }
-        if !result.deciles.is_empty() {
-            measured.series.insert("size_deciles".to_owned(), result.deciles);
+        for (name, numbers) in result.series.into_iter().filter(|it| !it.1.is_empty()) {
+            measured.series.insert(name.to_owned(), numbers);
         }
         if result.response.is_empty() {
             return Ok(Performed { measured, notes: Vec::new() });

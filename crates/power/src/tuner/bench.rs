@@ -1,14 +1,10 @@
 //! The tuner on the model with noise, over many seeds.
 
-use rand::RngExt;
-use rand::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
-
+use super::noise::Noise;
 use super::rival::{Rival, Truth};
 use super::{Limits, Space, Tuner, Window};
 use crate::model::fit::system;
 use crate::model::published::Which;
-use crate::model::sweep::{DELAYS_US, speeds_ghz};
 use crate::model::{Law, Machine, Parameters, Setting, simulate};
 
 /// What a search of one seed came to.
@@ -36,10 +32,7 @@ impl Case {
     pub fn new(which: Which, rate_rps: f64, requests: usize) -> Self {
         let (machine, parameters) = (Machine::default(), Parameters::default());
         let (system, law) = (system(&parameters, which), Law::new(&parameters));
-        let space = Space {
-            delays_us: DELAYS_US.to_vec(),
-            speeds_ghz: speeds_ghz(),
-        };
+        let space = Space::study();
         let window = |delay_us: f64, speed_ghz: f64| {
             let setting = Setting::new(delay_us, speed_ghz);
             let found = simulate(&machine, &system, setting, rate_rps, requests, 1);
@@ -67,17 +60,14 @@ impl Case {
         Some((self.truth[at.0][at.1], setting))
     }
 
-    /// Searches with one seed. The noise of a window is log-normal.
+    /// Searches with one seed. The noise of a window is that of the limits.
     #[must_use]
     pub fn search(&self, limits: &Limits, seed: u64) -> Outcome {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut noise = Noise::new(limits.noise, seed);
         let mut tuner = Tuner::new(self.space.clone(), limits.clone());
         while let Some(at) = tuner.propose() {
             let truth = self.truth[at.0][at.1];
-            tuner.perform(at, |_| Window {
-                p99_us: truth.p99_us * libm::exp(limits.noise.0 * normal(&mut random)),
-                power_w: truth.power_w * libm::exp(limits.noise.1 * normal(&mut random)),
-            });
+            tuner.perform(at, |_| noise.window(truth));
         }
         let sum = |of: fn(&super::Trial) -> usize| tuner.trials().iter().map(of).sum();
         Outcome {
@@ -100,12 +90,6 @@ impl Case {
     }
 }
 
-/// A standard normal number (Box and Muller).
-fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
-    let radius = (-2.0 * libm::log(1.0 - random.random::<f64>())).sqrt();
-    radius * libm::cos(std::f64::consts::TAU * random.random::<f64>())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,17 +108,5 @@ mod tests {
         let (race, _) = case.rival(Rival::RaceToIdle, &limits).unwrap();
         let (least, _) = case.rival(Rival::Exhaustive, &limits).unwrap();
         assert!(race.power_w > 1.2 * least.power_w);
-    }
-
-    #[test]
-    fn noise_is_normal_and_follows_the_seed() {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        let drawn: Vec<f64> = (0..100_000).map(|_| normal(&mut random)).collect();
-        let mean = drawn.iter().sum::<f64>() / 1e5;
-        let variance = drawn.iter().map(|it| it * it).sum::<f64>() / 1e5;
-        assert!(
-            mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03,
-            "{mean} {variance}"
-        );
     }
 }

@@ -1,20 +1,33 @@
-//! Energy under a latency objective, in virtual time: a point of a sweep, or what a knob saves.
+//! Energy under a latency objective, in virtual time.
 //!
-//! The model is `power::model`; `docs/decisions/025-energy-model.md` has its parameters. A cell is
-//! either a point (`part = "points"`: a `series`, a delay, a speed), or a saving (`part =
-//! "savings"`: a `system` and a `line`), which is computed from the corners of its own sweep.
+//! The model is `power::model`; `docs/decisions/025-energy-model.md` has its parameters. The `part`
+//! of a cell says what it is:
+//!
+//! | `part` | a cell |
+//! |---|---|
+//! | `points` | a point: a `series`, a delay, a speed, a rate |
+//! | `savings` | what a knob saves (`line`) on a `system`, from the corners of a sweep of its own |
+//! | `peak` | rates that rise until throughput stops rising |
+//! | `day` | the load of a day under a `controller` |
 
-use measure::Histogram;
+use power::model::peak::peak;
 use power::model::published::{NAMES, OBJECTIVE_US, Published, Savings, Which};
-use power::model::{Law, Machine, Parameters, Setting, Simulated, System, fit, simulate};
+use power::model::{Law, Machine, Parameters, Setting, System, fit, simulate};
 use power::tuner::rival::DEFAULT_DELAY_US;
 
 use report::record::{Factor, Unit};
 
+use super::Computed;
 use super::settings::{Default, Settings};
 
+mod day;
+mod metrics;
+
+use day::Day;
+pub(super) use metrics::METRICS;
+
 /// The settings, with the values of those that are not given.
-pub(super) const SETTINGS: [(&str, Default); 10] = [
+pub(super) const SETTINGS: [(&str, Default); 14] = [
     ("part", Default::Text("points")),
     ("series", Default::Text("linux-tuned")),
     ("system", Default::Text("linux")),
@@ -27,35 +40,12 @@ pub(super) const SETTINGS: [(&str, Default); 10] = [
     // Cycles of a request; 0: the preset's.
     ("request-cycles", Default::Number(0.0)),
     ("requests", Default::Number(40_000.0)),
+    // Of a day.
+    ("controller", Default::Text("tuner")),
+    ("least-rate", Default::Number(150_000.0)),
+    ("most-rate", Default::Number(600_000.0)),
+    ("trace-seed", Default::Number(1.0)),
 ];
-
-/// The metrics: name, title, unit, which is better. A saving has `saved_j` only; a point has all
-/// others, and `energy_kept_j` only if it keeps the objective.
-pub(super) const METRICS: [(&str, &str, &str, super::Better); 20] = {
-    use super::Better::{Higher, Lower, Neither};
-    [
-        ("energy_j", "energy of 30 s", "J", Lower),
-        ("energy_kept_j", "energy of 30 s with p99 below 500 µs", "J", Lower),
-        ("energy_per_request_uj", "energy a request", "µJ", Lower),
-        ("power_w", "power", "W", Lower),
-        ("response_mean_ns", "response time, mean", "ns", Lower),
-        ("response_p50_ns", "response time, median", "ns", Lower),
-        ("response_p90_ns", "response time, 90th percentile", "ns", Lower),
-        ("response_p99_ns", "response time, 99th percentile", "ns", Lower),
-        ("achieved_rps", "achieved rate", "/s", Higher),
-        ("work_share", "cores that work", "share", Neither),
-        ("exit_share", "cores that leave a C-state", "share", Lower),
-        ("halt_share", "cores halted", "share", Neither),
-        ("deep_share", "cores in a deep state", "share", Higher),
-        ("poll_share", "cores that poll an empty queue", "share", Lower),
-        ("interrupts_per_second", "interrupts", "/s", Lower),
-        ("packets_per_interrupt", "packets that wait at an interrupt, mean", "count", Neither),
-        ("idle_mean_ns", "idle interval, mean", "ns", Higher),
-        ("idle_p50_ns", "idle interval, median", "ns", Higher),
-        ("idle_p90_ns", "idle interval, 90th percentile", "ns", Higher),
-        ("saved_j", "energy saved in 30 s", "J", Higher),
-    ]
-};
 
 /// The lines of a saving, by their names.
 const LINES: [(&str, usize); 4] = [(NAMES[0], 0), (NAMES[1], 1), (NAMES[2], 2), (NAMES[3], 3)];
@@ -110,36 +100,56 @@ pub(super) struct Energy {
 enum Part {
     Point(Setting),
     Saving(usize),
+    Peak(Setting),
+    Day(Day),
 }
+
+/// The names of the parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartName {
+    Points,
+    Savings,
+    Peak,
+    Day,
+}
+
+const PARTS: [(&str, PartName); 4] = [
+    ("points", PartName::Points),
+    ("savings", PartName::Savings),
+    ("peak", PartName::Peak),
+    ("day", PartName::Day),
+];
 
 impl Energy {
     pub(super) fn read(settings: &Settings<'_>) -> Result<Self, String> {
         let parameters = Parameters::default();
         let machine = Machine::default();
-        let is_point = settings.one_of("part", &[("points", true), ("savings", false)])?;
-        let (which, part) = match is_point {
-            true => {
+        let name = settings.one_of("part", &PARTS)?;
+        let (which, part) = match name {
+            PartName::Points | PartName::Peak => {
                 let (which, setting) = point(settings, &machine)?;
-                (which, Part::Point(setting))
+                let part = match name {
+                    PartName::Peak => Part::Peak(setting),
+                    _ => Part::Point(setting),
+                };
+                (which, part)
             }
-            false => {
+            PartName::Savings => {
                 let line = settings.one_of("line", &LINES)?;
                 (settings.one_of("system", &SYSTEMS)?, Part::Saving(line))
             }
+            PartName::Day => (settings.one_of("system", &SYSTEMS)?, Part::Day(Day::read(settings)?)),
         };
         let mut system = fit::system(&parameters, which);
         let cycles = settings.number("request-cycles")?;
         if cycles > 0.0 {
             system.request_cycles = cycles;
         }
-        let level = settings.number("level")?;
-        let rate_rps = match level > 0.0 {
-            true => level * system.peak_rps,
-            false => settings.number("rate")?,
+        let rate_rps = match name {
+            PartName::Points | PartName::Savings => rate(settings, &system)?,
+            // They have rates of their own.
+            PartName::Peak | PartName::Day => 0.0,
         };
-        if !(1.0..=power::limits::RATE_RPS).contains(&rate_rps) {
-            return Err("neither `rate` nor `level` is given".to_owned());
-        }
         let requests = settings.whole("requests")? as usize;
         let bounds = power::limits::REQUESTS;
         if !bounds.contains(&requests) {
@@ -149,17 +159,20 @@ impl Energy {
         Ok(Self { machine, parameters, system, which, rate_rps, requests, part })
     }
 
-    /// Requests that a trial simulates: a saving about 25 points.
+    /// Requests that a trial simulates, roughly.
     pub(super) fn requests(&self) -> usize {
-        match self.part {
-            Part::Point(_) => self.requests,
-            Part::Saving(_) => self.requests * 25,
-        }
+        let simulations = match self.part {
+            Part::Point(_) => 1,
+            Part::Saving(_) => 25,
+            Part::Peak(_) => 60,
+            Part::Day(day) => day.simulations(),
+        };
+        self.requests * simulations
     }
 
-    pub(super) fn simulate(&self, seed: u64) -> (Vec<(&'static str, f64)>, Histogram) {
+    pub(super) fn compute(&self, seed: u64) -> Computed {
         match self.part {
-            Part::Point(setting) => self.simulate_point(setting, seed),
+            Part::Point(setting) => self.compute_point(setting, seed),
             Part::Saving(line) => {
                 let published = Published {
                     rate_rps: self.rate_rps,
@@ -170,21 +183,46 @@ impl Energy {
                 let requests = self.requests;
                 let saved =
                     fit::savings(&self.machine, &self.parameters, &published, requests, seed);
-                (vec![("saved_j", saved[line])], Histogram::new())
+                Computed::of(vec![("saved_j", saved[line])])
+            }
+            Part::Peak(setting) => {
+                let found = peak(&self.machine, &self.system, setting, self.requests, seed);
+                let mut metrics = vec![("peak_rps", found.rps), ("last_rps", found.last_rps)];
+                if found.kept_rps > 0.0 {
+                    metrics.push(("kept_rps", found.kept_rps));
+                }
+                Computed::of(metrics)
+            }
+            Part::Day(day) => {
+                let law = Law::new(&self.parameters);
+                day.compute(&self.machine, &self.system, law, self.requests, seed)
             }
         }
     }
 
-    fn simulate_point(&self, setting: Setting, seed: u64) -> (Vec<(&'static str, f64)>, Histogram) {
+    fn compute_point(&self, setting: Setting, seed: u64) -> Computed {
         let Self { machine, system, rate_rps, requests, .. } = self;
         let found = simulate(machine, system, setting, *rate_rps, *requests, seed);
         let law = Law::new(&self.parameters);
         let power_w = law.power_w(machine, setting.speed_ghz, &found);
-        let mut metrics = metrics(&found, power_w, machine.run_s);
+        let mut metrics = metrics::of_point(&found, power_w, machine.run_s);
         if found.keeps(OBJECTIVE_US) {
             metrics.push(("energy_kept_j", power_w * machine.run_s));
         }
-        (metrics, found.latency)
+        Computed { response: found.latency, ..Computed::of(metrics) }
+    }
+}
+
+/// The offered rate: given, or as a share of the system's peak.
+fn rate(settings: &Settings<'_>, system: &System) -> Result<f64, String> {
+    let level = settings.number("level")?;
+    let rate_rps = match level > 0.0 {
+        true => level * system.peak_rps,
+        false => settings.number("rate")?,
+    };
+    match (1.0..=power::limits::RATE_RPS).contains(&rate_rps) {
+        true => Ok(rate_rps),
+        false => Err("neither `rate` nor `level` is given".to_owned()),
     }
 }
 
@@ -207,35 +245,6 @@ fn point(settings: &Settings<'_>, machine: &Machine) -> Result<(Which, Setting),
         Series::LibosTuned => (Which::Libos, Setting::new(delay_us, speed_ghz)),
         Series::LibosPoll => (Which::Libos, Setting::polling(speed_ghz)),
     })
-}
-
-fn metrics(found: &Simulated, power_w: f64, run_s: f64) -> Vec<(&'static str, f64)> {
-    let percentile = |of: &Histogram, p| of.percentile(p) as f64;
-    let mut metrics = vec![
-        ("energy_j", power_w * run_s),
-        ("energy_per_request_uj", power_w / found.achieved_rps.max(1.0) * 1e6),
-        ("power_w", power_w),
-        ("response_mean_ns", found.latency.mean()),
-        ("response_p50_ns", percentile(&found.latency, 50.0)),
-        ("response_p90_ns", percentile(&found.latency, 90.0)),
-        ("response_p99_ns", percentile(&found.latency, 99.0)),
-        ("achieved_rps", found.achieved_rps),
-        ("work_share", found.work_share),
-        ("exit_share", found.exit_share),
-        ("halt_share", found.halt_share),
-        ("deep_share", found.deep_share),
-        ("poll_share", found.poll_share),
-        ("interrupts_per_second", found.wakes_per_second),
-    ];
-    if found.wakes_per_second > 0.0 {
-        metrics.extend([
-            ("packets_per_interrupt", found.batch_mean),
-            ("idle_mean_ns", found.idle.mean()),
-            ("idle_p50_ns", percentile(&found.idle, 50.0)),
-            ("idle_p90_ns", percentile(&found.idle, 90.0)),
-        ]);
-    }
-    metrics
 }
 
 #[cfg(test)]
@@ -266,7 +275,7 @@ mod tests {
     fn an_overloaded_point_has_energy_but_none_that_keeps_the_objective() {
         let at = |speed: f64| {
             let given = [("rate", number(400e3)), ("speed-ghz", number(speed))];
-            read(&given).unwrap().simulate(1).0
+            read(&given).unwrap().compute(1).metrics
         };
         let [slow, fast] = [1.2, 2.9].map(at);
         // 800 K at 2.9 GHz is 331 K at 1.2 GHz.
@@ -283,7 +292,7 @@ mod tests {
         let at = |series: &str, delay: f64| {
             let given =
                 [("rate", number(200e3)), ("series", text(series)), ("delay-us", number(delay))];
-            read(&given).unwrap().simulate(1).0
+            read(&given).unwrap().compute(1).metrics
         };
         let poll = at("libos-poll", 2.0);
         assert_eq!(value(&poll, "interrupts_per_second"), Some(0.0));
@@ -309,10 +318,47 @@ mod tests {
             ("line", text("delay, lowest speed")),
             ("requests", number(2_000.0)),
         ];
-        let (metrics, latency) = read(&given).unwrap().simulate(1);
-        assert!(latency.is_empty());
+        let Computed { metrics, response, .. } = read(&given).unwrap().compute(1);
+        assert!(response.is_empty());
         let [("saved_j", saved)] = metrics[..] else { panic!("{metrics:?}") };
         assert!(saved > 5.0 && saved < 60.0, "{saved}");
+    }
+
+    #[test]
+    fn a_peak_needs_no_rate_and_has_no_other_metric() {
+        let given = [
+            ("part", text("peak")),
+            ("series", text("libos-poll")),
+            ("requests", number(10_000.0)),
+        ];
+        let metrics = read(&given).unwrap().compute(1).metrics;
+        let peak = value(&metrics, "peak_rps").unwrap();
+        assert!(peak > 1_900e3 && peak < 2_100e3, "{peak}");
+        assert_eq!(value(&metrics, "energy_j"), None);
+    }
+
+    #[test]
+    fn a_day_has_its_energy_and_a_number_for_each_hour() {
+        let at = |controller: &str| {
+            let given = [
+                ("part", text("day")),
+                ("system", text("libos")),
+                ("controller", text(controller)),
+                ("requests", number(1_000.0)),
+            ];
+            read(&given).unwrap().compute(1)
+        };
+        let [race, pace] = ["race-to-idle", "pace-to-idle"].map(at);
+        let day = |it: &Computed| value(&it.metrics, "day_energy_kj").unwrap();
+        assert!(day(&pace) < day(&race), "{:?} {:?}", pace.metrics, race.metrics);
+        let hours = |name| {
+            let series = pace.series.iter().find(|it| it.0 == name);
+            series.unwrap().1.clone()
+        };
+        let power = hours("power_by_hour");
+        assert_eq!((power.len(), hours("broken_by_hour").len()), (24, 24));
+        assert!((power.iter().sum::<f64>() * 3.6 / day(&pace) - 1.0).abs() < 1e-9);
+        assert!(power[16] > power[4], "{power:?}");
     }
 
     #[test]
@@ -324,6 +370,8 @@ mod tests {
             (vec![rate.clone(), ("delay-us", number(20_000.0))], "delay-us"),
             (vec![rate.clone(), ("requests", number(10.0))], "requests"),
             (vec![rate, ("series", text("windows"))], "series"),
+            (vec![("part", text("day")), ("controller", text("none"))], "controller"),
+            (vec![("part", text("day")), ("most-rate", number(1.0))], "most-rate"),
         ] {
             let problem = read(&given).unwrap_err();
             assert!(problem.contains(name), "{problem}");
