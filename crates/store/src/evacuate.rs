@@ -454,7 +454,7 @@ impl Worker {
         }
     }
 
-    /// Copies a block to an open segment of `part`. Then, under the lock of the item's index class,
+    /// Copies a block to an open segment of `part`. Then, under the lock of the item's index shard,
     /// makes the index refer to the copy, unless the block was unlinked or its item expired
     /// meanwhile. Returns false if there is no space for the copy.
     fn copy_block(
@@ -518,7 +518,7 @@ impl Worker {
 
     /// Makes all references to `block` refer to its copy `to`. A head block is referred to by the
     /// index, a piece by the piece list in its item's head block. The entry of a head block gets
-    /// `frequency`. The caller holds the lock of the item's class.
+    /// `frequency`. The caller holds the lock of the item's shard.
     fn relink(
         &self,
         writer: &Writer<'_>,

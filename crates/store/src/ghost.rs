@@ -86,7 +86,7 @@ impl Ghosts {
     /// Returns the set that the hash selects, and the tag of the hash.
     fn set_and_tag(&self, hash: u64) -> (&[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD], u64) {
         // The product depends on more bits of the hash than the low bits, which select the index
-        // class. The upper half of the product selects the set, and the lower half has the tag.
+        // shard. The upper half of the product selects the set, and the lower half has the tag.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
         let set = &self.sets[number as usize];

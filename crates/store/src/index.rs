@@ -2,7 +2,7 @@
 //! entry refers to an item by its location. A key has two buckets, and its entry is in one of them.
 //!
 //! ```text
-//! hash ──► class (low bits) ── a lock and a version for all buckets of the class
+//! hash ──► shard (low bits) ── a lock and a version for all buckets of the shard
 //!   │
 //!   ├─ first choice ──► bucket ┐  8 words of 8 bytes: tag, frequency, location
 //!   └─ second choice ─► bucket ┘  (`entry.rs`)
@@ -19,14 +19,14 @@
 //!   moves to that entry's other bucket. If no entry can move, the new entry replaces another one,
 //!   and the item of that entry is evicted.
 //!
-//! The buckets are divided into *classes* by the low bits of their numbers. Both buckets of a key,
-//! and the buckets from which they were split, belong to one class. Therefore a writer takes only
-//! one lock, that of the class.
+//! The buckets are divided into *shards* by the low bits of their numbers. Both buckets of a key,
+//! and the buckets from which they were split, belong to one shard. Therefore a writer takes only
+//! one lock, that of the shard.
 //!
 //! **Readers take no lock.** A writer that moves an entry first stores it in the new slot, and then
 //! empties the old slot. So at least one slot always contains the entry. A reader may still miss
 //! the entry, if it scans the new slot before the writer's first step and the old slot after the
-//! second. Therefore the writer also changes the version of the class, before it empties the old
+//! second. Therefore the writer also changes the version of the shard, before it empties the old
 //! slot. A reader that finds nothing loads the version, scans again, and loads the version once
 //! more. If the version has changed or is odd, entries moved meanwhile, and the reader repeats
 //! this. A reader that finds its entry needs no second scan.
@@ -65,18 +65,18 @@ use crate::region::Region;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// The load, in percent of all slots, above which a bucket is split. Some classes are fuller than
-/// the average. With a higher value, it would be more likely that an insertion into a full class
+/// The load, in percent of all slots, above which a bucket is split. Some shards are fuller than
+/// the average. With a higher value, it would be more likely that an insertion into a full shard
 /// finds no free slot and has to evict an item.
 const LOAD_MAX: u64 = 80;
-/// As [`LOAD_MAX`], for an index of at most [`CLASSES_FEW`] classes. The higher value saves memory.
+/// As [`LOAD_MAX`], for an index of at most [`SHARDS_FEW`] shards. The higher value saves memory.
 const LOAD_MAX_FEW: u64 = 81;
-/// The maximum number of classes for which [`LOAD_MAX_FEW`] applies.
-const CLASSES_FEW: usize = 16;
+/// The maximum number of shards for which [`LOAD_MAX_FEW`] applies.
+const SHARDS_FEW: usize = 16;
 /// The load, in percent of all slots, below which the last bucket is merged into another.
 const LOAD_MIN: u64 = 61;
 /// Maximum number of validated scans of a lookup. If entries moved during each of them, the reader
-/// takes the lock of the class.
+/// takes the lock of the shard.
 const SCANS_MAX: u32 = 4;
 
 /// Size of a bucket in bytes: a cache line. (In the models, atomic words are larger.)
@@ -85,18 +85,18 @@ const BUCKET_BYTES: usize = 64;
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Bucket>() == BUCKET_BYTES);
 
-/// The lock, version and counters of a class of buckets.
+/// The lock, version and counters of a shard.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Class {
-    /// Held by the writer that changes the buckets of this class.
+struct Shard {
+    /// Held by the writer that changes the buckets of this shard.
     lock: Mutex<()>,
     /// The version, incremented before and after a move of entries. It is odd during a move.
     version: AtomicU32,
-    /// The CAS assigned last to an item of this class. Changed under the lock.
+    /// The CAS assigned last to an item of this shard. Changed under the lock.
     cas: AtomicU64,
-    /// Whether a worker is rewriting an item of this class (`rewrite.rs`). No other worker may then
-    /// store an item in this class.
+    /// Whether a worker is rewriting an item of this shard (`rewrite.rs`). No other worker may then
+    /// store an item in this shard.
     is_rewriting: AtomicBool,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Index {
     addressing: Addressing,
     /// [`LOAD_MAX`] or [`LOAD_MAX_FEW`].
     load_max: u64,
-    classes: Box<[Class]>,
+    shards: Box<[Shard]>,
     /// Number of buckets in use.
     buckets: AtomicU64,
     buckets_min: u64,
@@ -140,32 +140,32 @@ pub(crate) enum ResizeStep {
 }
 
 impl Index {
-    /// Creates an empty index of `classes` classes, each with `buckets_per_class` buckets. Both
+    /// Creates an empty index of `shards` shards, each with `buckets_per_shard` buckets. Both
     /// numbers are powers of two, the second at least 2. The index never shrinks below this size,
     /// and grows to at most `bytes_max` bytes.
     ///
-    /// The hash assigns keys to classes at random. So the load of a class is close to the average
-    /// only if the class has many buckets. With 512 buckets per class, the fullest of 256 classes
+    /// The hash assigns keys to shards at random. So the load of a shard is close to the average
+    /// only if the shard has many buckets. With 512 buckets per shard, the fullest of 256 shards
     /// has 5 % more entries than the average.
     ///
     /// # Errors
     /// The address space is exhausted.
     pub(crate) fn new(
-        classes: usize,
-        buckets_per_class: usize,
+        shards: usize,
+        buckets_per_shard: usize,
         bytes_max: usize,
     ) -> io::Result<Self> {
-        debug_assert!(classes.is_power_of_two() && buckets_per_class.is_power_of_two());
-        let least = buckets_per_class * classes;
+        debug_assert!(shards.is_power_of_two() && buckets_per_shard.is_power_of_two());
+        let least = buckets_per_shard * shards;
         let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
         Ok(Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
-            addressing: Addressing::new(least.ilog2(), classes.ilog2()),
-            load_max: match classes {
-                ..=CLASSES_FEW => LOAD_MAX_FEW,
+            addressing: Addressing::new(least.ilog2(), shards.ilog2()),
+            load_max: match shards {
+                ..=SHARDS_FEW => LOAD_MAX_FEW,
                 _ => LOAD_MAX,
             },
-            classes: (0..classes).map(|_| Class::default()).collect(),
+            shards: (0..shards).map(|_| Shard::default()).collect(),
             buckets: AtomicU64::new(least as u64),
             buckets_min: least as u64,
             buckets_max,
@@ -175,10 +175,10 @@ impl Index {
         })
     }
 
-    /// Makes each class assign only CAS above `cas`. Called before the index is used.
+    /// Makes each shard assign only CAS above `cas`. Called before the index is used.
     pub(crate) fn begin_cas_after(&self, cas: u64) {
-        for class in &self.classes {
-            class.cas.store(cas, Ordering::Relaxed);
+        for shard in &self.shards {
+            shard.cas.store(cas, Ordering::Relaxed);
         }
     }
 
@@ -235,10 +235,10 @@ impl Index {
         }
     }
 
-    /// Prefetches the lock of a key's class. A hint.
+    /// Prefetches the lock of a key's shard. A hint.
     #[inline]
     pub(crate) fn prefetch_lock(&self, hash: u64) {
-        crate::prefetch::line_to_write(std::ptr::from_ref(self.class(hash)).cast());
+        crate::prefetch::line_to_write(std::ptr::from_ref(self.shard(hash)).cast());
     }
 
     /// Prefetches the bucket of an entry that is about to be changed. A hint.
@@ -283,11 +283,11 @@ impl Index {
     /// Continues [`find`](Self::find) after a scan that found nothing: repeats the scan until it
     /// finds the entry, or until the version shows that no entry moved during the scan.
     fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
-        let class = self.class(hash);
+        let shard = self.shard(hash);
         for _ in 0..SCANS_MAX {
             // Acquire: pairs with the release in `MoveGuard`. The scan below sees all moves that
             // this version counts as completed.
-            let before = class.version.load(Ordering::Acquire);
+            let before = shard.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut matches) {
                 return Some(found.entry);
             }
@@ -295,12 +295,12 @@ impl Index {
             // empties a word. So if the scan has read a word that a move emptied, the load below
             // returns the version that this move had set before, or a later one. If the version is
             // even and equal to `before`, every such move was complete before the scan.
-            let after = class.version.load(Ordering::Acquire);
+            let after = shard.version.load(Ordering::Acquire);
             if before == after && before.is_multiple_of(2) {
                 return None;
             }
         }
-        let _guard = lock(&class.lock);
+        let _guard = lock(&shard.lock);
         self.scan(hash, &mut matches).map(|found| found.entry)
     }
 
@@ -363,25 +363,25 @@ impl Index {
         }
     }
 
-    /// Takes the lock of the class of this hash. Returns the writer that holds it.
+    /// Takes the lock of the shard of this hash. Returns the writer that holds it.
     pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
-        let class = self.class(hash);
-        Writer::new(self, class, hash, lock(&class.lock))
+        let shard = self.shard(hash);
+        Writer::new(self, shard, hash, lock(&shard.lock))
     }
 
-    /// Prevents other workers from storing items in the class of this hash until
+    /// Prevents other workers from storing items in the shard of this hash until
     /// [`end_rewrite`](Self::end_rewrite). Sets a flag that each worker checks before it links an
     /// item. The caller holds no lock meanwhile. Returns false if another worker has set the flag.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
-        let is_rewriting = &self.class(hash).is_rewriting;
-        // Relaxed: the flag orders nothing. All workers check it under the lock of the class before
+        let is_rewriting = &self.shard(hash).is_rewriting;
+        // Relaxed: the flag orders nothing. All workers check it under the lock of the shard before
         // they link an item, and the lock orders their changes.
         !is_rewriting.swap(true, Ordering::Relaxed)
     }
 
-    /// Allows other workers to store items in the class again.
+    /// Allows other workers to store items in the shard again.
     pub(crate) fn end_rewrite(&self, hash: u64) {
-        let is_rewriting = &self.class(hash).is_rewriting;
+        let is_rewriting = &self.shard(hash).is_rewriting;
         is_rewriting.store(false, Ordering::Relaxed);
     }
 
@@ -416,8 +416,8 @@ impl Index {
             return ResizeStep::Blocked;
         }
         let parent = addressing::parent(buckets);
-        let class = &self.classes[self.addressing.class(parent)];
-        let _guard = lock(&class.lock);
+        let shard = &self.shards[self.addressing.shard(parent)];
+        let _guard = lock(&shard.lock);
         let (from, to) = (self.bucket(parent), self.bucket(buckets));
         let mut moved = [false; BUCKET_WORDS];
         for (at, word) in from.iter().enumerate() {
@@ -437,7 +437,7 @@ impl Index {
                 moved[at] = true;
             }
         }
-        let _moving = MoveGuard::begin(class);
+        let _moving = MoveGuard::begin(shard);
         // Release: pairs with the acquire in `scan`. A reader that loads this number, and so scans
         // the new bucket, sees the entries in it.
         self.buckets.store(buckets + 1, Ordering::Release);
@@ -453,8 +453,8 @@ impl Index {
     /// entry's key has without the last bucket.
     fn merge(&self, buckets: u64) -> ResizeStep {
         let last = buckets - 1;
-        let class = &self.classes[self.addressing.class(addressing::parent(last))];
-        let guard = lock(&class.lock);
+        let shard = &self.shards[self.addressing.shard(addressing::parent(last))];
+        let guard = lock(&shard.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
         // First find a free slot for every entry. If one has none, nothing was changed yet.
@@ -481,7 +481,7 @@ impl Index {
                 None => return ResizeStep::Blocked,
             }
         }
-        let moving = MoveGuard::begin(class);
+        let moving = MoveGuard::begin(shard);
         for (word, target) in from.iter().zip(targets) {
             let entry = Entry::from_word(word.load(Ordering::Relaxed));
             if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
@@ -514,8 +514,8 @@ impl Index {
     }
 
     #[inline]
-    fn class(&self, hash: u64) -> &Class {
-        &self.classes[self.addressing.class(hash)]
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[self.addressing.shard(hash)]
     }
 
     #[inline]
@@ -540,18 +540,18 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks a move of entries, like the writer of a sequence lock: the version of the class is
+/// Marks a move of entries, like the writer of a sequence lock: the version of the shard is
 /// incremented when this value is created and again when it is dropped, and is odd between. The
-/// caller holds the lock of the class.
+/// caller holds the lock of the shard.
 struct MoveGuard<'a>(&'a AtomicU32);
 
 impl<'a> MoveGuard<'a> {
-    fn begin(class: &'a Class) -> Self {
+    fn begin(shard: &'a Shard) -> Self {
         // Acquire: the stores of the move that follow cannot come before this addition. A reader
         // learns of the addition through the words that the move then empties with release, which
         // pairs with the acquire in `scan` (see `scan_validated`).
-        class.version.fetch_add(1, Ordering::AcqRel);
-        Self(&class.version)
+        shard.version.fetch_add(1, Ordering::AcqRel);
+        Self(&shard.version)
     }
 }
 

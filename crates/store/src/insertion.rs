@@ -2,7 +2,7 @@
 //!
 //! 1. Without a lock, a worker allocates a block and writes the item into it. The block is a
 //!    [`Draft`], which keeps its segment from being evacuated.
-//! 2. [`Worker::try_insert`] takes the lock of the key's index class, decides whether the item may
+//! 2. [`Worker::try_insert`] takes the lock of the key's index shard, decides whether the item may
 //!    be stored, and links the block: it makes the index refer to it.
 
 use std::sync::atomic::Ordering;
@@ -66,7 +66,7 @@ pub(crate) enum Deferral {
     /// Memory is about to become free, another worker is in the way, or the present item is in the
     /// tier only: see [`Rejected::Deferred`].
     ByMemory,
-    /// Another worker is rewriting an item of the same class (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same index shard (`rewrite.rs`).
     ByRewrite,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum NotInserted {
     /// the item would count as flushed. Or its layout has no header word for the item's CAS or
     /// expiry.
     Unfit,
-    /// Another worker is rewriting an item of the same class (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same index shard (`rewrite.rs`).
     Rewriting,
     /// The write depends on the present item, and that is in the tier only.
     InTier,
@@ -266,7 +266,7 @@ impl Worker {
 
     /// Sets the metadata of a draft, and links it: in place of `present` if the key has an item,
     /// and otherwise in a free slot. Returns false if the index has no free slot. The caller holds
-    /// the lock of the key's class.
+    /// the lock of the key's shard.
     #[inline]
     pub(crate) fn link(
         &self,

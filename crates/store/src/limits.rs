@@ -103,12 +103,12 @@ pub const HUGE_FROM: u64 = 256 << 20;
 /// Bytes populated in one step of page maintenance. A step takes about 25 µs, which is too short to
 /// affect tail latencies.
 pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
-/// The index has one class per this many bytes of memory.
-pub(crate) const CLASS_MEMORY: u64 = 2 << 20;
-/// Maximum number of index classes.
-pub(crate) const INDEX_CLASSES_MAX: u64 = 256;
-/// Initial number of buckets of an index class, and also the minimum.
-pub(crate) const CLASS_BUCKETS: usize = 512;
+/// The index has one shard per this many bytes of memory.
+pub(crate) const SHARD_MEMORY: u64 = 2 << 20;
+/// Maximum number of index shards.
+pub(crate) const INDEX_SHARDS_MAX: u64 = 256;
+/// Initial number of buckets of an index shard, and also the minimum.
+pub(crate) const SHARD_BUCKETS: usize = 512;
 /// The index takes at most this fraction (1/N) of the memory.
 pub(crate) const INDEX_PART: u64 = 2;
 /// While fewer segments than the reserve are free, a write makes one evacuation step, and one more
@@ -156,12 +156,12 @@ pub(crate) const HOT_WINDOW: u32 = 1 << 15;
 /// Maximum length of a counter as decimal text, in bytes: the digits of 2^64 - 1.
 pub const COUNTER_MAX: usize = 20;
 /// Maximum number of attempts of a read-modify-write. An attempt fails if the item has changed
-/// since it was read. From the second attempt on, other writers of the index class wait.
+/// since it was read. From the second attempt on, other writers of the index shard wait.
 pub(crate) const REWRITE_ATTEMPTS: usize = 16;
 /// Maximum number of attempts of a write. An attempt fails if another worker is rewriting an item
-/// of the same index class.
+/// of the same index shard.
 pub(crate) const REWRITE_WAITS_MAX: usize = 4;
-/// Number of times that a worker yields to a rewrite in the same index class. After that, it defers
+/// Number of times that a worker yields to a rewrite in the same index shard. After that, it defers
 /// the request.
 pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
 /// Maximum number of attempts of a touch to move an item to a block that can hold an expiry. After

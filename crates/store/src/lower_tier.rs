@@ -6,7 +6,7 @@
 //!
 //! > If a key has a current copy in the tier and an item in memory, both are the same item.
 //!
-//! The store changes an item in memory under the lock of its index class, which is a set of buckets
+//! The store changes an item in memory under the lock of its index shard, which is a set of buckets
 //! that share a lock (`index.rs`). Under the same lock it calls [`publish`](LowerTier::publish) and
 //! [`remove`](LowerTier::remove). Before it restores an item, it checks under that lock that
 //! [`find`](LowerTier::find) still returns the same copy. So no copy becomes current after its item
@@ -207,14 +207,14 @@ impl Worker {
     }
 
     /// Whether the copy that is being restored is still the current one. The caller holds the lock
-    /// of the key's class.
+    /// of the key's shard.
     #[cold]
     pub(crate) fn is_current(&self, restoring: &Restoring, hash: KeyHash, now_s: u32) -> bool {
         self.find_in_tier(hash, now_s) == Some(restoring.address)
     }
 
     /// Removes the tier's copy of a key, because its item changes. The caller holds the lock of the
-    /// key's class. Returns whether there was a copy that had not expired.
+    /// key's shard. Returns whether there was a copy that had not expired.
     #[inline]
     pub(crate) fn remove_from_tier(&self, writer: &Writer<'_>, now_s: u32) -> bool {
         match &self.store.tier {
@@ -259,7 +259,7 @@ impl Worker {
     }
 
     /// Makes an appended copy current, if the item has not changed since it was copied. A flush
-    /// counts as a change. The caller holds the lock of the key's class and unlinks the item next.
+    /// counts as a change. The caller holds the lock of the key's shard and unlinks the item next.
     fn publish_in_tier(&self, writer: &Writer<'_>, found: &Found, offered: &Offered, now_s: u32) {
         let location = found.entry().location();
         let block = self.block(location);

@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// Does the work of [`Worker::read`] for a read that touches or claims the item. Changes the
-    /// item under the lock of its index class, as a write does.
+    /// item under the lock of its index shard, as a write does.
     fn read_and_change<R>(
         &mut self,
         key: &[u8],

@@ -5,11 +5,11 @@
 //!
 //! 1. Pin the present value as a snapshot.
 //! 2. Build the new value from the snapshot, without a lock.
-//! 3. Lock the index class of the key. If the snapshot is still the current item, replace it.
+//! 3. Lock the index shard of the key. If the snapshot is still the current item, replace it.
 //!
 //! If another worker has replaced the item in the meantime, the rewrite is repeated under a
-//! [`RewriteGuard`]. While the guard exists, no other worker stores items in the class. So the
-//! second attempt succeeds, unless evacuation has moved the item. A worker that finds the class
+//! [`RewriteGuard`]. While the guard exists, no other worker stores items in the shard. So the
+//! second attempt succeeds, unless evacuation has moved the item. A worker that finds the shard
 //! guarded by another worker waits briefly, and then defers its request.
 
 use crate::decimal::Digits;
@@ -86,7 +86,7 @@ pub(crate) struct Change {
 /// The CAS of a rewritten item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewCas {
-    /// The next CAS of the index class.
+    /// The next CAS of the index shard.
     Next,
     /// A CAS that the client chose.
     Given(u64),
@@ -145,8 +145,8 @@ pub(crate) struct Done {
     pub(crate) expiry_before: Expiry,
 }
 
-/// The exclusive right of a worker to store items in an index class, until this value is dropped.
-/// It is a flag of the class, not a lock. Another writer locks the class, sees the flag, releases
+/// The exclusive right of a worker to store items in an index shard, until this value is dropped.
+/// It is a flag of the shard, not a lock. Another writer locks the shard, sees the flag, releases
 /// the lock without storing its item, and tries again later.
 struct RewriteGuard {
     store: Arc<Lease>,
@@ -160,7 +160,7 @@ impl Drop for RewriteGuard {
 }
 
 impl Worker {
-    /// Waits until no worker has the guard of the class, and takes it.
+    /// Waits until no worker has the guard of the shard, and takes it.
     ///
     /// # Errors
     /// [`Rejected::Deferred`] if other workers have the guard for too long.
@@ -176,7 +176,7 @@ impl Worker {
         Err(Rejected::Deferred)
     }
 
-    /// Waits until no worker has the guard of the class.
+    /// Waits until no worker has the guard of the shard.
     ///
     /// # Errors
     /// [`Rejected::Deferred`] if other workers have the guard for too long.

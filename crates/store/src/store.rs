@@ -13,8 +13,8 @@ use crate::heap::Heap;
 use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
-    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_CLASSES_MAX, INDEX_PART,
-    MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_MIN,
+    GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_PART, INDEX_SHARDS_MAX, MINIATURE_PART, MINIATURE_SLOTS,
+    SEGMENT_BITS, SEGMENTS_MIN, SHARD_BUCKETS, SHARD_MEMORY,
 };
 use crate::log::Log;
 use crate::lower_tier::SharedTier;
@@ -99,8 +99,8 @@ impl Store {
         tier: Option<SharedTier>,
     ) -> Result<Arc<Self>, ConfigError> {
         let index = Index::new(
-            geometry.classes,
-            geometry.class_buckets,
+            geometry.shards,
+            geometry.shard_buckets,
             geometry.index_bytes,
         )
         .map_err(ConfigError::NoSpace)?;
@@ -307,10 +307,10 @@ pub(crate) struct Geometry {
     pub(crate) segment_bits: u32,
     /// Maximum number of segments.
     pub(crate) segments: usize,
-    /// Number of index classes, a power of two.
-    pub(crate) classes: usize,
-    /// Initial and minimum number of buckets of an index class.
-    pub(crate) class_buckets: usize,
+    /// Number of index shards, a power of two.
+    pub(crate) shards: usize,
+    /// Initial and minimum number of buckets of an index shard.
+    pub(crate) shard_buckets: usize,
     /// Maximum size of the index in bytes.
     pub(crate) index_bytes: usize,
     /// Size of the ghosts in bytes.
@@ -327,12 +327,12 @@ impl Geometry {
             .max(1)
             .ilog2()
             .clamp(*SEGMENT_BITS.start(), *SEGMENT_BITS.end());
-        let classes = (memory / CLASS_MEMORY).clamp(1, INDEX_CLASSES_MAX);
+        let shards = (memory / SHARD_MEMORY).clamp(1, INDEX_SHARDS_MAX);
         Self {
             segment_bits,
             segments: (memory_max >> segment_bits) as usize,
-            classes: classes.next_power_of_two() as usize,
-            class_buckets: CLASS_BUCKETS,
+            shards: shards.next_power_of_two() as usize,
+            shard_buckets: SHARD_BUCKETS,
             index_bytes: (memory_max / INDEX_PART) as usize,
             ghost_bytes: (memory / GHOST_PART) as usize,
             miniature_slots: if config.evicts {
@@ -365,8 +365,8 @@ pub(crate) fn small_store() -> Arc<Store> {
     let geometry = Geometry {
         segment_bits: 9,
         segments: 16,
-        classes: 1,
-        class_buckets: 16,
+        shards: 1,
+        shard_buckets: 16,
         index_bytes: 16 * 64,
         ghost_bytes: 16,
         miniature_slots: 16,

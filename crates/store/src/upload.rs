@@ -31,7 +31,7 @@ pub enum Rejected {
     #[error("too much memory held for slow peers")]
     HoldLimit,
     /// Memory will become free once another worker that may still use it becomes quiescent, or once
-    /// a pin of it is dropped; or another worker is rewriting an item of the same class. The
+    /// a pin of it is dropped; or another worker is rewriting an item of the same index shard. The
     /// operation has waited for that as long as it may. Or the operation depends on the present
     /// item, which is in the tier only, and has to be [restored](crate::Worker::restore) first. Try
     /// again soon.

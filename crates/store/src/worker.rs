@@ -381,7 +381,7 @@ impl Worker {
     }
 
     /// Unlinks an expired or flushed item. `found` is its entry, which was found under the lock of
-    /// the class that `writer` holds.
+    /// the shard that `writer` holds.
     pub(crate) fn unlink_expired_found(
         &self,
         writer: &Writer<'_>,

@@ -250,7 +250,7 @@ fn without_eviction_every_item_of_a_full_store_can_be_touched() {
 }
 
 /// The closure of a read may take long, because it copies a value of up to 16 KiB. So a read that
-/// touches the item must release the lock of the index class before it calls the closure.
+/// touches the item must release the lock of the index shard before it calls the closure.
 #[test]
 fn other_workers_can_write_an_item_while_a_touching_read_visits_it() {
     let mut reader = worker(8 << 20, true);

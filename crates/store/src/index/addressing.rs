@@ -27,8 +27,8 @@ pub(super) struct Addressing {
     low_mask: u64,
     /// The bits of a bucket hash.
     hash_mask: u64,
-    /// The low bits of a bucket hash, or of a bucket number, that are the number of the class.
-    class_mask: u64,
+    /// The low bits of a bucket hash, or of a bucket number, that are the number of the shard.
+    shard_mask: u64,
 }
 
 /// The two bucket hashes of a key, and its tag.
@@ -40,15 +40,15 @@ pub(super) struct BucketHashes {
 }
 
 impl Addressing {
-    /// Returns the parameters for at least 2^`low_bits` buckets and for 2^`class_bits` classes.
-    /// `class_bits` is at most `low_bits`.
-    pub(super) fn new(low_bits: u32, class_bits: u32) -> Self {
+    /// Returns the parameters for at least 2^`low_bits` buckets and for 2^`shard_bits` shards.
+    /// `shard_bits` is at most `low_bits`.
+    pub(super) fn new(low_bits: u32, shard_bits: u32) -> Self {
         let mask = |bits: u32| (1 << bits) - 1;
         Self {
             low_bits,
             low_mask: mask(low_bits),
             hash_mask: mask(low_bits + TAG_BITS),
-            class_mask: mask(class_bits),
+            shard_mask: mask(shard_bits),
         }
     }
 
@@ -75,20 +75,20 @@ impl Addressing {
         }
     }
 
-    /// Returns the class of a bucket hash, of a key's hash, or of a bucket number.
+    /// Returns the shard of a bucket hash, of a key's hash, or of a bucket number.
     #[inline]
-    pub(super) fn class(self, hash: u64) -> usize {
-        (hash & self.class_mask) as usize
+    pub(super) fn shard(self, hash: u64) -> usize {
+        (hash & self.shard_mask) as usize
     }
 
     /// Returns the bits in which the two bucket hashes of a key with this tag differ. No bit of the
-    /// class is among them, so both bucket hashes select the same class.
+    /// shard is among them, so both bucket hashes select the same shard.
     #[inline]
     fn flipped_bits(self, tag: u64) -> u64 {
         // Multiplicative hashing with the golden ratio (Knuth, volume 3, section 6.4). The rotation
         // moves the highest bits of the product, the best mixed ones, to the bits of a bucket hash.
         let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed.rotate_left(self.low_bits + TAG_BITS) & self.hash_mask & !self.class_mask
+        mixed.rotate_left(self.low_bits + TAG_BITS) & self.hash_mask & !self.shard_mask
     }
 }
 
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn both_bucket_hashes_of_a_key_select_one_class_and_are_rarely_equal() {
+    fn both_bucket_hashes_of_a_key_select_one_shard_and_are_rarely_equal() {
         let addressing = Addressing::new(4, 2);
         let all = (0..1000_u64)
             .map(|seed| addressing.bucket_hashes(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let same = all.filter(|hashes| {
             let [first, second] = hashes.by_role;
-            assert_eq!(addressing.class(first), addressing.class(second));
+            assert_eq!(addressing.shard(first), addressing.shard(second));
             first == second
         });
         assert!(same.count() < 3);

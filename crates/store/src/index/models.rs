@@ -54,7 +54,7 @@ const BEFORE: u64 = 43;
 /// bucket is split.
 const MORE: Range<u64> = 100..110;
 
-/// Creates an empty index of one class, which has `buckets` buckets and may grow to `buckets_max`.
+/// Creates an empty index of one shard, which has `buckets` buckets and may grow to `buckets_max`.
 fn empty(buckets: usize, buckets_max: usize) -> Arc<Index> {
     match Index::new(1, buckets, buckets_max * BUCKET_BYTES) {
         Ok(index) => Arc::new(index),

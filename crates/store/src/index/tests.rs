@@ -145,14 +145,14 @@ fn a_full_index_that_cannot_grow_displaces_an_entry_per_insertion() {
 
 #[test]
 fn a_growing_small_index_displaces_no_entry() {
-    for classes in [1, 2, 4, 8] {
-        let index = Index::new(classes, 512, 64 << 20).unwrap();
+    for shards in [1, 2, 4, 8] {
+        let index = Index::new(shards, 512, 64 << 20).unwrap();
         let initial = index.bytes();
-        let mut number = (classes as u64) << 20;
+        let mut number = (shards as u64) << 20;
         while index.bytes() < 8 * initial {
             number += 1;
             let inserted = insert_within(&index, number, VISITS_MAX);
-            assert_eq!(inserted, Inserted::Placed, "{classes} classes");
+            assert_eq!(inserted, Inserted::Placed, "{shards} shards");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Changes of the index: insertion, replacement and removal of entries, by a thread that holds the
-//! lock of a class.
+//! lock of a shard.
 
 use std::cell::Cell;
 
 use super::addressing::{BUCKET_WORDS, address};
 use super::entry::{Entry, Location};
-use super::{Class, Index, MoveGuard};
+use super::{Index, MoveGuard, Shard};
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
@@ -79,14 +79,14 @@ impl Found {
     }
 }
 
-/// The right to change the entries of a class. It holds the lock of the class, and is created for
+/// The right to change the entries of a shard. It holds the lock of the shard, and is created for
 /// the hash of one key.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     /// Number of buckets visited by this writer's searches, without the two of the key.
     visits: Cell<usize>,
     index: &'a Index,
-    class: &'a Class,
+    shard: &'a Shard,
     hash: u64,
     _guard: MutexGuard<'a, ()>,
 }
@@ -94,14 +94,14 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(super) fn new(
         index: &'a Index,
-        class: &'a Class,
+        shard: &'a Shard,
         hash: u64,
         guard: MutexGuard<'a, ()>,
     ) -> Self {
         Self {
             visits: Cell::new(0),
             index,
-            class,
+            shard,
             hash,
             _guard: guard,
         }
@@ -112,11 +112,11 @@ impl<'a> Writer<'a> {
         self.hash
     }
 
-    /// Returns true if a worker is [rewriting an item](Index::begin_rewrite) of this class. Then
-    /// only that worker may store items in the class.
+    /// Returns true if a worker is [rewriting an item](Index::begin_rewrite) of this shard. Then
+    /// only that worker may store items in the shard.
     #[inline]
     pub(crate) fn is_rewriting(&self) -> bool {
-        self.class.is_rewriting.load(Ordering::Relaxed)
+        self.shard.is_rewriting.load(Ordering::Relaxed)
     }
 
     /// Returns the number of buckets visited in addition to the two of the key.
@@ -124,14 +124,14 @@ impl<'a> Writer<'a> {
         self.visits.get()
     }
 
-    /// Returns a new CAS. It was not assigned in this class before, and differs from `present`, the
+    /// Returns a new CAS. It was not assigned in this shard before, and differs from `present`, the
     /// CAS of the key's present item, which may have been chosen by a client.
     pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
-        let mut cas = self.class.cas.load(Ordering::Relaxed) + 1;
+        let mut cas = self.shard.cas.load(Ordering::Relaxed) + 1;
         if present == Some(cas) {
             cas += 1;
         }
-        self.class.cas.store(cas, Ordering::Relaxed);
+        self.shard.cas.store(cas, Ordering::Relaxed);
         cas
     }
 
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
         let word = self.index.word(found.bucket, found.slot);
         // Release: pairs with the acquire in `scan`. Earlier, a move may have emptied this word,
         // and an insertion filled it again. A reader that looks for the moved entry and now finds
-        // the word empty must notice the move. It does so by the version of the class, which the
+        // the word empty must notice the move. It does so by the version of the shard, which the
         // move changed (`scan_validated`), so the reader must see that change.
         word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
@@ -307,14 +307,14 @@ impl<'a> Writer<'a> {
         mut target: Target,
         choices: [u64; 2],
     ) -> Option<Target> {
-        let _moving = MoveGuard::begin(self.class);
+        let _moving = MoveGuard::begin(self.shard);
         loop {
             let bucket = visits[at].bucket;
             let word = self.index.word(bucket, slot);
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
             // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
-            // sees that the version of the class has changed, and the entry in its new slot.
+            // sees that the version of the shard has changed, and the entry in its new slot.
             word.store(0, Ordering::Release);
             let Some((parent, parent_slot)) = visits[at].parent else {
                 let role = usize::from(choices[0] != bucket);
