@@ -15,6 +15,9 @@ pub(crate) trait ConnectionIo {
     /// of a turn ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
+    /// Returns whether parts of files can be sent.
+    fn sends_files(&self) -> bool;
+
     /// Returns whether the transport has bytes of its own to send, such as those of a handshake.
     fn has_unsent(&self) -> bool;
 

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use service::Worker;
+use service::{FileRest, Worker};
 use sys::clock::monotonic_ns;
 
 use crate::acceptor::{Dispatch, Exhausted, reject};
@@ -147,6 +147,13 @@ pub(crate) trait PeerSocket: Send {
 
     /// Sends like [`try_send`](PeerSocket::try_send), but waits for space if there is none.
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends bytes that a part of a file follows, without waiting.
+    fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends bytes of a file, and waits for space if there is none. Returns their number; `None` if
+    /// they are not in memory.
+    fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>>;
 
     /// Returns whether an [`exchange`](PeerSocket::exchange) is cheaper than a send followed by a
     /// receive. If not, `exchange` must not be called.

@@ -17,6 +17,9 @@ pub const SLICES_PER_SEND: usize = 64;
 /// Bytes of output sent to one connection before another connection gets a turn. The last send of a
 /// turn may exceed this number.
 pub const SEND_PER_TURN: usize = 1 << 20;
+/// Maximum bytes of a file that one system call sends. Before it the runtime looks whether they are
+/// in memory.
+pub const FILE_SEND_MAX: usize = 256 * 1024;
 /// Maximum number of results of tickets that are delivered between two waits.
 pub const COMPLETIONS_PER_WAIT: usize = EVENTS_PER_WAIT;
 /// Interval at which a task that waits for the result of a ticket checks whether its peer has hung

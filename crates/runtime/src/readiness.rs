@@ -48,6 +48,11 @@ impl<T: Transport> ConnectionIo for ReadinessIo<T> {
     }
 
     #[inline]
+    fn sends_files(&self) -> bool {
+        self.transport.sends_files()
+    }
+
+    #[inline]
     fn has_unsent(&self) -> bool {
         self.transport.has_unsent()
     }

@@ -16,7 +16,12 @@ impl ConnectionIo for NoIo {
             position: output.len(),
             network_len: 0,
             is_complete: true,
+            returned_len: 0,
         })
+    }
+
+    fn sends_files(&self) -> bool {
+        false
     }
 
     fn has_unsent(&self) -> bool {

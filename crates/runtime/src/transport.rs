@@ -5,10 +5,12 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use service::{Output, Pin};
+use service::{FileRest, Output, Pin};
+use sys::file::Wait;
+use sys::file_send::{send_before_file, send_file};
 use sys::socket::Stream;
 
-use crate::limits::{SEND_PER_TURN, SLICES_PER_SEND};
+use crate::limits::{FILE_SEND_MAX, SEND_PER_TURN, SLICES_PER_SEND};
 use crate::transform::{Transform, Transformer};
 
 /// A byte stream to the peer of a connection, with an optional transform of the bytes.
@@ -25,6 +27,11 @@ pub(crate) trait Transport {
     /// Returns whether there is no transform, so that received bytes are the session's input and
     /// its output is sent unchanged.
     fn is_plain(&self) -> bool;
+
+    /// Returns whether parts of files can be sent. If not, sessions copy their bytes.
+    fn sends_files(&self) -> bool {
+        false
+    }
 
     /// Transforms received `wire` bytes and appends the result, the session's input, to `plain`.
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
@@ -62,9 +69,12 @@ pub(crate) struct Sent {
     pub(crate) position: usize,
     /// The number of wire bytes that this call passed to the kernel.
     pub(crate) network_len: usize,
-    /// All output and all wire bytes are sent. If not, the socket has no space or the limit of the
-    /// turn is reached, and another call has to send the rest.
+    /// All output and all wire bytes are sent, except bytes to return. If not, the socket has no
+    /// space or the limit of the turn is reached, and another call has to send the rest.
     pub(crate) is_complete: bool,
+    /// The number of bytes at the end of the output, of a part of a file, that cannot be sent
+    /// without waiting for a disk. The session has to take them back.
+    pub(crate) returned_len: usize,
 }
 
 impl SocketTransport {
@@ -102,6 +112,11 @@ impl Transport for SocketTransport {
 
     #[inline]
     fn is_plain(&self) -> bool {
+        self.transformer.is_none()
+    }
+
+    #[inline]
+    fn sends_files(&self) -> bool {
         self.transformer.is_none()
     }
 
@@ -163,12 +178,18 @@ fn send_plain<P: Pin>(
                 position,
                 network_len: len,
                 is_complete: true,
+                returned_len: 0,
             });
         }
     }
+    let mut returned_len = 0;
     while position < output.len() && position < turn_end {
         match send_once(stream, output, position) {
-            Ok(len) => position += len,
+            Ok(Some(len)) => position += len,
+            Ok(None) => {
+                returned_len = output.len() - position;
+                break;
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -177,7 +198,8 @@ fn send_plain<P: Pin>(
     Ok(Sent {
         position,
         network_len: position - first,
-        is_complete: position == output.len(),
+        is_complete: position + returned_len == output.len(),
+        returned_len,
     })
 }
 
@@ -203,6 +225,7 @@ fn send_transformed<P: Pin>(
                         position,
                         network_len,
                         is_complete: false,
+                        returned_len: 0,
                     });
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -214,25 +237,44 @@ fn send_transformed<P: Pin>(
                 position,
                 network_len,
                 is_complete: position == output.len(),
+                returned_len: 0,
             });
         }
         position += transformer.load(output, position)?;
     }
 }
 
-/// Sends output from byte `sent` on by one system call. Returns the number of bytes sent.
+/// Sends output from byte `sent` on by one system call. Returns the number of bytes sent; `None` if
+/// a part of a file is next that is not in memory.
 #[inline]
-fn send_once<P: Pin>(stream: &Stream, output: &Output<P>, sent: usize) -> io::Result<usize> {
-    match output.as_bytes() {
-        Some(bytes) => stream.send(&bytes[sent..]),
-        None => with_slices(output, sent, usize::MAX, |slices| {
-            stream.send_vectored(slices)
-        }),
+fn send_once<P: Pin>(
+    stream: &Stream,
+    output: &Output<P>,
+    sent: usize,
+) -> io::Result<Option<usize>> {
+    if let Some(bytes) = output.as_bytes() {
+        return stream.send(&bytes[sent..]).map(Some);
     }
+    if let Some(rest) = output.file_rest(sent) {
+        return send_rest(stream, &rest);
+    }
+    let has_file = output.has_file();
+    let send = |slices: &[IoSlice<'_>]| match has_file {
+        true => send_before_file(stream, slices, Wait::Allowed),
+        false => stream.send_vectored(slices),
+    };
+    with_slices(output, sent, usize::MAX, send).map(Some)
 }
 
-/// Calls `send` with the slices of an output from byte `sent` on, at most `max_len` bytes and at
-/// most [`SLICES_PER_SEND`] slices.
+/// Sends at most [`FILE_SEND_MAX`] bytes of a part of a file. Returns the number of bytes sent;
+/// `None` if they are not in memory.
+pub(crate) fn send_rest(stream: impl AsFd, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
+    let len = rest.len.min(FILE_SEND_MAX);
+    send_file(stream, rest.file, rest.offset, len)
+}
+
+/// Calls `send` with the slices in memory of an output from byte `sent` on, at most `max_len` bytes
+/// and at most [`SLICES_PER_SEND`] slices.
 pub(crate) fn with_slices<P: Pin, R>(
     output: &Output<P>,
     sent: usize,

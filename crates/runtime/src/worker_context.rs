@@ -280,7 +280,7 @@ impl<S: Worker> WorkerContext<S> {
     ///
     /// If a session panics, only its connection is lost. The other members that were not answered
     /// before have the outcome [`Next::Yield`], so they are prepared again in their next turn.
-    pub(crate) fn serve_burst<'i, P, I>(
+    pub(crate) fn serve_burst<'i, P, I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
         members: &'i [P],
@@ -336,7 +336,7 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Prepares and answers the members of a burst. May panic; `answered` and `current_member` then
     /// say how far it came.
-    fn serve_members<'i, P, I>(
+    fn serve_members<'i, P, I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
         members: &'i [P],
@@ -420,7 +420,7 @@ impl<S: Worker> WorkerContext<S> {
     /// Returns true if the caller has to send the output now. Returns false if the session needs
     /// another turn and the replies are delayed until then, so that one system call sends the
     /// replies of several turns. Replies are delayed for at most [`TURNS_PER_SEND`] turns.
-    fn answer_turn<I>(
+    fn answer_turn<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
         slot: Slot,
@@ -432,6 +432,7 @@ impl<S: Worker> WorkerContext<S> {
             let unused = self.output.resume_with(replies);
             self.keep_for_reuse(unused);
         }
+        self.output.set_accepts_files(connection.io.sends_files());
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
             waker: &self.waker,
@@ -460,7 +461,7 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Takes the output as bytes, and replaces its buffer by a spare one. Returns `None` if the
-    /// output is empty or pins values.
+    /// output is empty, pins values or has a part of a file.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())

@@ -24,12 +24,14 @@
 #![forbid(unsafe_code)]
 
 mod completion;
+mod file_range;
 pub mod limits;
 mod output;
 mod progress;
 mod worker;
 
 pub use completion::{Abandoned, Completed, ConnectionId, Mailbox, OpenTickets, Ticket, Tickets};
+pub use file_range::{FileRange, FileRest};
 pub use output::{Output, Pin};
 pub use progress::{Next, Progress};
 pub use worker::{NoCompletion, NoPin, Service, Session, Worker, recycle};

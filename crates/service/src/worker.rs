@@ -177,6 +177,14 @@ pub trait Session: Send + 'static {
         let _ = len;
     }
 
+    /// Takes back the last `len` bytes of the output: the end of the [part of a
+    /// file](crate::FileRange) that the session has appended, which the runtime could not send
+    /// without waiting for a disk. The other bytes have been sent. Called before the next turn, in
+    /// which the session begins with these bytes.
+    fn take_back(&mut self, len: usize) {
+        let _ = len;
+    }
+
     /// Returns the bytes that the results of open tickets, or results that the session has taken
     /// and not answered with, may occupy. While its peer does not take the output, a session has no
     /// turns. These bytes then count towards the bound of the memory of all connections. By default

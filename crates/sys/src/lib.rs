@@ -16,6 +16,7 @@ mod device_pair;
 pub mod file;
 pub mod file_opener;
 pub mod file_ring;
+pub mod file_send;
 pub mod fork;
 pub mod job_pool;
 pub mod limits;

@@ -82,6 +82,7 @@ impl Transport for StackTransport {
             position,
             network_len: position - first,
             is_complete,
+            returned_len: 0,
         })
     }
 

@@ -33,6 +33,9 @@ struct ConnectionTask<C: TaskRuntime> {
     buffer: Vec<u8>,
     /// Replies that are not sent yet.
     output: Output<<C::Service as Worker>::Pin>,
+    /// Bytes that were counted as sent, and were taken back by the session. They are not counted
+    /// again.
+    taken_back: u64,
     /// The connection waits for memory held by other connections.
     waits_for_memory: bool,
     /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
@@ -94,6 +97,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         held: HeldInput::default(),
         buffer: vec![0; IDLE_BUFFER_LEN],
         output: Output::default(),
+        taken_back: 0,
         waits_for_memory: false,
         transformer,
         tickets: OpenTickets::default(),
@@ -358,8 +362,22 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 runtime.with_context(|context| context.service.end_burst(None));
                 self.socket.yield_now();
             }
+            if !may_block && self.output.file_rest(sent).is_some() {
+                // No flag of the call prevents that it blocks.
+                may_block = true;
+                if !self.count_buffered_and(self.session.result_bytes()) {
+                    return false;
+                }
+            }
             let sent_once = match self.send_once(&mut sent, may_block) {
-                Ok(sent_once) => sent_once,
+                Ok(Some(sent_once)) => sent_once,
+                Ok(None) => {
+                    // The part of a file that is next is not in memory.
+                    let len = self.output.len() - sent;
+                    self.session.take_back(len);
+                    self.taken_back += len as u64;
+                    break;
+                }
                 Err(error) if is_transient(&error) && !self.peer.is_shut() => SentOnce::default(),
                 Err(error) => {
                     self.tasks.count_if_panic(&error);
@@ -383,23 +401,34 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 
     /// Sends by one system call: the output from byte `sent` on, or the wire bytes that the
     /// transform makes of it. Advances `sent` by the output bytes that were sent or transformed.
-    fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<SentOnce> {
+    /// Returns `None` if a part of a file is next that is not in memory.
+    fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<Option<SentOnce>> {
         let socket = &self.socket;
+        if let Some(rest) = self.output.file_rest(*sent) {
+            return Ok(socket.send_file(&rest)?.map(|len| {
+                *sent += len;
+                let is_complete = len == rest.len;
+                SentOnce { len, is_complete }
+            }));
+        }
+        let has_file = self.output.has_file();
         let send = |slices: &[IoSlice<'_>]| {
             if may_block {
                 socket.send(slices)
+            } else if has_file {
+                socket.try_send_before_file(slices)
             } else {
                 socket.try_send(slices)
             }
         };
         let Some(transformer) = &mut self.transformer else {
-            let passed_len = (self.output.len() - *sent).min(BLOCKING_SEND_MAX);
+            let passed_len = (self.output.memory_len() - *sent).min(BLOCKING_SEND_MAX);
             let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, send)?;
             *sent += len;
-            return Ok(SentOnce {
+            return Ok(Some(SentOnce {
                 len,
                 is_complete: len == passed_len,
-            });
+            }));
         };
         if transformer.unsent().is_empty() {
             *sent += transformer.load(&self.output, *sent)?;
@@ -409,7 +438,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let len = send(&[IoSlice::new(wire)])?;
         let is_complete = len == wire.len();
         transformer.advance(len);
-        Ok(SentOnce { len, is_complete })
+        Ok(Some(SentOnce { len, is_complete }))
     }
 
     /// Returns whether the transform has wire bytes to send.

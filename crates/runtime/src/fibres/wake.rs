@@ -11,11 +11,14 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use fibre::{IoBackend, Semaphore, Socket, Watch};
-use service::Worker;
+use service::{FileRest, Worker};
 use sys::clock::monotonic_ns;
+use sys::file::Wait;
+use sys::file_send::send_before_file;
 
 use super::ContextPool;
 use crate::connection_tasks::{Peer, PeerSocket};
+use crate::transport::send_rest;
 
 /// The socket of a connection's fibre. A call that has to wait suspends the fibre.
 pub(crate) struct FibreSocket {
@@ -72,6 +75,19 @@ impl FibreSocket {
     }
 }
 
+impl FibreSocket {
+    /// Waits until the socket has space, if that is why nothing was sent. The caller then repeats
+    /// the call. Before that, it checks whether the connection has been shut.
+    fn or_wait<T>(&self, sent: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &sent
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            self.socket.wait_writable()?;
+        }
+        sent
+    }
+}
+
 impl PeerSocket for FibreSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.read(buffer)
@@ -92,15 +108,15 @@ impl PeerSocket for FibreSocket {
     }
 
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self.try_send(slices) {
-            Err(would_block) if would_block.kind() == io::ErrorKind::WouldBlock => {
-                self.socket.wait_writable()?;
-                // The caller repeats the call. Before that, it checks whether the connection has
-                // been shut.
-                Err(would_block)
-            }
-            sent => sent,
-        }
+        self.or_wait(self.try_send(slices))
+    }
+
+    fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_before_file(&self.socket.inner().peer.stream, slices, Wait::Never)
+    }
+
+    fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
+        self.or_wait(send_rest(&self.socket.inner().peer.stream, rest))
     }
 
     fn prefers_exchange(&self) -> bool {

@@ -221,6 +221,7 @@ impl Transport for MemoryTransport {
             position,
             network_len,
             is_complete,
+            returned_len: 0,
         })
     }
 

@@ -7,8 +7,13 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use service::FileRest;
+use sys::file::Wait;
+use sys::file_send::send_before_file;
+
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::SEND_TIMEOUT_NS;
+use crate::transport::send_rest;
 
 /// The blocking socket of a connection's thread.
 pub(crate) struct BlockingSocket {
@@ -58,6 +63,14 @@ impl PeerSocket for BlockingSocket {
             [bytes] => self.peer.stream.send(bytes),
             slices => self.peer.stream.send_vectored(slices),
         }
+    }
+
+    fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_before_file(&self.peer.stream, slices, Wait::Never)
+    }
+
+    fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
+        send_rest(&self.peer.stream, rest)
     }
 
     fn prefers_exchange(&self) -> bool {

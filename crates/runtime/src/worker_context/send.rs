@@ -2,14 +2,14 @@
 //! burst.
 
 use std::io;
-use std::mem;
 
-use service::Worker;
+use service::{Session as _, Worker};
 
 use super::{Flushed, WorkerContext};
 use crate::connection::{Connection, ConnectionIo, Unsent};
 use crate::connection_counts::Traffic;
 use crate::transform;
+use crate::transport::Sent;
 
 impl<S: Worker> WorkerContext<S> {
     /// Sends `self.output` to a connection and leaves it empty. Output for which the transport has
@@ -25,11 +25,10 @@ impl<S: Worker> WorkerContext<S> {
         let is_kept = match connection.io.send(&self.output, 0) {
             Ok(sent) => {
                 if !sent.is_complete {
-                    let output = mem::take(&mut self.output);
-                    let sent = sent.position;
+                    let (output, sent) = self.output.take_unsent(sent.position);
                     connection.unsent = Some(Box::new(Unsent { output, sent }));
                 }
-                self.count_sent(connection, sent.network_len, now_s);
+                self.count_sent(connection, &sent, now_s);
                 true
             }
             Err(error) => {
@@ -56,21 +55,26 @@ impl<S: Worker> WorkerContext<S> {
                 return Some(Flushed::Lost);
             }
         };
-        self.count_sent(connection, sent.network_len, now_s);
+        self.count_sent(connection, &sent, now_s);
         if sent.is_complete {
             return Some(Flushed::Complete);
         }
-        unsent.sent = sent.position;
+        (unsent.output, unsent.sent) = unsent.output.take_unsent(sent.position);
         connection.unsent = Some(unsent);
         Some(Flushed::Partial)
     }
 
-    /// Counts `len` sent bytes. If there are any, the connection was active in second `now_s`.
-    fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, len: usize, now_s: u32) {
-        if len > 0 {
+    /// Counts sent bytes. If there are any, the connection was active in second `now_s`. Bytes to
+    /// return go back to the session, which needs space in the output and so gets a turn.
+    fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, sent: &Sent, now_s: u32) {
+        if sent.network_len > 0 {
             connection.active_s = now_s;
         }
-        self.counts.add(Traffic::BytesWritten, len as u64);
+        if sent.returned_len > 0 {
+            connection.session.take_back(sent.returned_len);
+        }
+        let len = sent.network_len as u64;
+        self.counts.add(Traffic::BytesWritten, len);
     }
 
     /// Counts a panic if `error` is the panic of a transform. The caller closes the connection.

@@ -34,6 +34,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             connection: CONNECTION,
             open: &mut self.tickets,
         };
+        output.set_accepts_files(self.transformer.is_none());
+        let taken_back = &mut self.taken_back;
         let waited_for_memory = self.waits_for_memory;
         let progress = self.tasks.runtime.with_context(|context| {
             context.counts.add(Traffic::BytesRead, received_len);
@@ -43,7 +45,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             // The counters belong to the context, which the task has only now. So the output is
             // counted as sent before it is sent.
             let len = output.len() as u64;
-            context.counts.add(Traffic::BytesWritten, len);
+            let counted = len.min(*taken_back);
+            *taken_back -= counted;
+            context.counts.add(Traffic::BytesWritten, len - counted);
             match progress.next {
                 Next::Yield | Next::OutputSpace => context.counts.add(Traffic::Yields, 1),
                 // Count the wait once, even if the connection retries several times.

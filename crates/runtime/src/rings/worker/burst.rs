@@ -176,7 +176,8 @@ impl<S: service::Worker> Worker<S> {
 ///
 /// Plain bytes are sent by the ring, so that one system call submits the sends of a complete burst.
 /// The ring owns the bytes until they are sent. It cannot own pinned values, so output with pins is
-/// sent by a system call of its own, as is output that a transform has to change.
+/// sent by a system call of its own, as is output that a transform has to change, and output with a
+/// part of a file, for which the ring has no operation that does not wait.
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,

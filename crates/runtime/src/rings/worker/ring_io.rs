@@ -83,6 +83,10 @@ impl ConnectionIo for RingIo {
         self.transport.send(output, sent)
     }
 
+    fn sends_files(&self) -> bool {
+        self.transport.sends_files()
+    }
+
     fn has_unsent(&self) -> bool {
         self.transport.has_unsent()
     }
