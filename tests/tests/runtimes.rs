@@ -11,6 +11,8 @@ mod documents;
 mod idle;
 #[path = "runtimes/panics.rs"]
 mod panics;
+#[path = "runtimes/sendfile.rs"]
+mod sendfile;
 #[path = "runtimes/stop.rs"]
 mod stop;
 #[path = "runtimes/tier.rs"]

@@ -230,6 +230,7 @@ impl Flags {
             idle_s: (self.http_idle > 0).then_some(self.http_idle),
             serves_cache: self.http_cache,
             log: self.http_log.clone(),
+            sends_files: !self.http_copy,
         }))
     }
 

@@ -1,4 +1,5 @@
-//! Counts of the operations that workers leave to others, and of heads that were too slow.
+//! Counts of the operations that workers leave to others, of heads that were too slow, and of bytes
+//! sent without a copy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,17 +20,20 @@ pub enum FileCount {
     RingLost,
     /// Requests answered with 408, because their heads took too long to arrive.
     SlowHeads,
+    /// Bytes of documents sent from the page cache without a copy.
+    SentBytes,
 }
 
 impl FileCount {
     /// All counts.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Opened,
         Self::Read,
         Self::Refused,
         Self::OpenersLost,
         Self::RingLost,
         Self::SlowHeads,
+        Self::SentBytes,
     ];
 
     /// The name in `stats`, behind the prefix of the service.
@@ -42,6 +46,7 @@ impl FileCount {
             Self::OpenersLost => "openers_lost",
             Self::RingLost => "ring_lost",
             Self::SlowHeads => "slow_heads",
+            Self::SentBytes => "sendfile_bytes",
         }
     }
 }
@@ -58,6 +63,10 @@ impl FileCounts {
     }
 
     pub(crate) fn count(&self, count: FileCount) {
-        self.0[count as usize].fetch_add(1, Ordering::Relaxed);
+        self.add(count, 1);
+    }
+
+    pub(crate) fn add(&self, count: FileCount, by: u64) {
+        self.0[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 }

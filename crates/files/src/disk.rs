@@ -1,5 +1,7 @@
 //! What the strategies need of a disk.
 
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::{fmt, io};
 
 use sys::file::{Attributes, Wait};
@@ -50,6 +52,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         buffer: &mut [u8],
         wait: Wait,
     ) -> io::Result<usize>;
+
+    /// The descriptor of a document, which a runtime may send without a copy. `None`: it has none.
+    fn descriptor(document: &Arc<Document<Self::File>>) -> Option<Arc<dyn AsFd + Send + Sync>> {
+        let _ = document;
+        None
+    }
 
     /// Starts a read by an io_uring. `owner` keeps the file open, and comes back with the bytes.
     ///

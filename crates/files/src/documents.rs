@@ -8,6 +8,10 @@
 //!        AwaitsOpen       AwaitsBlock                          Next::Completion
 //! ```
 //!
+//! Parts of a document that are in the page cache are not read, but sent from there, if they are
+//! long and the runtime can ([`Output::push_file`]). What it could not send without waiting, the
+//! session takes back and reads.
+//!
 //! GET and HEAD are answered, with one range, conditions and persistent connections. A request for
 //! a folder gets its `index.html`; there are no listings. Nothing is compressed or encrypted.
 //! Requests are logged if that is configured.
@@ -18,6 +22,7 @@ mod items;
 mod media_type;
 mod reply;
 mod session;
+mod transfer;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -67,6 +72,7 @@ pub struct DocumentService<D: Disk> {
     head_time_ns: u64,
     log: Option<Arc<AccessLog>>,
     items: Option<ItemService>,
+    sends_files: bool,
 }
 
 impl<D: Disk> DocumentService<D> {
@@ -79,6 +85,7 @@ impl<D: Disk> DocumentService<D> {
             head_time_ns: HEAD_TIME_MAX_NS,
             log: None,
             items: None,
+            sends_files: true,
         }
     }
 
@@ -92,6 +99,15 @@ impl<D: Disk> DocumentService<D> {
     #[must_use]
     pub fn with_items(self, items: Option<ItemService>) -> Self {
         Self { items, ..self }
+    }
+
+    /// The same, but all bytes of documents are copied if `sends_files` is false.
+    #[must_use]
+    pub fn with_sendfile(self, sends_files: bool) -> Self {
+        Self {
+            sends_files,
+            ..self
+        }
     }
 
     /// The same with another limit of the time that the head of a request may take to arrive, in
@@ -117,6 +133,7 @@ impl<D: Disk> Service for DocumentService<D> {
             body_max: self.items.as_ref().map_or(0, |items| items.value_max),
             items: self.items.as_ref().map(|items| (items.worker)()),
             value: Vec::new(),
+            sends_files: self.sends_files,
             now_ns: 0,
         }
     }
@@ -149,6 +166,8 @@ pub struct DocumentWorker<D: Disk> {
     items: Option<Box<dyn Items>>,
     /// Memory for the value of an item.
     value: Vec<u8>,
+    /// Whether long parts of documents are sent without a copy.
+    sends_files: bool,
     /// The time of the burst.
     now_ns: u64,
 }
@@ -164,7 +183,8 @@ impl<D: Disk> DocumentWorker<D> {
     ) {
         if let Some(log) = &self.log {
             let (date, _) = self.dates.at(self.now_ns);
-            let reply = out.as_bytes().and_then(|bytes| bytes.get(start..));
+            // A reply begins with copied bytes, and the service has no pins.
+            let reply = out.copied_bytes().get(start..);
             log.append(peer, date, request, reply.unwrap_or_default());
         }
     }

@@ -1,9 +1,9 @@
 //! The files below a folder.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use sys::file::{Folder, Wait, attributes, read_at};
 use sys::file_opener::FileOpener;
@@ -40,6 +40,12 @@ impl SystemDisk {
     }
 }
 
+impl AsFd for Document<SystemFile> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.fd.as_fd()
+    }
+}
+
 impl Disk for SystemDisk {
     type File = SystemFile;
     type Opener = FileOpener;
@@ -56,6 +62,10 @@ impl Disk for SystemDisk {
         wait: Wait,
     ) -> io::Result<usize> {
         read_at(&file.fd, offset, buffer, wait)
+    }
+
+    fn descriptor(document: &Arc<Document<SystemFile>>) -> Option<Arc<dyn AsFd + Send + Sync>> {
+        Some(Arc::<Document<SystemFile>>::clone(document))
     }
 
     fn start_read<F, T>(

@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use service::Ticket;
+use http::ByteRange;
+use service::{FileRange, Ticket};
 use sys::file::Wait;
 
 use crate::counts::FileCounts;
-use crate::disk::{Disk, Document};
+use crate::disk::{Disk, Document, ResidencyProbe};
+use crate::limits::{FILE_RANGE_MAX, FILE_RANGE_MIN};
 use crate::miss_ring::{MissRing, RingRead};
 use crate::reader_pool::{Completion, Openers, Operation, ReaderPool};
 use crate::strategy::{self, Attempt, Misses, Strategy, StrategyKind};
@@ -157,6 +159,25 @@ impl<D: Disk> FileWorker<D> {
         };
         out.truncate(start + read);
         attempt
+    }
+
+    /// A part of a document from the start of `rest` on that a runtime can send from the page
+    /// cache, because all of it is there. `None`: the bytes have to be read. Only with
+    /// [`StrategyKind::Nowait`], whose look at the page cache is by descriptor.
+    pub fn resident_part(
+        &self,
+        document: &Arc<Document<D::File>>,
+        rest: ByteRange,
+    ) -> Option<FileRange> {
+        let len = (rest.end - rest.start).min(FILE_RANGE_MAX);
+        if len < FILE_RANGE_MIN || self.files.kind != StrategyKind::Nowait {
+            return None;
+        }
+        let descriptor = D::descriptor(document)?;
+        let len = usize::try_from(len).ok()?;
+        let (disk, probe) = (&self.files.disk, ResidencyProbe::PageCache);
+        let is_resident = disk.is_resident(&document.file, rest.start, len, probe);
+        matches!(is_resident, Ok(true)).then(|| FileRange::new(descriptor, rest.start, len))
     }
 
     /// Opens a file, or brings its name into memory, on a thread that may wait. It completes the

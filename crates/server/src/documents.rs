@@ -38,6 +38,8 @@ pub struct Documents {
     pub serves_cache: bool,
     /// The file for the log of requests.
     pub log: Option<PathBuf>,
+    /// Whether long documents in memory are sent by sendfile.
+    pub sends_files: bool,
 }
 
 /// Binds the address. It needs root for a port below 1024.
@@ -168,6 +170,7 @@ pub(crate) fn start(
     };
     let service = DocumentService::new(parts.files, clock)
         .with_log(parts.log)
+        .with_sendfile(documents.sends_files)
         .with_items(documents.serves_cache.then(|| items(cache, config)));
     let bound = parts.bound;
     let address = bound.address();

@@ -368,6 +368,11 @@ static ROWS: &[Row] = &[
         "http_slow_heads",
         "Requests for documents whose head did not arrive in time.",
     ),
+    counter(
+        "http_sendfile_bytes",
+        "http_sendfile_bytes",
+        "Bytes of documents sent from the page cache without a copy.",
+    ),
     gauge(
         "http_conn_buffer_bytes",
         "http_connection_buffer_bytes",

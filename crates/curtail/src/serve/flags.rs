@@ -284,6 +284,10 @@ pub(crate) struct Flags {
     #[arg(long = "http-log", value_name = "FILE", requires = "http")]
     pub(super) http_log: Option<PathBuf>,
 
+    /// With --http: copy all bytes of documents, and send none by sendfile
+    #[arg(long = "http-copy", requires = "http")]
+    pub(super) http_copy: bool,
+
     /// With --http: serve the items of the cache too, at /cache/KEY (GET, HEAD, PUT, DELETE)
     #[arg(long = "http-cache", requires = "http")]
     pub(super) http_cache: bool,

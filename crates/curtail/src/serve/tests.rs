@@ -97,6 +97,11 @@ fn documents_need_an_address_and_a_folder() {
     let flash = "--http [::1]:80 --root /srv --file-misses uring --file-strategy flash";
     let error = parsed(flash).unwrap().config().unwrap_err().to_string();
     assert!(error.contains("not flash"), "{error}");
+    let sends_files = |flag: &str| {
+        let documents = config(&format!("--http [::1]:80 --root /srv {flag}")).documents;
+        documents.unwrap().sends_files
+    };
+    assert!(sends_files("") && !sends_files("--http-copy"));
     for line in [
         "--http 127.0.0.1:8080",
         "--root site",

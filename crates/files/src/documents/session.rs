@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{
-    ByteRange, Heads, PathError, Pending, Persistence, Prepared, Rejection, Request, Status,
-    decode_path,
+    Heads, PathError, Pending, Persistence, Prepared, Rejection, Request, Status, decode_path,
 };
 use service::{Abandoned, Next, NoPin, Output, Progress, Ticket, Tickets};
 use sys::file::FileKind;
@@ -15,9 +14,9 @@ use sys::file::FileKind;
 use super::DocumentWorker;
 use super::items::{self, FetchReply, Items, is_item};
 use super::reply::Reply;
+use super::transfer::Transfer;
 use crate::counts::FileCount;
 use crate::disk::{Disk, Document};
-use crate::limits::BLOCK_LEN;
 use crate::reader_pool::{Completion, Fetched};
 use crate::strategy::Attempt;
 use crate::worker::FileWorker;
@@ -60,15 +59,6 @@ enum State<F> {
     HasBlock(Transfer<F>, io::Result<Vec<u8>>),
     /// The next bytes have been brought into memory.
     BlockTouched(Transfer<F>),
-}
-
-/// The bytes of a document that are not sent yet.
-#[derive(Debug)]
-struct Transfer<F> {
-    document: Arc<Document<F>>,
-    rest: ByteRange,
-    /// Whether the connection is closed behind them.
-    is_last: bool,
 }
 
 impl<F> State<F> {
@@ -276,11 +266,7 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
         let Some(rest) = rest else {
             return Answered::Complete;
         };
-        let transfer = Transfer {
-            document,
-            rest,
-            is_last,
-        };
+        let transfer = Transfer::new(document, rest, is_last, !worker.sends_files);
         self.is_closed = false;
         match self.transfer(transfer, false, worker, tickets, out) {
             None => Answered::Complete,
@@ -375,10 +361,13 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 self.state = state;
                 Some(Next::Completion)
             }
-            State::Sends(transfer) => self.transfer(transfer, false, worker, tickets, out),
+            State::Sends(mut transfer) => {
+                transfer.count_sent(worker.files.counts());
+                self.transfer(transfer, false, worker, tickets, out)
+            }
             State::BlockTouched(transfer) => self.transfer(transfer, true, worker, tickets, out),
             State::HasBlock(mut transfer, block) => {
-                let wanted = block_len(transfer.rest);
+                let wanted = transfer.block_len();
                 let block = block.unwrap_or_default();
                 let block = &block[..block.len().min(wanted)];
                 if block.is_empty() {
@@ -410,7 +399,12 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 };
                 return Some(Next::OutputSpace);
             }
-            let (offset, len) = (transfer.rest.start, block_len(transfer.rest));
+            if !is_touched && transfer.push_part(&worker.files, out) {
+                // Also if it is the last part: until it is sent, it may have to be taken back.
+                self.state = State::Sends(transfer);
+                return Some(Next::OutputSpace);
+            }
+            let (offset, len) = (transfer.rest.start, transfer.block_len());
             let (document, out) = (&transfer.document, out.bytes_mut());
             let read = worker.files.read(document, offset, len, is_touched, out);
             is_touched = false;
@@ -487,10 +481,16 @@ impl<F: Send + Sync + 'static> service::Session for DocumentSession<F> {
         self.heads.discard();
     }
 
+    fn take_back(&mut self, len: usize) {
+        if let State::Sends(transfer) = &mut self.state {
+            transfer.take_back(len);
+        }
+    }
+
     /// A strategy that only brings a block into memory has no bytes of it, which is not considered.
     fn result_bytes(&self) -> usize {
         match &self.state {
-            State::AwaitsBlock(transfer) | State::HasBlock(transfer, _) => block_len(transfer.rest),
+            State::AwaitsBlock(transfer) | State::HasBlock(transfer, _) => transfer.block_len(),
             _ => 0,
         }
     }
@@ -560,12 +560,6 @@ fn file_name(request: &Request<'_>) -> Result<(Vec<u8>, bool), (Status, &'static
         name.extend_from_slice(INDEX);
     }
     Ok((name, is_index))
-}
-
-/// The length of the next read: up to the end of a block, or of the bytes to send.
-fn block_len(rest: ByteRange) -> usize {
-    let in_block = BLOCK_LEN as u64 - rest.start % BLOCK_LEN as u64;
-    usize::try_from(in_block.min(rest.end - rest.start)).unwrap_or(BLOCK_LEN)
 }
 
 fn stop(consumed: usize, next: Next) -> Progress {

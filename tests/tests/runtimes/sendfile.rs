@@ -1,0 +1,353 @@
+//! Documents that are sent from the page cache without a copy, on every runtime: the client
+//! receives the same bytes as with copies.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice, fadvise};
+use sys::poll::Interest;
+use sys::socket::Stream;
+
+use curtail_tests::in_process::{Sockets, everywhere_with, setup, wait};
+use files::documents::{DocumentService, WallClock};
+use files::limits::{FILE_RANGE_MAX, FILE_RANGE_MIN};
+use files::{FileCount, FileSet, Misses, StrategyKind, SystemDisk};
+use runtime::{Kind, NewTransform, Scheduler, Transform, TransformError};
+
+/// The number of bytes of a document for which no TCP connection has space.
+const LONG_TCP: usize = 24 << 20;
+/// The number of bytes of a document for which no Unix socket has space.
+const LONG_UNIX: usize = 3 << 20;
+/// The number of bytes of the other document: no multiple of a page, a block or a range.
+const SHORT: usize = 700_001;
+const CLOCK: WallClock = WallClock {
+    monotonic_ns: u64::MAX,
+    unix_ns: 784_111_777_000_000_000,
+};
+
+/// A folder with the documents `short` and `long`. Their pages are in memory.
+struct Site {
+    root: tempfile::TempDir,
+    long: Vec<u8>,
+}
+
+impl Site {
+    fn new(long_len: usize) -> Self {
+        let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // Each word of the document is another one.
+        let long: Vec<u8> = (0..long_len as u64 / 8)
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        let site = Self { root, long };
+        fs::write(site.path("short"), site.short()).unwrap();
+        site.write_long();
+        site
+    }
+
+    fn short(&self) -> &[u8] {
+        &self.long[..SHORT]
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    fn write_long(&self) {
+        fs::write(self.path("long"), &self.long).unwrap();
+    }
+}
+
+/// A server of the documents below a folder.
+struct Server {
+    files: Arc<FileSet<SystemDisk>>,
+    sockets: Sockets,
+}
+
+impl Server {
+    fn start(
+        root: &Path,
+        (kind, scheduler): (Kind, Scheduler),
+        sends_files: bool,
+        transform: impl Fn() -> Option<NewTransform>,
+    ) -> Self {
+        let disk = SystemDisk::open(root).unwrap();
+        let files = FileSet::start(disk, StrategyKind::Nowait, Misses::Threads).unwrap();
+        let service = DocumentService::new(Arc::clone(&files), CLOCK).with_sendfile(sends_files);
+        let sockets = Sockets::start(kind, &service, setup(scheduler), transform);
+        Self { files, sockets }
+    }
+
+    fn count(&self, count: FileCount) -> u64 {
+        self.files.counts().of(count)
+    }
+}
+
+/// Whether the kernel says which pages are in memory. If not, nothing is sent without a copy.
+fn is_supported() -> bool {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1).unwrap();
+    let is_supported = sys::page_cache::has_pages(&file, 0, 1).is_ok();
+    if !is_supported {
+        eprintln!("skipped: the kernel has no cachestat");
+    }
+    is_supported
+}
+
+fn send(stream: &Stream, bytes: &str) {
+    assert_eq!(stream.send(bytes.as_bytes()).unwrap(), bytes.len());
+}
+
+/// Receives until `received` has at least `len` bytes, or the connection has ended.
+fn receive(stream: &Stream, len: usize, received: &mut Vec<u8>) {
+    let mut buffer = vec![0; 1 << 16];
+    while received.len() < len {
+        wait(stream, Interest::Read);
+        match stream.recv(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(len) => received.extend_from_slice(&buffer[..len]),
+        }
+    }
+}
+
+/// Receives until the end of the connection.
+fn receive_all(stream: &Stream) -> Vec<u8> {
+    let mut received = Vec::new();
+    receive(stream, usize::MAX, &mut received);
+    received
+}
+
+/// Takes a reply with this body from the front of `received`.
+fn take_reply(received: &mut &[u8], status: &str, body: &[u8], what: &str) {
+    let head_len = received.windows(4).position(|it| it == b"\r\n\r\n");
+    let (head, rest) = received.split_at(head_len.unwrap_or(0) + 4);
+    let head = String::from_utf8_lossy(head);
+    assert!(head.starts_with(status), "{what}: {head}");
+    assert!(rest.starts_with(body), "{what}: {} bytes", rest.len());
+    *received = &rest[body.len()..];
+}
+
+fn get(path: &str, fields: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n{fields}\r\n")
+}
+
+fn get_last(path: &str) -> String {
+    get(path, "Connection: close\r\n")
+}
+
+/// Pipelined requests for whole documents, parts and heads. `short` is the content of the short
+/// document. The result is the requests, and the status and the body of each reply.
+fn requests(short: &[u8]) -> (String, [(&'static str, &[u8]); 7]) {
+    let head = get("/short", "").replace("GET", "HEAD");
+    let first = FILE_RANGE_MAX as usize + 77;
+    let requests = [
+        get("/short", ""),
+        head,
+        get("/short", &format!("Range: bytes={first}-\r\n")),
+        get("/short", "Range: bytes=10-19\r\n"),
+        get("/absent", ""),
+        get("/short", &format!("Range: bytes=-{FILE_RANGE_MIN}\r\n")),
+        get_last("/short"),
+    ];
+    let end = SHORT - FILE_RANGE_MIN as usize;
+    let replies: [(_, &[u8]); 7] = [
+        ("HTTP/1.1 200 ", short),
+        ("HTTP/1.1 200 ", b""),
+        ("HTTP/1.1 206 ", &short[first..]),
+        ("HTTP/1.1 206 ", &short[10..20]),
+        ("HTTP/1.1 404 ", b"there is no such document\n"),
+        ("HTTP/1.1 206 ", &short[end..]),
+        ("HTTP/1.1 200 ", short),
+    ];
+    (requests.concat(), replies)
+}
+
+#[test]
+fn pipelined_replies_are_the_same_with_and_without_copies() {
+    if !is_supported() {
+        return;
+    }
+    let site = Site::new(LONG_UNIX);
+    let (requests, replies) = requests(site.short());
+    // Ranges of the greatest length, and a last one if it is long enough.
+    let sent = |len: usize| {
+        let (len, max) = (len as u64, FILE_RANGE_MAX);
+        let last = len % max;
+        len - if last < FILE_RANGE_MIN { last } else { 0 }
+    };
+    let expected: u64 = replies.iter().map(|(_, body)| sent(body.len())).sum();
+    everywhere_with(|kind, scheduler| {
+        for sends_files in [true, false] {
+            let runtime = (kind, scheduler);
+            let server = Server::start(site.root.path(), runtime, sends_files, || None);
+            let what = format!("{}, {}, {sends_files}", kind.name(), scheduler.name());
+            for is_unix in [false, true] {
+                let stream = match is_unix {
+                    true => server.sockets.connect_unix(),
+                    false => server.sockets.connect(),
+                };
+                send(&stream, &requests);
+                let received = receive_all(&stream);
+                let mut rest = &received[..];
+                for (status, body) in replies {
+                    take_reply(&mut rest, status, body, &what);
+                }
+                assert!(rest.is_empty(), "{what}");
+            }
+            let expected = if sends_files { 2 * expected } else { 0 };
+            assert_eq!(server.count(FileCount::SentBytes), expected, "{what}");
+            server.sockets.until("counted", |it| it.current == 0);
+            let written = server.sockets.counts.traffic()[1];
+            let bodies: usize = replies.iter().map(|(_, body)| body.len()).sum();
+            assert!(
+                (0..10_000).contains(&(written as i64 - 2 * bodies as i64)),
+                "{what}: {written}"
+            );
+        }
+    });
+}
+
+/// A peer that takes a document slowly, so that it is sent in many pieces. While it takes nothing,
+/// the server keeps none of the document's bytes.
+#[test]
+fn a_slow_peer_receives_all_bytes_and_costs_no_memory() {
+    if !is_supported() {
+        return;
+    }
+    let site = Site::new(LONG_TCP);
+    everywhere_with(|kind, scheduler| {
+        let server = Server::start(site.root.path(), (kind, scheduler), true, || None);
+        let (slow, fast) = (server.sockets.connect(), server.sockets.connect_unix());
+        send(&slow, &get_last("/long"));
+        wait(&slow, Interest::Read);
+        // The worker serves others meanwhile.
+        send(&fast, &get_last("/short"));
+        let received = receive_all(&fast);
+        take_reply(
+            &mut &received[..],
+            "HTTP/1.1 200 ",
+            site.short(),
+            kind.name(),
+        );
+        assert!(server.count(FileCount::SentBytes) < LONG_TCP as u64);
+        assert_eq!(server.sockets.counts.snapshot().buffered, 0);
+        let received = receive_all(&slow);
+        take_reply(&mut &received[..], "HTTP/1.1 200 ", &site.long, kind.name());
+        server.sockets.running.stop().unwrap();
+    });
+}
+
+/// The pages leave memory while the peer takes nothing: the rest is read elsewhere and copied.
+#[test]
+fn a_document_that_leaves_memory_while_it_is_sent_is_read() {
+    if !is_supported() {
+        return;
+    }
+    let site = Site::new(LONG_UNIX);
+    everywhere_with(|kind, scheduler| {
+        site.write_long();
+        let file = File::open(site.path("long")).unwrap();
+        // Only pages that are on the disk can leave memory.
+        file.sync_all().unwrap();
+        let server = Server::start(site.root.path(), (kind, scheduler), true, || None);
+        let slow = server.sockets.connect_unix();
+        send(&slow, &get_last("/long"));
+        let mut received = Vec::new();
+        // Some bytes of the file, not only the head.
+        receive(&slow, 10_000, &mut received);
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        receive(&slow, usize::MAX, &mut received);
+        let mut rest = &received[..];
+        take_reply(&mut rest, "HTTP/1.1 200 ", &site.long, kind.name());
+        assert!(rest.is_empty(), "{}", kind.name());
+        if server.count(FileCount::Read) == 0 {
+            eprintln!("skipped: the file system of the target folder keeps its pages");
+            return;
+        }
+        let sent = server.count(FileCount::SentBytes);
+        assert!(
+            (1..LONG_UNIX as u64).contains(&sent),
+            "{}: {sent}",
+            kind.name()
+        );
+        server.sockets.until("counted", |it| it.current == 0);
+        let written = server.sockets.counts.traffic()[1];
+        assert_eq!(written, received.len() as u64, "{}", kind.name());
+    });
+}
+
+/// The length of the reply has been declared, so the connection is closed.
+#[test]
+fn a_document_that_becomes_shorter_while_it_is_sent_ends_the_connection() {
+    if !is_supported() {
+        return;
+    }
+    let site = Site::new(LONG_UNIX);
+    everywhere_with(|kind, scheduler| {
+        for len in [0, LONG_UNIX / 2, LONG_UNIX / 2 + 1] {
+            site.write_long();
+            let server = Server::start(site.root.path(), (kind, scheduler), true, || None);
+            let slow = server.sockets.connect_unix();
+            send(&slow, &(get("/long", "") + &get_last("/short")));
+            wait(&slow, Interest::Read);
+            let file = File::options().write(true).open(site.path("long"));
+            file.unwrap().set_len(len as u64).unwrap();
+            let received = receive_all(&slow);
+            let what = format!("{}, {len}: {}", kind.name(), received.len());
+            let head_len = received
+                .windows(4)
+                .position(|it| it == b"\r\n\r\n")
+                .unwrap();
+            let (head, body) = received.split_at(head_len + 4);
+            let declared = format!("Content-Length: {LONG_UNIX}\r\n");
+            assert!(String::from_utf8_lossy(head).contains(&declared), "{what}");
+            assert!((len..LONG_UNIX).contains(&body.len()), "{what}");
+            assert!(body[..len] == site.long[..len], "{what}");
+            drop(slow);
+            server.sockets.until("closed", |it| it.current == 0);
+        }
+    });
+}
+
+/// Inverts all bytes.
+struct Invert;
+
+impl Transform for Invert {
+    fn receive(
+        &mut self,
+        wire: &[u8],
+        plain: &mut Vec<u8>,
+        _: &mut Vec<u8>,
+    ) -> Result<(), TransformError> {
+        plain.extend(wire.iter().map(|byte| !byte));
+        Ok(())
+    }
+
+    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        wire.extend(plain.iter().map(|byte| !byte));
+    }
+
+    fn buffered(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn documents_are_copied_through_a_transform() {
+    let site = Site::new(LONG_UNIX);
+    everywhere_with(|kind, scheduler| {
+        let invert = || -> Option<NewTransform> { Some(Box::new(|| Box::new(Invert))) };
+        let server = Server::start(site.root.path(), (kind, scheduler), true, invert);
+        let stream = server.sockets.connect();
+        let request: Vec<u8> = get_last("/short").bytes().map(|byte| !byte).collect();
+        assert_eq!(stream.send(&request).unwrap(), request.len());
+        let received: Vec<u8> = receive_all(&stream).iter().map(|byte| !byte).collect();
+        take_reply(
+            &mut &received[..],
+            "HTTP/1.1 200 ",
+            site.short(),
+            kind.name(),
+        );
+        assert_eq!(server.count(FileCount::SentBytes), 0);
+    });
+}
