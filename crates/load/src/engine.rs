@@ -129,10 +129,11 @@ pub(crate) struct Engine<C: Carrier> {
     cpu_at_end_ns: Option<u64>,
 }
 
-/// A connection and the time at which one of its requests may fail if it is not answered. If that
-/// request is answered in time, the entry stays. At its time it is replaced by that of the oldest
-/// request then in flight, which fails later, because it was sent later. If time-outs depend on the
-/// operation, an entry is never later than the shortest of them from the time of the last check.
+/// A connection, and the time of its next check for requests that have timed out: the time at which
+/// one of its requests in flight may time out. If that request is answered earlier, the entry stays.
+/// The check then replaces it by an entry for the request that is the oldest in flight by then, and
+/// times out later because it was sent later. If time-outs depend on the operation, the time from
+/// one check to the next is at most the shortest time-out.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,
@@ -233,7 +234,7 @@ impl<C: Carrier> Engine<C> {
             now_ns = monotonic_ns();
             self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
             self.has_unread = events.len() == EVENTS_MAX;
-            // This may receive answers, which came before or after the return of this wait.
+            // This may receive answers that arrived before or after this wait returned.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }

@@ -39,7 +39,7 @@ pub fn check_answers(input: &[u8]) {
     assert!(fault.is_some() || consumed == answers.len());
 }
 
-/// The statuses of the complete answers and whether their bodies are wrong, the number of bytes
+/// For each complete answer, its status and whether its body is wrong; then the number of bytes
 /// consumed before a fault, and the fault.
 type Parsed = (Vec<(u16, bool)>, usize, Option<HttpFault>);
 
@@ -57,7 +57,8 @@ fn parse(answers: &[u8], part_len: usize, is_head: bool) -> Parsed {
                     answer_start = at;
                 }
             }
-            // Where in the answer a fault is found depends on how it is divided.
+            // The place of a fault depends on how the answer is divided, so the start of the answer
+            // is returned instead.
             Err(fault) => return (statuses, answer_start, Some(fault)),
         }
     }

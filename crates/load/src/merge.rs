@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_loop_of_parts_has_the_connections_of_all_and_their_common_mean() {
+    fn merged_closed_loop_has_the_connections_and_the_mean_of_all_parts() {
         let closed = |values: Vec<u64>, connections| Summary {
             sent: values.len() as u64,
             closed_loop: Some(ClosedLoop::new(connections, 0, 0, 1, 0.0)),

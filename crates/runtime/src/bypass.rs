@@ -50,8 +50,8 @@ pub struct Interface {
 
 impl Interface {
     /// Opens the device with the name `device`, in the network namespace of the calling thread, for
-    /// `workers` workers. The server has the address `address`, of whose bits `prefix_len` are
-    /// those of its network, and accepts connections at `port`.
+    /// `workers` workers. The server has the address `address`, in a network whose prefix has
+    /// `prefix_len` bits, and accepts connections at `port`.
     ///
     /// # Errors
     /// `PermissionDenied`: the process lacks `CAP_NET_RAW`. `NotFound`: there is no such device.

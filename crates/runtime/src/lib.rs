@@ -156,7 +156,7 @@ pub fn start(
         Kind::Events | Kind::Rings => setup.workers,
         // Only the supervisor has an inbox.
         Kind::Threads | Kind::Fibres => 1,
-        // It has an interface instead of listeners (`start_bypass`).
+        // `start_bypass` starts this runtime, which has an interface instead of listeners.
         Kind::Bypass => return Err(io::ErrorKind::InvalidInput.into()),
     };
     start_or_stop(inboxes, &setup, |running| match kind {
@@ -196,8 +196,8 @@ pub fn start_bypass(
     })
 }
 
-/// Starts the runtime [`Kind::Threads`] for a service. Unlike [`start`], this function compiles the
-/// other runtimes not for this service.
+/// Starts the runtime [`Kind::Threads`] for a service. Unlike with [`start`], the other runtimes are
+/// not compiled for this service.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached. After an error, none of the threads runs.

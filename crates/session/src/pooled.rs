@@ -1,16 +1,17 @@
 //! The cache whose items are in a pool of memory ([`pool`]), as a [`Service`]. It has no store.
 //! Several servers may serve one pool.
 //!
-//! Requests are decoded, and replies encoded, as for the cache with a store. Between the two, the
-//! session issues a ticket and a client of the pool does the operation on a thread of its own:
+//! Requests are decoded, and replies encoded, as for the cache with a store. Between decoding and
+//! encoding, the session issues a ticket, and a client of the pool performs the operation on its
+//! own thread:
 //!
 //! ```text
 //! prepare ── decode ─▶ Prepared ─▶ plan.rs ── Action, ticket ──▶ pool::ClientThread
 //! answer  ◀─ encode ── reply.rs ◀── complete ── Outcome ───────────┘
 //! ```
 //!
-//! A session keeps the order of its requests: reads that follow each other are in progress
-//! together, and so are the keys of one request. Everything else begins when all before it is
+//! A session keeps the order of its requests. Consecutive reads are in progress at the same time,
+//! and so are the keys of one request. Any other request begins when all requests before it are
 //! complete.
 
 mod item;
@@ -35,7 +36,7 @@ use session::Turn;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The result of an operation. `None`: it was not accepted, so nothing was done.
+/// The result of an operation. `None`: no client accepted the operation, so nothing was done.
 type Completed = Option<Reply>;
 
 /// The cache in a pool of memory.
@@ -48,8 +49,8 @@ pub struct PoolService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Unix time at time 0 of the monotonic clock, in nanoseconds. The clients must have the same:
-    /// they decide which items have expired.
+    /// Unix time at time 0 of the monotonic clock, in nanoseconds. The clients must use the same
+    /// value, because they decide which items have expired.
     pub unix_start_ns: u64,
     /// The number of workers so far.
     pub workers: AtomicUsize,
@@ -100,7 +101,7 @@ impl service::Worker for PoolWorker {
 
     fn begin_burst(&mut self, now_ns: u64) {
         self.now = self.clock.at(now_ns);
-        // The server's seconds begin at its start, those of the pool are Unix seconds.
+        // The server counts seconds from its start, and the pool counts Unix seconds.
         let unix_s = self.unix_start_ns.saturating_add(now_ns) / NS_PER_S;
         self.now.epoch_unix_s = unix_s.saturating_sub(u64::from(self.now.elapsed_s));
     }
@@ -147,8 +148,8 @@ impl service::Worker for PoolWorker {
 /// The ticket that takes the result of an operation on the pool.
 struct PoolTicket {
     ticket: Ticket<Completed>,
-    /// A write is done although the connection is closed: its client may have left after the last
-    /// request without waiting for a reply.
+    /// The operation is a write. It is performed even if the connection is closed, because a client
+    /// may close the connection after its last request without waiting for the reply.
     is_write: bool,
 }
 

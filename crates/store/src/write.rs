@@ -106,7 +106,8 @@ pub struct ItemMark {
     pub explicit_cas: Option<u64>,
     /// The item becomes stale and unclaimed, so the next read that claims it wins.
     pub invalidate: bool,
-    /// Empty the value and set these flags. The rest is that of a new item, except the CAS.
+    /// Empty the value and set these client flags. All other properties become those of a new item,
+    /// except the CAS.
     pub empty: Option<u32>,
     /// The new expiry. `None`: an empty item never expires, and any other item keeps its expiry.
     pub expiry: Option<Expiry>,

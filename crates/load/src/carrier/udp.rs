@@ -243,8 +243,9 @@ impl<W: Wire> Carrier for Udp<W> {
         let header = Frame::of_request(number);
         let sent = batch.send_with_header(&header, |pieces| self.socket.send(pieces));
         let sent = zero_if_blocked(sent);
-        // A socket that reports the refusal of an earlier datagram has not sent this one. It is
-        // sent when the poll reports that the socket is writable, which is at once.
+        // If the send reports that an earlier datagram was refused, this datagram was not sent. It
+        // is kept, and sent when the poll reports that the socket is writable, which it does
+        // immediately.
         let is_kept = match &sent {
             Ok(len) => *len == 0,
             Err(error) => error.failure() == Failure::Refused,
@@ -287,11 +288,11 @@ impl<W: Wire> Carrier for Udp<W> {
         self.answers.give_up(opaque)
     }
 
-    /// The kernel reports the refusal of each datagram once, but not which datagram it was. The
-    /// oldest request that was sent fails. If there is none, the refused request has failed before.
-    /// A datagram that is still to be sent is kept. Each refusal is that of a datagram sent before,
-    /// so it can be kept only as many times as there were requests in flight. After any other error
-    /// of the socket, all requests fail.
+    /// The kernel reports the refusal of each datagram once, but not which datagram was refused. So
+    /// the oldest request that was sent fails. If there is none, the refused request has already
+    /// failed for another reason. The unsent datagram is kept. Each refusal belongs to a datagram
+    /// that was sent earlier, so the unsent datagram is kept at most as many times as requests were
+    /// in flight. After any other error of the socket, all requests fail.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failure = error.failure();
         let count = match failure {

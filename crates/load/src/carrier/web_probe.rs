@@ -19,14 +19,14 @@ use crate::limits::{
 /// A request that every web server answers, if only with an error.
 const PROBE: &[u8] = b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// With this, an answer begins.
+/// The bytes with which every answer of a web server begins.
 const VERSION: &[u8] = b"HTTP/1.";
 
 /// Sends a HEAD until it is answered. The socket has the local address `source`, if it is given.
 ///
 /// # Errors
-/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts, each after a pause twice as long as the one
-/// before, or it was not one of HTTP, or `stop` was set.
+/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts, each after a pause twice as long as the
+/// pause before; or the answer was not HTTP/1; or `stop` was set.
 pub(super) fn probe(
     target: &Target,
     source: Option<IpAddr>,
@@ -66,14 +66,14 @@ fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
     stream.send(PROBE)?;
     let mut head = vec![0; HTTP_HEAD_LEN_MAX];
     let mut len = 0;
-    // The answer is read to the end of the connection: closing a socket with unread bytes resets
-    // it.
+    // The answer is read until the connection ends. Otherwise closing the socket with unread bytes
+    // would reset the connection.
     while len < head.len() {
         let received = wait_until(&stream, Interest::Read);
         match received.and_then(|()| stream.recv(&mut head[len..])) {
             Ok(0) => break,
             Ok(part) => len += part,
-            // It is a web server, whatever becomes of this connection.
+            // The answer has begun as that of a web server, so the error does not matter.
             Err(_) if len >= VERSION.len() => break,
             Err(error) => return Err(error),
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_ends_with_a_reset_is_one_once_it_has_begun_as_one() {
+    fn an_answer_cut_by_a_reset_is_accepted_if_it_begins_with_the_version() {
         let stop = AtomicBool::new(false);
         let target = |answer| Target::Tcp(server(answer));
         for answer in [&b"HTTP/1."[..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {

@@ -314,9 +314,10 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Gives up the requests of one connection whose time-out has passed. Returns when to check the
-    /// connection again: when the next of its requests times out, but no later than a request that
-    /// is sent from now on could time out. None: none is in flight.
+    /// Gives up the requests of one connection whose time-out has passed. Returns the time of the
+    /// next check, which is the earlier of two times: the time-out of the oldest request in flight,
+    /// and the earliest time-out that a request sent from now on can have. None: no request is in
+    /// flight.
     fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
         loop {
             let connection = self.slots[number].connection.as_ref()?;

@@ -295,7 +295,7 @@ fn sleep_ends_when_the_next_line_of_a_script_is_due() {
         reader.send(script_batch([100_000, 90_000_000])).unwrap();
         reader
     });
-    // The batch is received when the reader and the engine meet.
+    // The channel has no buffer, so the engine receives the batch only while the reader sends it.
     while engine.timeout_ns(start_ns) == poll_ns {}
     assert_eq!(engine.timeout_ns(start_ns), 100_000);
     assert_eq!(engine.timeout_ns(start_ns + 150_000), 0, "a line is due");

@@ -137,10 +137,10 @@ fn receive_together(count: usize) -> Engine<Udp<Text>> {
     engine
 }
 
-/// The time for which an answer may have lain unread is computed on the supposition that a turn
-/// leaves no answer behind, or says so.
+/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this, a turn has
+/// to receive all answers that have arrived, or to set `has_unread`.
 #[test]
-fn answers_that_arrived_together_are_received_in_one_turn_or_known_to_be_unread() {
+fn turn_receives_all_answers_that_have_arrived_or_records_that_some_are_unread() {
     let engine = receive_together(3);
     assert_eq!((in_flight(&engine), engine.has_unread), (0, false));
     let many = receive_together(Udp::<Text>::RECEIVES_MAX + 2);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_the_lengths_less_the_byte_that_ends_a_text() {
+    fn lengths_of_operations_are_one_less_than_those_in_the_script() {
         for script in ["31 2 251\n120 1 1001\n\n", "\n31  2\t251 \r\n120 1 1001"] {
             let (sets, summary) = read(script, Op::Set);
             assert_eq!(sets, [(30, 119), (1, 0), (250, 1000)]);

@@ -252,7 +252,7 @@ fn answer_with_more_values_than_keys_is_malformed() {
         message.contains("more values than its request has keys"),
         "{message}"
     );
-    // A connection for each request fails with its request alone.
+    // With a connection for each request, a lost connection fails only its own request.
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
     assert!(summary.failures.closed > 0, "{summary:?}");

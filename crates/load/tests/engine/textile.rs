@@ -73,7 +73,7 @@ fn gets_find_what_sets_stored_and_deletes_remove_it() {
 }
 
 #[test]
-fn get_without_an_answer_in_time_fails_and_its_late_answer_is_no_other_gets() {
+fn late_answer_of_a_failed_get_is_not_taken_for_the_answer_of_another_get() {
     let late = Fault::DelaysEveryTenth(Duration::from_millis(150));
     for (fault, expected) in [(Fault::LosesEveryFifth, 0.2), (late, 0.1)] {
         let server = TextileServer::start(fault);

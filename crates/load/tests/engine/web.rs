@@ -89,7 +89,7 @@ fn answers_with_a_length_or_in_chunks_have_the_bytes_of_the_files() {
 }
 
 #[test]
-fn connections_end_after_their_requests_and_the_next_one_is_opened_for_the_next_request() {
+fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() {
     let (server, summary) = measure(Answers::WithLength, |config| {
         config.requests_per_connection = Some(5);
     });
@@ -99,7 +99,8 @@ fn connections_end_after_their_requests_and_the_next_one_is_opened_for_the_next_
     );
     let counts = server.counts();
     let full = counts.iter().filter(|&&count| count == 5).count();
-    // Only the last connection of each of the eight may have had fewer requests.
+    // Each of the eight connections of the run is opened several times. Only after the last opening
+    // may it have had fewer requests.
     assert!(
         counts.iter().all(|&count| count <= 5) && counts.len() - full <= 8,
         "{counts:?}"
@@ -155,7 +156,7 @@ fn missing_files_are_misses_and_server_errors_are_errors() {
 }
 
 #[test]
-fn other_lengths_are_errors_and_other_bytes_if_they_are_verified() {
+fn answers_of_wrong_length_are_errors_and_of_wrong_bytes_only_if_verified() {
     for (answers, verify, is_wrong) in [
         (Answers::OtherBytes, true, true),
         (Answers::OtherBytes, false, false),
@@ -203,7 +204,7 @@ fn heads_have_no_bodies() {
     assert!(head.bytes_received / head.count < 100);
 }
 
-/// The same connections, but of memcached's protocol.
+/// The option also applies to connections of memcached's protocol.
 #[test]
 fn requests_per_connection_is_an_option_of_every_stream() {
     let server = Server::start(Fault::None);

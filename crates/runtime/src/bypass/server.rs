@@ -52,8 +52,8 @@ impl<S: service::Worker> Server<S> {
         !self.burst.is_empty()
     }
 
-    /// Does what is due beside the connections' requests, and passes what they have sent to the
-    /// frames of the stack.
+    /// Ends a turn: checks for overdue connections, runs maintenance, and makes frames of the bytes
+    /// that the connections have sent.
     pub(super) fn end_turn(&mut self, now_ns: u64) {
         self.connections.sweep(now_ns);
         self.connections.context.maintain(now_ns);

@@ -91,8 +91,8 @@ impl Transport for StackTransport {
     }
 
     fn buffered(&self) -> usize {
-        // The buffers of the stack are bounded as those of sockets in the kernel are, and like them
-        // not counted.
+        // The stack bounds the buffers of a connection, as the kernel bounds those of a socket.
+        // Neither is counted.
         0
     }
 }

@@ -511,7 +511,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 
     /// Records that the task no longer waits for something else than its peer. The time of that
-    /// wait is no silence of the peer.
+    /// wait does not count as silence of the peer.
     fn resume(&self) {
         self.peer.set_active(second(monotonic_ns()));
         self.peer.set_waiting_elsewhere(false);

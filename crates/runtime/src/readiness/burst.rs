@@ -200,7 +200,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
         if waited_for_memory && !waits_for_memory {
-            // The wait was not the peer's silence.
+            // The time of that wait does not count as silence of the peer.
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {

@@ -18,7 +18,7 @@ pub(crate) fn has_limits<S: Worker>(setup: &Shared) -> bool {
 }
 
 impl<S: Worker> WorkerContext<S> {
-    /// Has the connections checked from now on. Called when one is opened.
+    /// Starts the periodic check of the connections. Called when a connection is opened.
     pub(super) fn begin_sweeps(&mut self) {
         if self.sweep_at_ns == u64::MAX && has_limits::<S>(&self.setup) {
             self.sweep_at_ns = self.last_wake_ns + SWEEP_INTERVAL_NS;

@@ -42,7 +42,7 @@ impl EncodedItem for PooledItem<'_> {
         None
     }
 
-    /// A pool records no reads. Requests that show them are rejected.
+    /// A pool records no reads, so requests that show earlier reads are rejected (`plan.rs`).
     fn history(&self) -> ItemHistory {
         ItemHistory {
             last_access_s: self.now.elapsed_s,
@@ -55,7 +55,7 @@ impl EncodedItem for PooledItem<'_> {
     }
 }
 
-/// An expiry of the pool, in seconds of Unix time, by the server's clock. 0 means never.
+/// Converts an expiry of the pool, a Unix time in seconds, to the server's clock. 0 means never.
 pub(super) fn expiry(expiry_s: u32, now: Now) -> Expiry {
     match expiry_s {
         0 => Expiry::NEVER,
@@ -63,9 +63,10 @@ pub(super) fn expiry(expiry_s: u32, now: Now) -> Expiry {
     }
 }
 
-/// The expiry of an item whose client sent `exptime`, as the pool stores it.
+/// Returns the expiry that the pool stores for an item whose client sent `exptime`: a Unix time in
+/// seconds, or 0 for never.
 pub(super) fn expiry_s(exptime: i32, now: Now) -> u32 {
-    /// Past for every client of the pool, whatever the difference of their clocks.
+    /// A second that is past for every client of the pool, however much their clocks differ.
     const PAST_S: u32 = 1;
     match now.expiry(exptime).seconds_left(now.elapsed_s) {
         None => 0,

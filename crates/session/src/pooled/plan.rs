@@ -1,5 +1,5 @@
 //! The translation of a request into one operation on the pool, or into a reply if the pool cannot
-//! do it.
+//! execute the request.
 
 use pool::{Action, Change, NewItem, is_storable};
 use protocol::reply;
@@ -16,7 +16,7 @@ use crate::operation::{
 use crate::outcome::{Outcome, StoreOutcome};
 use crate::protocols::Encoder;
 
-/// The replies to requests that a pool cannot do.
+/// The replies to requests that a pool cannot execute.
 mod refused {
     pub(super) const FLUSH: &[u8] = b"SERVER_ERROR a memory pool cannot be flushed\r\n";
     pub(super) const MEMORY_LIMIT: &[u8] =
@@ -71,9 +71,9 @@ impl Submission {
 /// The bytes between the command line of a request and the next command.
 #[derive(Clone, Copy)]
 pub(super) struct Data<'i> {
-    /// Those of them that are in the input.
+    /// The part of these bytes that is in the input.
     pub(super) bytes: &'i [u8],
-    /// Their number, of which more may follow.
+    /// The number of all these bytes, of which some may arrive later.
     pub(super) len: u64,
 }
 
@@ -113,10 +113,10 @@ pub(super) fn plan<'i>(
     submission.map_or_else(failed, Plan::Submit)
 }
 
-/// A request that the pool cannot do has a reply instead.
+/// The operation for a request, or the reply to a request that the pool cannot execute.
 type SubmissionResult = Result<Submission, &'static [u8]>;
 
-/// The value of a storage command, or what to do if there is none to store.
+/// Returns the value of a storage command, or the plan of a command whose value cannot be stored.
 fn value<'d, 'i>(key: &[u8], options: &StoreOptions, data: Data<'d>) -> Result<&'d [u8], Plan<'i>> {
     let len = options.value_len as usize;
     if !is_storable(key.len(), len) {
@@ -198,7 +198,8 @@ fn store(options: &StoreOptions, value: &[u8], now: Now) -> SubmissionResult {
 fn delete(compare: Option<u64>) -> Submission {
     let change = match compare {
         None => Change::Remove,
-        // The pool compares when it stores, so what is stored has expired already.
+        // The pool compares the CAS only when it stores an item. So the deletion stores an item
+        // that has already expired.
         Some(unique) => Change::CompareSwap {
             unique,
             item: NewItem {
@@ -210,7 +211,7 @@ fn delete(compare: Option<u64>) -> Submission {
     Submission::change(change, Command::Delete)
 }
 
-/// `md` with `x`. The item stays without its value.
+/// `md` with `x`: the item remains, without its value.
 fn mark(options: &MarkOptions, now: Now) -> SubmissionResult {
     if options.invalidate {
         return Err(refused::STATES);
@@ -260,7 +261,7 @@ fn arith(options: &ArithOptions, now: Now) -> SubmissionResult {
     })
 }
 
-/// The reply to an operation without a result.
+/// The reply to an operation that has failed.
 pub(super) const fn failure(error: pool::OperationError) -> &'static [u8] {
     use pool::OperationError::{Contended, Full, Unavailable, Unknown};
     match error {

@@ -19,14 +19,15 @@ use crate::protocols::{OwnedEncoder, WithEncoder};
 /// The command that an operation is for.
 pub(super) enum Command {
     Read(ReadOptions),
-    /// One of several keys.
+    /// The read of one key of a request with several keys.
     ReadOne {
         touch: Option<i32>,
     },
-    /// The end of several keys. It has no operation.
+    /// The end of a read of several keys. No operation belongs to it.
     EndOfKeys,
     Store(StoreOptions),
-    /// The value was too long to be stored, so what it was to replace is deleted.
+    /// The value was too long to be stored. The operation deletes the item that the value was to
+    /// replace.
     StoreTooLong,
     Delete,
     Arith(ArithOptions),
@@ -45,8 +46,8 @@ impl Command {
     }
 }
 
-/// A change that creates what it does not find (flag `N`). Other servers may store and delete the
-/// item meanwhile, so the change and the creation are tried in turn.
+/// A change that creates the item if it is missing (flag `N`). Other servers may store and delete
+/// the item meanwhile, so the change and the creation are tried alternately.
 pub(super) struct Vivify {
     change: Change,
     item: NewItem,
@@ -64,7 +65,7 @@ impl Vivify {
         })
     }
 
-    /// What to do after this result, if the result is not the last.
+    /// Returns the operation that follows a result. `None`: the result is final.
     fn next(&mut self, done: &Done) -> Option<Action> {
         let change = match (self.is_creating, done) {
             (false, Done::Missing) => Change::Add(self.item.clone()),
@@ -80,7 +81,7 @@ impl Vivify {
     }
 }
 
-/// Why there is no result.
+/// Why an operation has no result.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Failure {
     Operation(OperationError),
@@ -102,13 +103,13 @@ impl Failure {
     }
 }
 
-/// How far a reply is.
+/// Whether the operation of a reply is complete, and its result.
 pub(super) enum Progress {
     Waiting,
     Done(Result<Done, Failure>),
 }
 
-/// A reply in the order of requests.
+/// A reply that is not written yet.
 pub(super) struct Reply {
     pub(super) encoder: OwnedEncoder,
     /// The decoded key.
@@ -118,11 +119,12 @@ pub(super) struct Reply {
     pub(super) progress: Progress,
 }
 
-/// The parts of a turn that replies are written with.
+/// The parts of a turn that are needed to write a reply.
 pub(super) struct Writing<'a> {
     pub(super) now: Now,
     pub(super) counters: &'a Counters,
-    /// Why one of several keys was not read. The line replaces the end of the values.
+    /// Why a key of the present request with several keys could not be read. The reply then ends
+    /// with the error line of this failure, instead of the line that ends the values.
     pub(super) keys_failed: &'a mut Option<Failure>,
     pub(super) out: &'a mut Output<NoPin>,
 }
@@ -133,7 +135,7 @@ impl Reply {
         let result = match result {
             Ok(Some(reply)) => reply.map_err(Failure::Operation),
             Ok(None) => Err(Failure::NotAccepted),
-            // The client has ended with the operation in progress.
+            // The client of the pool ended while the operation was in progress.
             Err(Abandoned) if self.command.is_read() => {
                 Err(Failure::Operation(OperationError::Unavailable))
             }
@@ -151,7 +153,7 @@ impl Reply {
         }
     }
 
-    /// The operation that has to follow before the reply can be written.
+    /// Returns a further operation that has to be performed before the reply can be written.
     pub(super) fn next_action(&mut self) -> Option<Action> {
         let Progress::Done(Ok(done)) = &self.progress else {
             return None;
@@ -193,7 +195,7 @@ impl Reply {
     }
 }
 
-/// Whether the command adds to a value.
+/// Whether the command is an append or a prepend.
 fn extends(options: &StoreOptions) -> bool {
     matches!(options.mode, Mode::Append | Mode::Prepend)
 }
@@ -279,7 +281,7 @@ impl Write<'_, '_> {
     /// Writes an item. Returns whether there is one.
     fn read(&mut self, encoder: &impl Encode, options: &ReadOptions, done: &Done) -> bool {
         let item = match done {
-            // A read that sets the time to live is a change.
+            // A read that sets the time to live is a change, and its result is `Stored`.
             Done::Found(item) | Done::Stored(item) => Some(item),
             Done::Missing | Done::Refused(_) => None,
         };
@@ -298,11 +300,11 @@ impl Write<'_, '_> {
             options,
             now: &self.writing.now,
         };
-        // Nothing is pinned, so it is always written.
+        // An item of the pool needs no pin, so it is always written.
         encoder.item(&found, self.writing.out).is_some()
     }
 
-    /// Counts as the cache with a store does: a hit that sets the time to live is a touch.
+    /// Counts a read as the cache with a store does: a hit that sets the time to live is a touch.
     fn count_read(&self, options: &ReadOptions, is_hit: bool) {
         let is_touch = options.touch.is_some() && (is_hit || options.rare.is_none());
         self.count_prefix(Access::of_read(is_hit));
@@ -363,7 +365,8 @@ impl Write<'_, '_> {
                 let now = self.writing.now;
                 let vivify = options.vivify.filter(|_| self.has_created);
                 ArithOutcome::Counted {
-                    // The pool has stored a number.
+                    // The stored value is a number: the result of the arithmetic, or the initial
+                    // value.
                     value: value.map_or(0, |digits| digits.parse().unwrap_or(0)),
                     cas: item.unique,
                     times: Times {

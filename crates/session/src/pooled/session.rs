@@ -27,21 +27,23 @@ use crate::session::RemainingKeys;
 #[derive(Default)]
 pub struct PoolSession {
     state: State,
-    /// As of [`crate::Session`]: bytes from the start of the next command that do not contain its
-    /// end.
+    /// The number of bytes, from the start of the next command in the input, that do not contain
+    /// the end of that command.
     scanned: u32,
     /// The protocol that the first byte of the connection selected.
     protocol: Option<Protocol>,
-    /// The value of the next command has not arrived completely. A client of the pool stores only
-    /// complete values, so it stays in the input until then.
+    /// The value of the next command has not arrived completely. It stays in the input until it
+    /// has, because a client of the pool stores only complete values.
     awaits_value: bool,
-    /// In the order of requests.
+    /// The replies that are not written yet, in the order of their requests.
     replies: VecDeque<Reply>,
-    /// The number of the first of them, and of its ticket. The others follow.
+    /// The number of the first reply in `replies`, and of its ticket. Each further reply has the
+    /// next number.
     first_number: u32,
-    /// Bytes of values in them.
+    /// The number of bytes of the values in `replies`.
     held_len: usize,
-    /// One of several keys was not read.
+    /// Why a key of the present request with several keys could not be read. `None`: all keys so
+    /// far could be read.
     keys_failed: Option<Failure>,
 }
 
@@ -51,7 +53,7 @@ enum State {
     /// The start of a command.
     #[default]
     Command,
-    /// Keys of a read of several keys that have not begun to be read.
+    /// The keys of a request with several keys, of those whose reads have not begun.
     Keys(RemainingKeys),
     /// The data block of a rejected command.
     Swallow {
@@ -80,7 +82,7 @@ impl service::Session for PoolSession {
 
 impl PoolSession {
     /// Decodes at most `max` requests at the front of `input` and appends them to `prepared`. The
-    /// value of each is complete, unless it is to be skipped.
+    /// value of each request is complete, unless the value is to be skipped.
     pub(super) fn prepare<'i>(
         &mut self,
         input: &'i [u8],
@@ -167,7 +169,8 @@ impl PoolSession {
         Progress { consumed, next }
     }
 
-    /// Returns what the session needs, unless it has begun all requests.
+    /// Begins the requests, and writes the replies that are ready. Returns what the session needs
+    /// next, or `None` if it only needs further input.
     fn run(
         &mut self,
         requests: &[Prepared<'_>],
@@ -192,7 +195,7 @@ impl PoolSession {
         self.is_ready().then_some(Next::OutputSpace)
     }
 
-    /// Continues what is at the front of the input, if it is not a command.
+    /// Continues with the front of the input, if that is not a command but keys or bytes to skip.
     fn resume(&mut self, input: &[u8], consumed: &mut usize, turn: &mut Turn<'_>) -> Option<Next> {
         match &mut self.state {
             State::Command => None,
@@ -212,7 +215,7 @@ impl PoolSession {
         }
     }
 
-    /// Begins to read as many keys as possible.
+    /// Begins the reads of as many of the remaining keys as possible.
     fn begin_keys(
         &mut self,
         input: &[u8],
@@ -265,8 +268,8 @@ impl PoolSession {
         None
     }
 
-    /// Begins a request. Returns the number of bytes of input that it has consumed, or what it
-    /// needs.
+    /// Begins a request. Returns the number of bytes of input that the request has consumed, or what
+    /// the session needs before it can begin the request.
     fn begin(
         &mut self,
         request: &Prepared<'_>,
@@ -293,7 +296,8 @@ impl PoolSession {
         let planned = plan(&request.operation, &request.encoder, key, data, turn.now);
         let has_operation = matches!(planned, Plan::Submit(_) | Plan::ReadMany);
         if !has_operation && !self.replies.is_empty() {
-            // A read that the pool cannot do: its reply comes behind those of the reads before it.
+            // The pool cannot execute this read. Its reply has to follow the replies to the reads
+            // before it.
             return Err(self.needs());
         }
         match planned {
@@ -341,7 +345,8 @@ impl PoolSession {
         line.len() - usize::from(line_end_len) - keys_len
     }
 
-    /// Whether a read may begin now, beside those in progress.
+    /// Checks whether a read may begin while other requests are in progress. The error is what the
+    /// session needs first.
     fn may_begin_read(&self, turn: &Turn<'_>) -> Result<(), Next> {
         let front = self.replies.front();
         if front.is_some_and(|reply| !reply.command.is_read()) {
@@ -350,8 +355,8 @@ impl PoolSession {
         self.may_begin_key(turn)
     }
 
-    /// Whether one of several keys may begin to be read. All before it that is in progress is of
-    /// the same command, or only reads.
+    /// As [`Self::may_begin_read`], for one key of a request with several keys. All operations in
+    /// progress are reads, or belong to the same request.
     fn may_begin_key(&self, turn: &Turn<'_>) -> Result<(), Next> {
         let is_at_bound = self.replies.len() >= POOL_READS_MAX || self.held_len >= OUTPUT_SOFT_MAX;
         if is_at_bound && !self.replies.is_empty() {
@@ -363,7 +368,7 @@ impl PoolSession {
         Ok(())
     }
 
-    /// Begins an operation, whose reply comes behind the others.
+    /// Begins an operation, and appends its reply to `replies`.
     fn submit(
         &mut self,
         key: Box<[u8]>,
@@ -380,7 +385,7 @@ impl PoolSession {
         let is_write = !command.is_read();
         let progress = match issue(number, &key, action, is_write, turn) {
             true => ReplyProgress::Waiting,
-            // A result of an earlier one will come, and then this one is tried again.
+            // The result of an earlier operation will come. The session then tries this one again.
             false if !self.replies.is_empty() => return Err(self.needs()),
             false => ReplyProgress::Done(Err(Failure::NotAccepted)),
         };
@@ -402,7 +407,8 @@ impl PoolSession {
             };
             self.held_len -= reply.held_len();
             if let Some(action) = reply.next_action() {
-                // Only writes have a second operation, and a write is alone.
+                // Only writes have a second operation, and no other operation is in progress beside
+                // a write.
                 let number = self.first_number;
                 reply.progress = match issue(number, &reply.key, action, true, turn) {
                     true => ReplyProgress::Waiting,

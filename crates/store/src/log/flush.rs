@@ -123,7 +123,7 @@ mod tests {
 
     /// A clock whose seconds do not fit 32 bits shows the greatest second.
     #[test]
-    fn no_flush_is_performed_in_the_greatest_second_without_one() {
+    fn no_flush_is_performed_in_the_greatest_second_if_none_is_delayed() {
         let flushes = Flushes::new();
         assert_eq!(flushes.perform_due(u32::MAX), 0);
         flushes.flush(u32::MAX, 1);

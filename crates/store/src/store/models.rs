@@ -140,7 +140,7 @@ fn a_pinned_value_stays_during_evacuation() {
 /// A delayed flush is due, and two threads access the store. Whichever of them performs the flush,
 /// neither reads the item that was stored before, and both keep the items that they store.
 #[test]
-fn a_due_flush_hides_old_items_from_all_workers_and_no_new_ones() {
+fn a_due_flush_hides_old_items_and_no_new_items_from_all_workers() {
     const FLUSH_S: u32 = 10;
     let access = |mut worker: Worker, number: u8| {
         let is_present = |worker: &mut Worker, number: u8| {
