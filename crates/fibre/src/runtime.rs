@@ -371,8 +371,8 @@ impl Runtime {
                 // The loop of a processor does not panic, because panics of fibres are caught.
                 let _ = thread.join();
             }
-            // Otherwise the thread is detached. It runs an abandoned fibre, and keeps the shared
-            // state alive.
+            // A thread that is not joined is detached. It runs an abandoned fibre, and keeps the
+            // shared state alive.
         }
         match count {
             0 => Ok(()),

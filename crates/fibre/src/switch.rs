@@ -74,7 +74,7 @@ impl Drop for Body {
             // SAFETY: the coroutine is not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // Otherwise the fibre was abandoned before its end. Its stack is leaked, because other
+        // A fibre that has started and is not done was abandoned. Its stack is leaked, because other
         // threads and the kernel may have pointers into it.
     }
 }

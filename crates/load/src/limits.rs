@@ -157,7 +157,7 @@ pub const SCRIPT_AHEAD: usize = 4;
 /// Longest sleep of a thread before it looks for further lines of a script, while none is received.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
 /// Longest time after the end of a run in which a thread still receives lines of a script, to count
-/// those that were intended before the end. It bounds the wait for a reader whose own input is
+/// those that were intended before the end. This bounds the wait for a reader whose own input is
 /// slow.
 pub const SCRIPT_REST_NS: u64 = 500_000_000;
 /// Maximum number of agents of one run: one less than the number of parts, because the last part

@@ -102,7 +102,7 @@ impl Summary {
             response: distributions(|part| part.response.as_ref())?,
             service,
             slip: distributions(|part| part.slip.as_ref())?,
-            // None, which is less than any number, if a part has none.
+            // None if the value of any part is None: `min` orders None before every number.
             slip_max_ns: match parts.iter().map(|part| part.slip_max_ns).min() {
                 Some(Some(_)) => parts.iter().filter_map(|part| part.slip_max_ns).max(),
                 _ => None,

@@ -385,7 +385,7 @@ impl ThreadSetup {
             (CarrierKind::PerOperation, _) | (_, Protocol::Textile) => {
                 self.run_on::<PerOperation<Textile>>(ready, start)
             }
-            // As above, for HTTP.
+            // The check of the settings admits HTTP with one carrier only.
             (_, Protocol::Http) => self.run_on::<Renewed<Http>>(ready, start),
             (CarrierKind::Stream, Protocol::Text) if self.config.renews_connections() => {
                 self.run_on::<Renewed<Text>>(ready, start)

@@ -145,9 +145,9 @@ impl ScriptSource {
     }
 
     /// Takes the next request at the end of a run. If none is received, waits for the reader until
-    /// `deadline_ns` on the monotonic clock, because the reader may be behind. It stops by itself
-    /// at the first request that lies after the end of the load. None: the reader has ended or,
-    /// because its own input is slow, has sent nothing in time.
+    /// `deadline_ns` on the monotonic clock, because the reader may be behind. The reader stops by
+    /// itself at the first request that lies after the end of the load. None: the reader has ended,
+    /// or has sent nothing in time because its own input is slow.
     pub(crate) fn pop_until(&mut self, deadline_ns: u64) -> Option<ScriptRequest> {
         if self.received.is_empty() && !self.reader_ended {
             let wait_ns = deadline_ns.saturating_sub(monotonic_ns());

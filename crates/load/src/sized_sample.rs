@@ -100,7 +100,8 @@ mod tests {
         );
     }
 
-    /// One thread has nine times as many requests as the other: so has its share of the sample.
+    /// One thread has nine times as many requests as the other. So nine tenths of the sample are
+    /// requests of that thread.
     #[test]
     fn merged_sample_has_each_request_with_the_same_probability() {
         let mut merged = SizedSample::default();

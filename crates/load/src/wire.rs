@@ -53,7 +53,7 @@ pub(crate) trait Wire: 'static {
         false
     }
 
-    /// Counts bytes after an answer that belong to no other, if the protocol counts faults.
+    /// Counts bytes after an answer that belong to no other answer, if the protocol counts faults.
     fn count_surplus(_reader: &mut Self::Reader) {}
 
     /// Returns the counts of the replies so far. None: the protocol is not HTTP.

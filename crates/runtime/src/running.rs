@@ -1,5 +1,5 @@
 //! A running runtime, and how it stops. The acceptor stops first. Then the workers finish their
-//! connections, and at last the worker threads end.
+//! connections, and finally the worker threads end.
 
 use std::io;
 use std::sync::Arc;

@@ -567,7 +567,7 @@ impl<S: Worker> WorkerContext<S> {
     pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.last_wake_ns);
         let excess_connections = self.buffered.excess_connections(table, now_s);
-        // Otherwise the next connections in these slots would be served in their place.
+        // If they stayed there, the next connections in these slots would be served instead.
         self.runnable
             .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory

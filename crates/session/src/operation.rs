@@ -218,7 +218,7 @@ pub(crate) struct StoreOptions {
     /// The mode: for example, `Add` requires that the key has no item, and `Replace` that it has
     /// one.
     pub(crate) mode: Mode,
-    /// Whether to store the value all the same, and mark it stale, if the CAS to compare is below
+    /// Whether to store the value nevertheless, and mark it stale, if the CAS to compare is below
     /// the CAS of the present item.
     pub(crate) invalidate: bool,
     /// Whether `Append` and `Prepend` create the item if the key has none.

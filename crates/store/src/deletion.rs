@@ -56,7 +56,7 @@ impl Worker {
         self.remove_from_tier(&writer, now_s);
         drop(writer);
         self.remember_hole(&block_ref);
-        self.resize_step();
+        self.resize_index_step();
         self.sample(hash, now_s, || SampledAccess::Deleted);
         Deleted::Deleted
     }

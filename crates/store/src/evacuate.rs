@@ -170,7 +170,7 @@ impl Worker {
         // Perform a delayed flush that is due even if no request arrives.
         self.store.log.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
-        self.resize_step();
+        self.resize_index_step();
         let budget = budget.min(STEP_ITEMS);
         if self.store.log.available() < self.store.log.reserve() {
             return self.evacuate_step(budget, now_s);

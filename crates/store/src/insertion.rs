@@ -213,7 +213,7 @@ impl Worker {
         let is_linked = self.link(&writer, present.as_ref(), new_block, metadata, now_s);
         drop(writer);
         if present.is_none() {
-            self.resize_step();
+            self.resize_index_step();
         }
         if !is_linked {
             return Ok(Published::NoSpace);

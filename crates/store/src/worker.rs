@@ -400,7 +400,7 @@ impl Worker {
 
     /// Makes a step of index resizing, if one is due. Whenever the size of the index has become a
     /// multiple of the segment size, adjusts the number of segments.
-    pub(crate) fn resize_step(&self) {
+    pub(crate) fn resize_index_step(&self) {
         use crate::index::ResizeStep;
         let step = self.store.index.resize_step();
         if step != ResizeStep::Idle {

@@ -176,7 +176,7 @@ fn requested_items_stay_when_memory_turns_over_within_a_second() {
     client.requests_per_second = u64::MAX;
     let mut hits = 0;
     for turn in 0..1_000_000_u64 {
-        // Of every three new items, two are requested once and one twice. About 60 000 of them fit
+        // Of three new items, two are requested once, and the third twice. About 60 000 items fit
         // into the store.
         client.request(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
         // Every tenth request is followed by one for a popular item. Only these requests are

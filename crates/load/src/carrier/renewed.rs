@@ -116,7 +116,8 @@ impl<W: Wire> Carrier for Renewed<W> {
         if answered.is_some() && (self.sent >= self.sent_max || self.replies.closes()) {
             self.socket.close();
             self.replies.reset();
-            // They belong to no other answer, since at most one request is in flight.
+            // Bytes after the answer belong to no other answer, because at most one request is in
+            // flight.
             if !std::mem::take(input).is_empty() {
                 self.replies.count_surplus();
             }

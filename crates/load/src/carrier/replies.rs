@@ -43,7 +43,7 @@ impl<W: Wire> Replies<W> {
         W::closes(&self.reader)
     }
 
-    /// Counts bytes after an answer that belong to no other.
+    /// Counts bytes after an answer that belong to no other answer.
     pub(super) fn count_surplus(&mut self) {
         W::count_surplus(&mut self.reader);
     }

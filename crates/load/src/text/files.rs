@@ -73,7 +73,8 @@ fn decile_line(files: &FilesSummary) -> Option<String> {
     Some(text)
 }
 
-/// Returns the number of answers by status, and of those that are not what was requested.
+/// Returns the number of answers by status, and the numbers of answers with wrong bodies and of
+/// malformed answers.
 pub(super) fn http_line(http: &HttpSummary) -> String {
     let mut line = format!(
         "{:<10} {} 2xx, {} 3xx, {} 4xx, {} 5xx",

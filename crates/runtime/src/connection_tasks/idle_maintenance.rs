@@ -4,15 +4,16 @@
 
 use crate::limits::{IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, REQUESTS_CHECK_NS};
 
-/// Decides when the supervisor runs a step, and when the last step has been run.
+/// Decides when the supervisor runs a step, and when the last step has been run. Each step is run
+/// with another worker context (`connection_tasks.rs`), in turn.
 #[derive(Debug, Default)]
 pub(super) struct IdleMaintenance {
     /// Time of the next decision. `None` while no maintenance is in progress.
     next_ns: Option<u64>,
     /// The number of steps that were run since requests last arrived.
     steps: u32,
-    /// The number of consecutive steps that left no more work in their context. Once it equals the
-    /// number of contexts, none has any.
+    /// The number of consecutive steps that left no more work in their worker context. Once it
+    /// equals the number of contexts, no context has more work.
     idle_contexts: usize,
 }
 
@@ -44,9 +45,9 @@ impl IdleMaintenance {
         !are_requests_arriving
     }
 
-    /// Records a step, which left more work in its context or not. Returns whether another step
-    /// follows. None follows if no context has more work, or after [`IDLE_MAINTAIN_STEPS`] steps;
-    /// the caller then replaces this value by a new one.
+    /// Records a step. `has_more` says whether the step left more work in its worker context.
+    /// Returns whether another step follows. No step follows if no context has more work, or after
+    /// [`IDLE_MAINTAIN_STEPS`] steps; the caller then replaces this value by a new one.
     pub(super) fn record_step(&mut self, now_ns: u64, has_more: bool, contexts: usize) -> bool {
         self.next_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         self.steps += 1;
@@ -68,8 +69,8 @@ mod tests {
         *now_ns
     }
 
-    /// Runs steps, which all leave more work or all leave none, until none follows. Returns their
-    /// number.
+    /// Runs steps until [`IdleMaintenance::record_step`] returns false. `has_more` is the same for
+    /// each step. Returns the number of steps.
     fn steps_until_end(
         maintenance: &mut IdleMaintenance,
         now_ns: &mut u64,
@@ -105,8 +106,8 @@ mod tests {
         assert_eq!(steps, 3);
     }
 
-    /// Decisions made while requests arrived were counted as steps once, so maintenance could end
-    /// soon after the last request.
+    /// Regression: decisions made while requests arrived were counted as steps, so maintenance could
+    /// end soon after the last request.
     #[test]
     fn maximum_of_steps_is_counted_from_the_last_request() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
@@ -120,7 +121,8 @@ mod tests {
         assert_eq!(steps, IDLE_MAINTAIN_STEPS);
     }
 
-    /// The context without more work may be the one that has served the request.
+    /// The first step leaves no more work in its context. But a request comes later, and may give
+    /// that context new work.
     #[test]
     fn a_context_that_has_served_a_request_is_maintained_again() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);

@@ -161,7 +161,8 @@ impl Log {
                 let reason = EvacuationReason::Evict;
                 return Some(Victim { number, reason });
             }
-            // Otherwise a writer is filling a block of the segment, so try the next segment.
+            // A segment that is not held and cannot be closed has a writer that fills one of its
+            // blocks, so try the next segment.
         }
         None
     }

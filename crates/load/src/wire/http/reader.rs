@@ -279,7 +279,7 @@ impl AnswerReader {
         Ok(None)
     }
 
-    /// Decides what follows the head. Returns the answer if nothing does.
+    /// Decides what follows the head. Returns the answer if nothing follows.
     fn end_of_head(&mut self, is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
         let head = self.head;
         if head.status < 200 {
@@ -394,7 +394,7 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), HttpFault> {
     }
 }
 
-/// The number that digits give. None: they are none, or too many.
+/// Returns the number that the digits state. None: there is no digit, or there are too many.
 fn decimal(digits: &[u8]) -> Option<u64> {
     let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let add = |number, &digit: &u8| number * 10 + u64::from(digit - b'0');
