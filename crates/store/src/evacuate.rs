@@ -234,10 +234,11 @@ impl Worker {
                 // Each search for a victim examines only some of the segments. So give up only
                 // after as many searches as are needed to examine all segments.
                 if !may_evacuate || searches > self.store.log.searches_per_cycle() {
-                    // Yielding would not help if only pins are left to wait for: a peer takes much
-                    // longer than a worker, and this worker itself may own the pin. The deferral
-                    // ends, because the owner of a pin drops it when its peer has the value, or
-                    // closes a peer that makes no progress.
+                    // If only pins are left to wait for, yielding would not help: a pin lasts until
+                    // a peer has received the value, which takes much longer than a worker's burst,
+                    // and this worker itself may own the pin. The deferral ends, because the owner
+                    // of a pin drops it when the peer has the value, or closes the connection if
+                    // the peer makes no progress.
                     return Err(match self.store.log.would_be_free_without_pins() {
                         true => Rejected::Deferred,
                         false => Rejected::NoMemory,

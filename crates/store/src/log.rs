@@ -10,6 +10,10 @@
 //! that fills a hole is not appended: `holes.rs`.) All other steps of the life cycle happen once
 //! per segment, under the lock of the segment lists. No system call is made under this lock, and
 //! the only lock taken under it is that of the worker slots (`epochs.rs`).
+//!
+//! A *stripe* is a group of workers that share open segments. The log has two *parts*, as the two
+//! queues of S3-FIFO: a small part for new items, and a main part for items that were requested
+//! again (`evacuate.rs`). An *expiry class* is a range of times to live.
 
 mod content;
 mod eviction;
@@ -499,7 +503,8 @@ impl Log {
         self.is_free_or_pending(true)
     }
 
-    /// Returns true if a segment is free for a new block once no peer holds evacuated segments.
+    /// Returns true if a segment is free for a new block once no pin and no upload holds evacuated
+    /// segments.
     pub(crate) fn would_be_free_without_pins(&self) -> bool {
         let lists = self.lists();
         (lists.free.len() + lists.held.len()) as u32 + self.resident_headroom(&lists) > COPY_RESERVE

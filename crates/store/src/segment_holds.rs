@@ -1,6 +1,8 @@
-//! Segments held for slow peers. A pin, and an upload that waits for its bytes, each hold the
-//! segments in which their blocks are, and a held segment is not reused. The number of held
-//! segments is bounded: a holder first requests a [`Credit`] for as many segments as it may need.
+//! Segments held for peers, the clients at the other ends of connections: a peer may receive or
+//! send a value slowly. A pin of a value that is being sent holds the segments in which the blocks
+//! of the value are. An upload of a value that has not arrived completely holds its segments too. A
+//! held segment is not reused. The number of held segments is bounded: a pin or an upload first
+//! requests a [`Credit`] for as many segments as it may need.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, SegmentNumber};

@@ -36,7 +36,7 @@ fn pin(worker: &mut Worker, number: u8) -> Option<Pin> {
 
 /// Returns a store, its worker, and a pin of an item in a segment that is being evacuated. The pin
 /// keeps that segment from being free after its evacuation. No other segment can be evacuated,
-/// because slow peers hold all of them.
+/// because this function holds all of them, as pins would.
 fn store_with_a_pinned_segment() -> (Arc<Store>, Worker, Pin) {
     let store = small_store();
     let mut worker = store.worker();

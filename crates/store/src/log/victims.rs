@@ -153,8 +153,8 @@ impl Log {
             next = segment_list.next(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
-                // A peer is still filling or sending a block of the segment, so the memory could
-                // not be reused. Move the segment to the end of its list.
+                // A pin or an unfinished upload holds the segment, so the memory could not be
+                // reused. Move the segment to the end of its list.
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
             } else if segment.can_be_evacuated(self.heap.segment_size()) && segment.close() {
