@@ -271,8 +271,8 @@ fn failures(counts: &OperationCounts) -> Failures {
     }
 }
 
-/// What the carrier counted. None for persistent connections that are not opened again, which count
-/// nothing.
+/// Returns the counts of the carrier. None: the connections are persistent and not opened again, so
+/// there is nothing to count.
 pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<CarrierSummary> {
     let name = match config.carrier {
         CarrierKind::Stream if config.renews_connections() => "renewed",

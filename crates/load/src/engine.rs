@@ -198,9 +198,13 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Runs the loop. It ends when the measured interval is over and every measured request is
-    /// answered, when the grace period is over, when all connections of the run are lost, when a
-    /// script has ended, or when the run is stopped.
+    /// Runs the loop. The loop ends in one of these cases:
+    ///
+    /// - the measured interval is over, and every measured request is answered;
+    /// - the grace period is over;
+    /// - all connections of the run are lost;
+    /// - a script has ended;
+    /// - the run is stopped.
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;

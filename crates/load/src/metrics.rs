@@ -58,9 +58,8 @@ impl Window {
     }
 
     /// Returns an empty window whose memory pages are already mapped for `operations`, and for the
-    /// sizes of files if `files` is set, so that
-    /// recording these operations or merging them into it causes no page fault. The histograms of
-    /// any other operation are allocated when that operation first occurs.
+    /// sizes of files if `files` is set. So recording or merging these operations causes no page
+    /// fault. The histograms of any other operation are allocated when that operation first occurs.
     pub(crate) fn preallocated(operations: &[Op], files: bool) -> Self {
         let mut window = Self::default();
         for &op in operations {

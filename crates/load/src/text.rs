@@ -144,7 +144,7 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
 fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     let censored = distribution.censored.as_ref();
     let show = |value_ns, is_lower_bound| {
-        // Without a sample there is no latency, not one of 0.
+        // The figures of an empty distribution are 0, but are not latencies.
         let latency = (distribution.count > 0).then_some(Bounded {
             value_ns,
             is_lower_bound,

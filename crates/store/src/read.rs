@@ -23,7 +23,8 @@ pub struct Read {
     pub claim: bool,
     /// Also claim an item that is not stale, under this condition.
     pub recache: Recache,
-    /// Do not record the access: neither its time, nor in the frequency counter, nor as a sample.
+    /// Do not record the access: keep the access time and the frequency counter, and pass no sample
+    /// to the miniatures.
     pub untracked: bool,
     /// The caller's `visit` pins a value if it is longer than this number of bytes. `None`: it pins
     /// no value. A read that touches or claims the item takes the pin before it changes the item.

@@ -65,8 +65,7 @@ pub struct Upload {
     value_len: usize,
     /// Number of bytes of the value that are present.
     filled: usize,
-    /// The right to hold further segments. `None` if the upload does not wait for a peer, because
-    /// its segments then do not count as held for one.
+    /// The right to hold further segments for a peer. `None` if the upload does not wait for a peer.
     credit: Option<Credit>,
     memory: UploadMemory,
 }

@@ -1,6 +1,6 @@
-//! Holes, which are the blocks of overwritten items. They are filled by later values of the same
-//! length, but not while they are pinned, not after a flush, not by slow uploads, and not if that
-//! would keep a segment of expired items in use.
+//! Holes, which are the blocks of overwritten items. Later values of the same length fill them, with
+//! four exceptions. A hole is not filled while it is pinned, or after a flush. It is not filled by a
+//! slow upload. And it is not filled if that would keep a segment of expired items in use.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

@@ -1,8 +1,9 @@
 //! Finding the connections that have been waiting for their peers for too long.
 //!
 //! There is no timer for each connection or request. Once a second the worker checks all its
-//! connections, in steps of at most [`SWEEP_CONNECTIONS`]. While it has none, or if neither the
-//! service nor the setup has a limit, it does not wake up for that.
+//! connections, in steps of at most [`SWEEP_CONNECTIONS`]. The worker does not wake up for this
+//! check while it has no connections. Without a limit in the service or in the setup, there is no
+//! check.
 
 use service::{Session, Worker};
 

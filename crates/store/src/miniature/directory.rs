@@ -2,8 +2,8 @@
 //! the miniature caches.
 //!
 //! Each column of the table is an array of its own, indexed by slot, and 0 means "none" in all of
-//! them. So slots that were never used are zeroes that were never written, and the kernel has not
-//! allocated pages for them.
+//! them. So nothing has been written to a slot that was never used, and the kernel has allocated no
+//! pages for a range of such slots.
 
 use crate::item::Expiry;
 

@@ -144,8 +144,9 @@ fn run(
     threads.begin(&timeline);
     let open_loop = config.rate != Rate::Max;
     let on_window = &mut |number, window: &crate::metrics::Window| {
-        // If all connections are lost, the threads send their remaining windows immediately. A
-        // second that has not ended is not sent, because the coordinator would not accept it.
+        // If all connections are lost, the threads send their remaining windows immediately. The
+        // window of a second is passed on only if that second has ended, because the coordinator
+        // would reject it otherwise.
         let boundary = timeline.boundary(number);
         if boundary.is_some_and(|end_ns| end_ns <= monotonic_ns()) {
             let second = EndedSecond::of(number, window, open_loop);
