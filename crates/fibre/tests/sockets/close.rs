@@ -47,7 +47,7 @@ fn read_after_the_last_data_returns_0() {
 }
 
 #[test]
-fn after_the_peer_shuts_down_writing_it_still_receives() {
+fn peer_that_has_shut_down_writing_still_receives() {
     use std::io::Read;
     for_each_configuration_in_fibre(2, || {
         let (near, mut far) = connection();

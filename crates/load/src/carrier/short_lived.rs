@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_in_turn_and_connections_begin_with_different_ones() {
+    fn addresses_are_taken_in_turn_and_connections_begin_with_different_addresses() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         assert_eq!(Sources::new(&config, 3).next(), None);
         let addresses = ["127.0.0.1", "127.0.0.2"].map(|it| it.parse::<IpAddr>().unwrap());

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_port_follows_the_tcp_port_as_published_unless_it_is_given() {
+    fn udp_port_is_1000_above_the_tcp_port_unless_it_is_given() {
         let mut config = textile();
         config.validate().unwrap();
         let address = |config: &Config| config.udp_address(&config.targets[0]).unwrap();

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn trial_with_a_late_generator_is_invalid_only_if_the_lateness_may_have_broken_it() {
+    fn trial_with_a_late_generator_is_invalid_only_if_lateness_may_have_broken_a_criterion() {
         // Response times are 1 to 1000 µs, and each request is late by 100 µs.
         let mut late = summary([]);
         late.generator_limited = true;

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_those_of_the_study() {
+    fn answers_in_the_format_of_the_study_are_parsed() {
         for (answer, op, outcome) in [
             (r#"{ "key" : "k", "val" : "v" }"#, Op::Get, Outcome::Found),
             (r#"{ "key" : "k", "val" : "" }"#, Op::Get, Outcome::Found),

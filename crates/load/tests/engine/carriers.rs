@@ -164,7 +164,7 @@ fn requests_fail_as_refused_if_the_server_no_longer_listens() {
 }
 
 #[test]
-fn run_sends_every_line_of_a_script_in_order_and_ends_with_it() {
+fn run_sends_the_lines_of_a_script_in_order_and_ends_after_the_last() {
     let server = Server::start(Fault::None);
     let path = std::env::temp_dir().join(format!("curtail-script-{}", std::process::id()));
     let mut script =

@@ -159,7 +159,7 @@ fn closed_loop_without_warm_up_records_only_requests_of_the_interval() {
 }
 
 #[test]
-fn without_answers_all_requests_are_censored_and_depth_limits_those_sent() {
+fn without_answers_all_requests_are_censored_and_depth_limits_how_many_are_sent() {
     let server = Server::start(Fault::Silent);
     let mut config = config(&server);
     (config.depth, config.grace_ns) = (3, 100_000_000);
@@ -193,7 +193,7 @@ fn requests_that_hang_in_a_closed_loop_are_lower_bounds_of_the_service_time() {
 }
 
 #[test]
-fn run_continues_after_a_lost_connection_and_counts_it() {
+fn lost_connection_is_counted_and_the_run_continues() {
     let server = Server::start(Fault::ClosesFirst(20));
     let summary = run(&config(&server));
     assert_counts_are_consistent(&summary);

@@ -45,7 +45,7 @@ fn run_lengths(config: &mut Config, lengths: Lengths, name: &str, script: &str) 
 }
 
 #[test]
-fn gets_find_what_sets_stored_and_deletes_remove_it() {
+fn gets_find_stored_values_until_deletes_remove_them() {
     let server = TextileServer::start(Fault::None);
     let mut config = config(&server);
     // Each answer to a get consists of three datagrams.

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_time_is_exact_for_two_years_after_it() {
+    fn an_access_time_is_exact_for_two_years() {
         let year_s = 365 * 86_400;
         for now_s in [0, 1, 100, 3 * year_s, 5 * year_s, 60 * year_s, u32::MAX - 1] {
             let access = Access::new(now_s)
