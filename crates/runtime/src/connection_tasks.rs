@@ -59,7 +59,7 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     has_maintenance: AtomicBool,
     /// The supervisor checks for silent peers and passed deadlines, because there are peers.
     is_sweeping: AtomicBool,
-    /// Time of the last maintenance step of any context.
+    /// Time of the last maintenance step of a task. Those of the supervisor do not count.
     last_maintained_ns: AtomicU64,
     /// The sum of the bytes that all tasks keep while they sleep.
     buffered: Mutex<u64>,
@@ -222,12 +222,15 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
         let maintained = self.maintain_at(ContextChoice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
-        if has_more && !self.has_maintenance.swap(true, Ordering::Relaxed) {
+        self.last_maintained_ns.store(now_ns, Ordering::Relaxed);
+        // Release: pairs with the acquire in `Supervisor::end_maintenance`. Either that call sees
+        // the time above, or this swap finds the flag cleared and wakes the supervisor.
+        if has_more && !self.has_maintenance.swap(true, Ordering::Release) {
             self.inbox.waker.wake();
         }
     }
 
-    /// Returns whether the last step of maintenance was at least `interval_ns` ago.
+    /// Returns whether the tasks' last step of maintenance was at least `interval_ns` ago.
     fn is_maintenance_due(&self, interval_ns: u64, now_ns: u64) -> bool {
         let last_ns = self.last_maintained_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(last_ns) >= interval_ns
@@ -237,7 +240,6 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     /// remain, or `None` if all contexts are in use.
     fn maintain_at(&self, choice: ContextChoice, now_ns: u64) -> Option<bool> {
         let maintained = self.runtime.maintain(choice, now_ns)?;
-        self.last_maintained_ns.store(now_ns, Ordering::Relaxed);
         if maintained.needs_thread {
             (self.setup.wake_maintenance)();
         }

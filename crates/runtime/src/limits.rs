@@ -139,10 +139,7 @@ pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;
 /// Maximum number of maintenance steps that the supervisor makes after the last request.
 pub const IDLE_MAINTAIN_STEPS: u32 = 1024;
 /// Requests count as arriving for this long after a maintenance step of a task, in nanoseconds. The
-/// supervisor's own steps do not count, because their interval is longer. A single request is
-/// overlooked if its step is longer ago when the supervisor decides, or if it makes none because
-/// another step was recent. Work that it leaves in a context whose steps have ended then waits for
-/// the next request.
+/// supervisor makes no step meanwhile.
 pub const REQUESTS_RECENT_NS: u64 = IDLE_MAINTAIN_INTERVAL_NS / 2;
 /// Interval at which the supervisor checks whether requests still arrive before it makes
 /// maintenance steps, in nanoseconds.

@@ -1,8 +1,17 @@
 //! The schedule of the supervisor's maintenance steps. Tasks run steps while requests arrive. Once
-//! no more arrive, the supervisor runs the steps that are left, except those of requests that it
-//! overlooks ([`REQUESTS_RECENT_NS`]).
+//! no more arrive, the supervisor runs the steps that are left.
+//!
+//! The supervisor sees requests by the time of the tasks' last step. A request without a step of
+//! its own follows one within `MAINTAIN_INTERVAL_NS`, which is less than the pause after a decision
+//! that has seen that step. So each request is followed by a step in each context.
 
-use crate::limits::{IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, REQUESTS_CHECK_NS};
+use crate::limits::{
+    IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, MAINTAIN_INTERVAL_NS, REQUESTS_CHECK_NS,
+    REQUESTS_RECENT_NS,
+};
+
+const _: () = assert!(MAINTAIN_INTERVAL_NS <= REQUESTS_RECENT_NS);
+const _: () = assert!(MAINTAIN_INTERVAL_NS <= REQUESTS_CHECK_NS);
 
 /// Decides when the supervisor runs a step, and when the last step has been run. Each step is run
 /// with another worker context (`connection_tasks.rs`), in turn.
@@ -10,6 +19,8 @@ use crate::limits::{IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, REQUESTS_CHE
 pub(super) struct IdleMaintenance {
     /// Time of the next decision. `None` while no maintenance is in progress.
     next_ns: Option<u64>,
+    /// Time of the tasks' last step, as of the last decision.
+    requested_ns: u64,
     /// The number of steps that were run since requests last arrived.
     steps: u32,
     /// The number of consecutive steps that left no more work in their worker context. Once it
@@ -23,26 +34,37 @@ impl IdleMaintenance {
         self.next_ns
     }
 
-    /// Returns whether the supervisor has to run a step now. The first call after maintenance has
-    /// begun only sets the time of the first decision.
+    /// Returns whether the supervisor has to run a step now. `requested_ns` is the time of the
+    /// tasks' last step. The first call after maintenance has begun only sets the time of the first
+    /// decision.
     ///
     /// While requests arrive, no step is due: the tasks run enough of them, and to use a context
     /// for a step would delay the reclamation of segments. Each request may also give its context
-    /// new work, so the counts begin again if a decision finds that requests arrive.
-    pub(super) fn is_step_due(&mut self, now_ns: u64, are_requests_arriving: bool) -> bool {
-        let next_ns = *self
-            .next_ns
-            .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+    /// new work, so the counts begin again if there was one since the last decision, however long
+    /// ago.
+    pub(super) fn is_step_due(&mut self, now_ns: u64, requested_ns: u64) -> bool {
+        let Some(next_ns) = self.next_ns else {
+            self.next_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
+            self.requested_ns = requested_ns;
+            return false;
+        };
         if now_ns < next_ns {
             return false;
         }
+        if self.has_new_requests(requested_ns) {
+            (self.steps, self.idle_contexts) = (0, 0);
+            self.requested_ns = requested_ns;
+        }
+        let are_requests_arriving = now_ns.saturating_sub(requested_ns) < REQUESTS_RECENT_NS;
         if are_requests_arriving {
-            *self = Self {
-                next_ns: Some(now_ns + REQUESTS_CHECK_NS),
-                ..Self::default()
-            };
+            self.next_ns = Some(now_ns + REQUESTS_CHECK_NS);
         }
         !are_requests_arriving
+    }
+
+    /// Returns whether the time of the tasks' last step is another than at the last decision.
+    pub(super) fn has_new_requests(&self, requested_ns: u64) -> bool {
+        requested_ns != self.requested_ns
     }
 
     /// Records a step. `has_more` says whether the step left more work in its worker context.
@@ -63,6 +85,9 @@ impl IdleMaintenance {
 mod tests {
     use super::*;
 
+    /// Time of the last request before the tests.
+    const BEFORE_NS: u64 = 1;
+
     /// Moves time forward to the next decision, and returns it.
     fn advance(maintenance: &IdleMaintenance, now_ns: &mut u64) -> u64 {
         *now_ns = maintenance.next_ns().unwrap_or(*now_ns);
@@ -79,7 +104,7 @@ mod tests {
     ) -> u32 {
         for steps in 1.. {
             let now_ns = advance(maintenance, now_ns);
-            assert!(maintenance.is_step_due(now_ns, false));
+            assert!(maintenance.is_step_due(now_ns, maintenance.requested_ns));
             if !maintenance.record_step(now_ns, has_more, contexts) {
                 return steps;
             }
@@ -90,15 +115,15 @@ mod tests {
     #[test]
     fn first_step_is_due_after_an_interval() {
         let mut maintenance = IdleMaintenance::default();
-        assert!(!maintenance.is_step_due(5, false));
-        assert!(!maintenance.is_step_due(4 + IDLE_MAINTAIN_INTERVAL_NS, false));
-        assert!(maintenance.is_step_due(5 + IDLE_MAINTAIN_INTERVAL_NS, false));
+        assert!(!maintenance.is_step_due(5, BEFORE_NS));
+        assert!(!maintenance.is_step_due(4 + IDLE_MAINTAIN_INTERVAL_NS, BEFORE_NS));
+        assert!(maintenance.is_step_due(5 + IDLE_MAINTAIN_INTERVAL_NS, BEFORE_NS));
     }
 
     #[test]
     fn maintenance_ends_once_no_context_has_more_work() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
-        maintenance.is_step_due(now_ns, false);
+        maintenance.is_step_due(now_ns, BEFORE_NS);
         advance(&maintenance, &mut now_ns);
         assert!(maintenance.record_step(now_ns, false, 3));
         assert!(maintenance.record_step(now_ns, true, 3));
@@ -111,12 +136,14 @@ mod tests {
     #[test]
     fn maximum_of_steps_is_counted_from_the_last_request() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
-        maintenance.is_step_due(now_ns, false);
+        maintenance.is_step_due(now_ns, BEFORE_NS);
         assert!(maintenance.record_step(advance(&maintenance, &mut now_ns), true, 1));
         for _ in 0..2 * IDLE_MAINTAIN_STEPS {
             let now_ns = advance(&maintenance, &mut now_ns);
-            assert!(!maintenance.is_step_due(now_ns, true));
+            assert!(!maintenance.is_step_due(now_ns, now_ns));
         }
+        // No longer recent at the first decision of those that follow.
+        now_ns += REQUESTS_RECENT_NS;
         let steps = steps_until_end(&mut maintenance, &mut now_ns, true, 1);
         assert_eq!(steps, IDLE_MAINTAIN_STEPS);
     }
@@ -126,10 +153,30 @@ mod tests {
     #[test]
     fn a_context_that_has_served_a_request_is_maintained_again() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
-        maintenance.is_step_due(now_ns, false);
+        maintenance.is_step_due(now_ns, BEFORE_NS);
         assert!(maintenance.record_step(advance(&maintenance, &mut now_ns), false, 2));
-        assert!(!maintenance.is_step_due(advance(&maintenance, &mut now_ns), true));
+        let requested_ns = advance(&maintenance, &mut now_ns);
+        assert!(!maintenance.is_step_due(now_ns, requested_ns));
         let steps = steps_until_end(&mut maintenance, &mut now_ns, false, 2);
         assert_eq!(steps, 2);
+    }
+
+    /// A request in the first half of the interval was overlooked once, so the work that it left in
+    /// a context waited for the next request.
+    #[test]
+    fn a_request_just_after_a_decision_is_seen_by_the_next_one() {
+        let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
+        maintenance.is_step_due(now_ns, BEFORE_NS);
+        advance(&maintenance, &mut now_ns);
+        assert!(maintenance.is_step_due(now_ns, BEFORE_NS));
+        assert!(maintenance.record_step(now_ns, false, 2));
+        let requested_ns = now_ns + 1;
+        assert!(maintenance.has_new_requests(requested_ns));
+        let now_ns = advance(&maintenance, &mut now_ns);
+        assert!(maintenance.is_step_due(now_ns, requested_ns));
+        assert!(
+            maintenance.record_step(now_ns, false, 2),
+            "the context found without work may have served the request"
+        );
     }
 }

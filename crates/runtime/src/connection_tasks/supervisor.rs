@@ -21,8 +21,7 @@ use super::{ConnectionTasks, ContextChoice, Peer, Task, TaskRuntime};
 use crate::connection::Overdue;
 use crate::connection_table::Slot;
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, REQUESTS_RECENT_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS,
-    SWEEP_STEP_NS,
+    DRAIN_CHECK_NS, DRAIN_NS, SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS,
 };
 use crate::setup::second;
 
@@ -71,7 +70,8 @@ impl<C: TaskRuntime> Supervisor<C> {
                     self.tasks.setup.counts.count_restart();
                     // The panic may come from maintenance. Give that up, so that it does not panic
                     // again in every round.
-                    self.end_maintenance();
+                    self.maintenance = IdleMaintenance::default();
+                    self.tasks.has_maintenance.store(false, Ordering::Relaxed);
                 }
             }
         }
@@ -176,8 +176,8 @@ impl<C: TaskRuntime> Supervisor<C> {
             return;
         }
         let tasks = &self.tasks;
-        let are_requests_arriving = !tasks.is_maintenance_due(REQUESTS_RECENT_NS, now_ns);
-        if !self.maintenance.is_step_due(now_ns, are_requests_arriving) {
+        let requested_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
+        if !self.maintenance.is_step_due(now_ns, requested_ns) {
             return;
         }
         // `None` means that the context is in use. It may have more to do.
@@ -190,10 +190,20 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Ends maintenance until a task wakes the supervisor for it again.
+    /// Ends maintenance until a task wakes the supervisor for it again. Does not end it if a task
+    /// has found it in progress since the last decision, and so wakes nothing.
     fn end_maintenance(&mut self) {
+        let tasks = &self.tasks;
+        // Acquire: pairs with the release in `ConnectionTasks::maintain`. If a task has found the
+        // flag set, the time of its step is seen below.
+        tasks.has_maintenance.swap(false, Ordering::Acquire);
+        let requested_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
+        if self.maintenance.has_new_requests(requested_ns) {
+            tasks.has_maintenance.store(true, Ordering::Relaxed);
+            // It is seen by the next decision, because the time of requests has not been recorded.
+            return;
+        }
         self.maintenance = IdleMaintenance::default();
-        self.tasks.has_maintenance.store(false, Ordering::Relaxed);
     }
 
     /// Ends the idle connections; after the deadline, ends all connections. Returns true once no
