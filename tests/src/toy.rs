@@ -25,7 +25,11 @@ pub struct ToySession {
     answers: VecDeque<Option<Vec<u8>>>,
 }
 
-impl Session for ToySession {}
+impl Session for ToySession {
+    fn result_bytes(&self) -> usize {
+        self.answers.iter().flatten().map(Vec::len).sum()
+    }
+}
 
 impl Service for Toy {
     type Worker = Self;

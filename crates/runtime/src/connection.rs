@@ -165,8 +165,9 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
     }
 
     /// Returns the bytes of heap memory, outside the service, that the connection occupies until
-    /// the next burst. The result of a ticket counts from the issue of the ticket, and only while
-    /// the peer does not take the output: otherwise the session answers with it at once.
+    /// the next burst. Results of tickets count only while the peer does not take the output:
+    /// otherwise the session answers with them at once. Those of known length count from the issue
+    /// of the ticket, others from their delivery.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self

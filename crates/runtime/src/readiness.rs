@@ -137,6 +137,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         for slot in self.context.deliver(&mut self.table, now_ns) {
             self.close(slot);
         }
+        if self.context.is_share_exceeded() {
+            self.close_excess();
+        }
     }
 
     /// Closes connections whose peers have been silent for too long, and gives a turn to those
@@ -250,9 +253,14 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         if let Some(connection) = self.table.get_mut(slot)
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.excess_connections(&self.table) {
-                self.close(slot);
-            }
+            self.close_excess();
+        }
+    }
+
+    /// Closes connections, because the worker's share is exceeded.
+    fn close_excess(&mut self) {
+        for slot in self.context.excess_connections(&self.table) {
+            self.close(slot);
         }
     }
 

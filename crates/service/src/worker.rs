@@ -187,8 +187,9 @@ pub trait Session: Send + 'static {
 
     /// Returns the bytes that the results of open tickets, or results that the session has taken
     /// and not answered with, may occupy. While its peer does not take the output, a session has no
-    /// turns. These bytes then count towards the bound of the memory of all connections. By default
-    /// results are not counted.
+    /// turns. These bytes then count towards the bound of the memory of all connections. A session
+    /// that does not know the length of a result before it arrives counts it from then on. By
+    /// default results are not counted.
     fn result_bytes(&self) -> usize {
         0
     }

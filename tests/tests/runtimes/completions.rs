@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use sys::poll::Interest;
 
-use curtail_tests::in_process::{Sockets, answer, everywhere_with, setup, wait};
+use curtail_tests::in_process::{BUFFERED_MAX, Sockets, answer, everywhere_with, setup, wait};
 use curtail_tests::toy::{Source, Toy};
 use runtime::memory::Memory;
 use runtime::{Kind, Panicked, Scheduler};
@@ -148,6 +148,51 @@ fn a_half_closed_connection_gets_its_answer() {
         assert_eq!(stream.recv(&mut [0; 16]).unwrap(), 0, "then the end");
         served.sockets.running.stop().unwrap();
     });
+}
+
+/// While a peer takes no output, results that arrive for it count as its unsent output does. Tasks
+/// take no results meanwhile.
+#[test]
+fn results_for_a_peer_that_takes_nothing_are_within_the_bound() {
+    const FIRST_LEN: usize = 600_000;
+    // Below the bound together with the first, and above it.
+    for (second_len, is_closed) in [(300_000, false), (BUFFERED_MAX as usize, true)] {
+        everywhere(|served| {
+            if matches!(served.sockets.kind, Kind::Threads | Kind::Fibres) {
+                served.sockets.running.stop().unwrap();
+                return;
+            }
+            let sockets = &served.sockets;
+            let slow = sockets.connect_unix();
+            slow.send(b"one\ntwo\n").unwrap();
+            served.wait_for_requests(2);
+            let mut taken = served.source.take();
+            let (mut second, second_ticket) = taken.pop().unwrap();
+            let (mut first, first_ticket) = taken.pop().unwrap();
+            first.line = vec![b'1'; FIRST_LEN];
+            second.line = vec![b'2'; second_len];
+            first_ticket.complete(first);
+            sockets.until_true("kept", || {
+                // With `rings`, a send is found to be blocked when the worker wakes up again.
+                drop(sockets.connect());
+                sockets.counts.snapshot().buffered >= FIRST_LEN as u64
+            });
+            let kept = sockets.counts.snapshot().buffered;
+            second_ticket.complete(second);
+            if is_closed {
+                sockets.until("closed", |it| (it.current, it.buffered_closed) == (0, 1));
+            } else {
+                let expected = kept + second_len as u64;
+                sockets.until("counted", |it| it.buffered == expected);
+                let mut received = 0;
+                while received < FIRST_LEN + second_len {
+                    received += answer(&slow).len();
+                }
+                sockets.until("given back", |it| it.buffered == 0);
+            }
+            served.sockets.running.stop().unwrap();
+        });
+    }
 }
 
 /// More lines than a connection may have tickets for.

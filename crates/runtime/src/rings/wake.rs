@@ -20,6 +20,9 @@ impl<S: service::Worker> Worker<S> {
         for slot in self.context.deliver(&mut self.table, now_ns) {
             self.close(slot);
         }
+        if self.context.is_share_exceeded() {
+            self.close_excess();
+        }
         while let Some(transport) = self.inbox.take() {
             self.register(transport, second(now_ns));
         }

@@ -433,9 +433,14 @@ impl<S: service::Worker> Worker<S> {
             && !connection.io.is_closed
             && self.context.count_buffered(connection)
         {
-            for slot in self.context.excess_connections(&self.table) {
-                self.close(slot);
-            }
+            self.close_excess();
+        }
+    }
+
+    /// Closes connections, because the worker's share is exceeded.
+    pub(super) fn close_excess(&mut self) {
+        for slot in self.context.excess_connections(&self.table) {
+            self.close(slot);
         }
     }
 

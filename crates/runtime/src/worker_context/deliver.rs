@@ -5,14 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use service::{Mailbox, OpenTickets, Worker};
 
 use super::WorkerContext;
+use crate::connection::ConnectionIo;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::COMPLETIONS_PER_WAIT;
 
 impl<S: Worker> WorkerContext<S> {
     /// Passes the results in the mailbox to their sessions, at most [`COMPLETIONS_PER_WAIT`]. Each
     /// of these connections gets a turn. Returns the connections whose sessions panicked; the
-    /// caller closes them.
-    pub(crate) fn deliver<I>(
+    /// caller closes them. Then the worker's share may be exceeded
+    /// ([`is_share_exceeded`](Self::is_share_exceeded)) by results for peers that take no output.
+    pub(crate) fn deliver<I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
         now_ns: u64,
@@ -26,7 +28,12 @@ impl<S: Worker> WorkerContext<S> {
         failed
     }
 
-    fn deliver_from<I>(
+    /// Returns whether the worker's share is exceeded.
+    pub(crate) fn is_share_exceeded(&self) -> bool {
+        self.buffered.is_exceeded()
+    }
+
+    fn deliver_from<I: ConnectionIo>(
         &mut self,
         mailbox: &Mailbox<S::Completion>,
         table: &mut ConnectionTable<S, I>,
@@ -62,6 +69,8 @@ impl<S: Worker> WorkerContext<S> {
             }
             connection.continues_without_input = true;
             connection.waits_for_ticket = false;
+            // While its peer takes no output, the session has no turn after which it is counted.
+            self.count_buffered(connection);
             if !connection.is_queued && connection.unsent.is_none() {
                 connection.is_queued = true;
                 self.runnable.push(id.slot as Slot);

@@ -78,6 +78,11 @@ impl service::Session for PoolSession {
     fn discard_prepared(&mut self) {
         self.scanned = 0;
     }
+
+    /// The length of a value is not known before it arrives.
+    fn result_bytes(&self) -> usize {
+        self.held_len
+    }
 }
 
 impl PoolSession {
@@ -517,5 +522,40 @@ impl WithEncoder for ExecuteServer<'_, '_, '_> {
             store: None,
         };
         execute_server_command(encoder, command, &context, turn.out.bytes_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use service::Session as _;
+
+    use super::*;
+    use crate::operation::ReadOptions;
+    use crate::protocols::Encoder;
+    use crate::text::TextEncoder;
+
+    #[test]
+    fn values_that_wait_to_be_written_are_counted() {
+        let mut session = PoolSession::default();
+        for _ in 0..2 {
+            session.replies.push_back(Reply {
+                encoder: Encoder::Text(TextEncoder::default()).to_owned(),
+                key: Box::from(*b"key"),
+                command: Command::Read(ReadOptions::plain(None)),
+                vivify: None,
+                progress: ReplyProgress::Waiting,
+            });
+        }
+        assert_eq!(session.result_bytes(), 0);
+        let content = pool::NewItem {
+            value: vec![0; 100_000],
+            client_flags: 0,
+            expiry_s: 0,
+        };
+        let item = pool::Item { content, unique: 1 };
+        session.complete(1, Ok(Some(Ok(pool::Outcome::Found(item)))));
+        assert_eq!(session.result_bytes(), 100_000);
+        session.complete(0, Err(Abandoned));
+        assert_eq!(session.result_bytes(), 100_000);
     }
 }
