@@ -547,7 +547,7 @@ impl Worker {
         copy.set_expiry(block.expiry());
         copy.set_access(block.access());
         to.segment.raise_expiry(block.expiry());
-        writer.replace(found, to.location, frequency);
+        writer.relocate(found, to.location, frequency);
     }
 }
 

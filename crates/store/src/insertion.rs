@@ -55,6 +55,9 @@ impl Value<'_> {
 pub(crate) struct Metadata {
     /// Whether the key has a valid item, neither expired nor flushed, that this one replaces.
     pub(crate) is_overwrite: bool,
+    /// Whether the item that this one replaces was restored from the tier for the same request,
+    /// which then does not count.
+    pub(crate) is_restored: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
     pub(crate) access: Access,
@@ -310,9 +313,11 @@ impl Worker {
             // The overwrite counts as a request, unless it is the first one since the item was
             // restored. If the old item had expired or was flushed, the new item starts at
             // frequency 0.
-            let frequency = match metadata.is_overwrite {
-                true => found.entry().requested().frequency(),
-                false => 0,
+            let entry = found.entry();
+            let frequency = match (metadata.is_overwrite, metadata.is_restored) {
+                (true, false) => entry.requested().frequency(),
+                (true, true) => entry.frequency(),
+                (false, _) => 0,
             };
             writer.replace(found, new_block.location, frequency);
             self.remember_hole(block_ref);
@@ -426,6 +431,7 @@ impl Worker {
         });
         let mut metadata = Metadata {
             is_overwrite: present.is_some(),
+            is_restored: false,
             expiry: write.expiry,
             cas: 0,
             access: Access::new(now_s)

@@ -281,7 +281,7 @@ impl Worker {
             block.set_cas(old.block.cas());
             block.set_access(old.block.access());
             self.add_live(&draft.block_ref);
-            writer.replace(&found, draft.block_ref.location, found.entry().frequency());
+            writer.relocate(&found, draft.block_ref.location, found.entry().frequency());
             // Unlike the block of an overwritten item, the old block is neither marked dead nor
             // remembered as a hole, because readers that found it before still use it as the block
             // of a live item.

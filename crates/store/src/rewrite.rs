@@ -35,6 +35,8 @@ pub(crate) struct Snapshot {
     pub(crate) flags: u32,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
+    /// Whether the item was restored from the tier and had not been requested before.
+    is_restored: bool,
 }
 
 impl Snapshot {
@@ -196,6 +198,8 @@ impl Worker {
         compute: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
     ) -> Rewritten<T> {
         let mut guard = None;
+        // Each attempt finds what the first one has recorded of this request.
+        let mut is_restored = false;
         for attempt in 0..REWRITE_ATTEMPTS {
             if attempt == 1 {
                 guard = match self.begin_rewrite(hash) {
@@ -203,13 +207,15 @@ impl Worker {
                     Err(rejected) => return Rewritten::from_rejection(rejected),
                 };
             }
-            let Some(found) = self.snapshot(key, hash, now_s) else {
+            let Some(mut found) = self.snapshot(key, hash, now_s) else {
                 // Memory for the new value, or another write, may have evicted the item.
                 return match self.find_in_tier(hash, now_s) {
                     Some(_) => Rewritten::Deferred,
                     None => Rewritten::Absent,
                 };
             };
+            is_restored |= found.is_restored;
+            found.is_restored = is_restored;
             let new_value = match compute(&found) {
                 Ok(new_value) => new_value,
                 Err(rejected) => return Rewritten::Rejected(rejected),
@@ -277,6 +283,7 @@ impl Worker {
             flags: block.flags(),
             cas: block.cas(),
             expiry: block.expiry(),
+            is_restored: entry.is_restored(),
         })
     }
 
@@ -370,6 +377,7 @@ impl Worker {
         };
         let metadata = Metadata {
             is_overwrite: true,
+            is_restored: found.is_restored,
             cas: change
                 .cas
                 .number(found)

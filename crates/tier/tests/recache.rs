@@ -5,7 +5,10 @@
     reason = "a test may panic and print"
 )]
 
-use store::Config;
+use store::{
+    Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, KeyHash, Mode, Published, Read,
+    Worker, Write,
+};
 use tier::testing::{Hits, Random, TieredCache, Zipf};
 use tier::{Rules, Statistics};
 
@@ -67,6 +70,83 @@ fn an_item_of_the_tier_stays_in_memory_from_its_second_request_on() {
     // Its second request was long after the first one, when it had left memory.
     turn_over_the_small_part(&mut cache, "second");
     assert!(!is_in_memory(&mut cache, once));
+}
+
+/// The second at which touched items expire.
+const LATER_S: u32 = 1000;
+
+/// Executes a request that needs the item of a key, at second 1. Returns whether it is in memory.
+type Execute = fn(&mut Worker, &[u8], KeyHash) -> bool;
+
+fn increment(worker: &mut Worker, key: &[u8], hash: KeyHash) -> bool {
+    let arithmetic = Arithmetic {
+        delta: 1,
+        direction: Direction::Up,
+        compare: None,
+        explicit_cas: None,
+        touch: None,
+        vivify: None,
+    };
+    let outcome = worker.arith(key, hash, &arithmetic, 1);
+    matches!(outcome, ArithmeticOutcome::Done(_))
+}
+
+fn append(worker: &mut Worker, key: &[u8], hash: KeyHash) -> bool {
+    let write = Write::plain(Mode::Append, Expiry::NEVER);
+    let published = worker.put(key, hash, b"0", &write, 1);
+    matches!(published, Ok(Published::Stored { .. }))
+}
+
+fn get_and_touch(worker: &mut Worker, key: &[u8], hash: KeyHash) -> bool {
+    let read = Read {
+        touch: Some(Expiry::at(LATER_S)),
+        ..Read::default()
+    };
+    let found = worker.read(key, hash, 1, read, |_| Some(()));
+    matches!(found, Ok(Some(())))
+}
+
+/// Requests that replace or move the item counted at once, so a single one kept it in memory.
+#[test]
+fn one_request_that_changes_an_item_of_the_tier_does_not_keep_it_in_memory() {
+    let never = Expiry::NEVER;
+    // With the length of the item, and its expiry after the request: items with a time to live have
+    // segments of their own.
+    let requests: [(&str, Execute, usize, Expiry); 3] = [
+        ("increment", increment, 10, never),
+        ("append", append, 1000, never),
+        ("touch", get_and_touch, 1000, Expiry::at(LATER_S)),
+    ];
+    for (name, execute, len, expiry) in requests {
+        let mut cache = cache(1, 1024, 32 << 20);
+        let (once, twice) = ("counter 1", "counter 2");
+        for key in [once, twice] {
+            cache.set(key.as_bytes(), &b"1".repeat(len), 1);
+        }
+        for key in 0..4000 {
+            cache.set(format!("filler {key}").as_bytes(), &[b'f'; 1000], 1);
+        }
+        for key in [once, twice, twice] {
+            let key = key.as_bytes();
+            assert!(cache.request(key, 1, |worker, hash| execute(worker, key, hash)));
+        }
+        let expected = Hits {
+            requests: 3,
+            memory: 1,
+            tier: 2,
+        };
+        assert_eq!(cache.hits, expected, "{name}");
+        for key in 0..2500 {
+            let (key, write) = (format!("later {key}"), Write::plain(Mode::Set, expiry));
+            let put = |worker: &mut Worker, hash| {
+                let value = [b'n'; 1000];
+                worker.put(key.as_bytes(), hash, &value, &write, 1).is_ok()
+            };
+            assert!(cache.request(key.as_bytes(), 1, put));
+        }
+        assert!(is_in_memory(&mut cache, twice), "{name}, twice");
+        assert!(!is_in_memory(&mut cache, once), "{name}, once");
+    }
 }
 
 /// A trace by Zipf's law, where a miss is followed by a set. Returns the counts of its second half.

@@ -13,9 +13,8 @@
 //!
 //! The restored bit is set while an item that was restored from the tier has not been requested
 //! since: the request for which it was restored does not count. A request that makes a new value of
-//! the present one (`incr`, `append`) counts all the same, because it finds the entry twice: to
-//! read the item, and to replace it. So does the first touch of an item without a time to live: it
-//! moves the block, and the new entry does not have the bit.
+//! the present one (`incr`, `append`) finds the entry twice: to read the item, which clears the
+//! bit, and to replace it. It remembers the bit in between (`rewrite.rs`).
 
 use super::addressing::TAG_BITS;
 

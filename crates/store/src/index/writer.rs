@@ -189,10 +189,17 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Changes the location and the frequency of an entry. If a reader increments the frequency
-    /// concurrently, its increment is lost.
+    /// Makes an entry refer to the item that replaces its item, and sets its frequency. If a reader
+    /// increments the frequency concurrently, its increment is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.without_restored().with_location(location);
+        self.put(found.bucket, found.slot, entry.with_frequency(frequency));
+    }
+
+    /// As [`replace`](Self::replace), for a copy of the same item: one that has not been requested
+    /// since it was restored stays so.
+    pub(crate) fn relocate(&self, found: &Found, location: Location, frequency: u8) {
+        let entry = found.entry.with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 

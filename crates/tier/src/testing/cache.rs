@@ -76,17 +76,28 @@ impl TieredCache {
 
     /// Reads an item. Returns whether there was one.
     pub fn get(&mut self, key: &[u8], now_s: u32) -> bool {
+        self.request(key, now_s, |worker, hash| read(worker, key, hash, now_s))
+    }
+
+    /// Executes a request that needs the item of a key; `execute` returns whether there is one in
+    /// memory. Returns whether there was one.
+    pub fn request(
+        &mut self,
+        key: &[u8],
+        now_s: u32,
+        mut execute: impl FnMut(&mut Worker, KeyHash) -> bool,
+    ) -> bool {
         self.hits.requests += 1;
         let (tier, requests_twice) = (Arc::clone(&self.tier), self.requests_twice);
         let (is_in_memory, is_in_tier) = self.with_worker(|worker| {
             let hash = worker.hash(key);
-            let is_in_memory = read(worker, key, hash, now_s);
+            let is_in_memory = execute(worker, hash);
             let is_in_tier = !is_in_memory && restore(worker, &tier, key, hash, now_s);
             if is_in_tier {
                 // The request is executed again, now that the item is in memory.
-                read(worker, key, hash, now_s);
+                execute(worker, hash);
                 if requests_twice {
-                    read(worker, key, hash, now_s);
+                    execute(worker, hash);
                 }
             }
             (is_in_memory, is_in_tier)
