@@ -186,30 +186,41 @@ impl<'a> Panel<'a> {
                 None => short.clone(),
             };
             let style = by.styles.get(index).map_or(index, |&style| style as usize);
-            // Cells of all panels that have this value are not mixed with those of this one.
-            let (own, others): (Vec<&Cell>, Vec<&Cell>) = own.into_iter().partition(|cell| {
-                of.is_none_or(|(factor, _)| cell.factors.contains_key(&factor.name))
-            });
-            if own.is_empty() {
-                panel.push(name, short, CurveStyle::of(style), &others);
-                continue;
-            }
-            let title = of.map_or("", |(factor, _)| &factor.title);
-            let other_name = format!("{name}, no {title}");
-            let other_short = format!("{short}, no {title}");
-            panel.push(name, short, CurveStyle::of(style), &own);
-            // Those of the values, and that of the cells without one, come before it.
-            let style = CurveStyle::of(style + by.values.len() + 1);
-            panel.push(other_name, other_short, style, &others);
+            let factor = of.map(|(factor, _)| factor);
+            panel.push_apart(factor, name, short, style, by, own);
         }
-        // Those of all panels and those of this one are one curve here, and share the points of a
-        // factor.
         let is_without = |cell: &&Cell| !cell.factors.contains_key(&by.name);
         let without: Vec<&Cell> = cells.iter().copied().filter(is_without).collect();
         let name = format!("no {}", by.title);
-        let style = CurveStyle::of(by.values.len());
-        panel.push(name.clone(), name, style, &without);
+        let factor = of.map(|(factor, _)| factor);
+        panel.push_apart(factor, name.clone(), name, by.values.len(), by, without);
         panel.without_lacking()
+    }
+
+    /// Adds a curve of cells. Those of all panels are not mixed with those of this one: if there
+    /// are both, they are a curve of their own. `factor` is that of the panels, if any, and `style`
+    /// one of those of the values of `by` or the next one, of the cells without a value.
+    fn push_apart(
+        &mut self,
+        factor: Option<&Factor>,
+        name: String,
+        short: String,
+        style: usize,
+        by: &Factor,
+        cells: Vec<&Cell<'a>>,
+    ) {
+        let is_own = |cell: &&Cell| factor.is_none_or(|it| cell.factors.contains_key(&it.name));
+        let (own, others): (Vec<&Cell>, Vec<&Cell>) = cells.into_iter().partition(is_own);
+        if own.is_empty() {
+            self.push(name, short, CurveStyle::of(style), &others);
+            return;
+        }
+        let title = factor.map_or("", |factor| &factor.title);
+        let other_name = format!("{name}, no {title}");
+        let other_short = format!("{short}, no {title}");
+        self.push(name, short, CurveStyle::of(style), &own);
+        let style = CurveStyle::of(style + by.values.len() + 1);
+        self.push(other_name, other_short, style, &others);
     }
 
     /// Adds a curve of some cells, if there are any.

@@ -208,6 +208,32 @@ fn cells_without_a_factor_of_the_figure_are_a_curve_or_are_counted() {
     }
 }
 
+/// Cells of all panels and cells of one panel were one curve, and shared its points, if they also
+/// lacked the factor of the curves.
+#[test]
+fn cells_without_both_factors_are_not_mixed_with_those_of_a_panel() {
+    let mut run = run();
+    run.plan.stages[0].cells[0].remove("threads");
+    run.plan.stages[0].cells[1].remove("threads");
+    run.plan.stages[0].cells[1].remove("version");
+    for record in &mut run.records {
+        record.factors = run.plan.stages[0].cells[record.cell as usize].clone();
+    }
+    let figure = Figure {
+        name: "both".to_owned(),
+        x: Some("drift_ns".to_owned()),
+        by: Some("threads".to_owned()),
+        panel: Some("version".to_owned()),
+        only: BTreeMap::new(),
+        ..run.plan.figures[0].clone()
+    };
+    run.plan.figures.push(figure);
+    let drawn = drawn(&run, "both-a");
+    let rows = |curve| drawn.column("wall_ns", &[("row", "median"), ("curve", curve)]);
+    assert_eq!(rows("no threads").len(), 1, "{:?}", drawn.rows);
+    assert_eq!(rows("no threads, no version").len(), 1, "{:?}", drawn.rows);
+}
+
 #[test]
 fn a_negative_x_is_drawn_and_one_that_the_axis_cannot_hold_is_counted() {
     let mut run = run();
