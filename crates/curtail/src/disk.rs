@@ -1,5 +1,7 @@
 //! `curtail disk`: a slow disk with a known law, for the programs that are started on it.
 
+mod hold;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -36,6 +38,8 @@ enum Verb {
     /// Send a command to a running disk: `delay on`, `delay off`, `errors on`, `errors off`,
     /// `counts` or `reset`
     Tell(Tell),
+    /// Read files into memory and keep them there, until it is stopped
+    Hold(hold::Flags),
     /// Make a disk, read random blocks of it, and print the times beside those of its law
     Calibrate(Calibrate),
     /// Print the laws that have a name, with their mean times for 4 KiB and 16 KiB
@@ -145,6 +149,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             );
             Ok(ExitCode::SUCCESS)
         }
+        Verb::Hold(flags) => hold::run(flags),
         Verb::Calibrate(calibrate) => calibrate_disk(calibrate),
         Verb::Laws => {
             for law in Law::presets() {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, munmap};
 use rustix::param::page_size;
 
 /// The number of cachestat(2), which is the same on all architectures that Rust supports but MIPS.
@@ -80,8 +80,8 @@ fn pages(offset: u64, len: u64) -> u64 {
     offset.saturating_add(len).div_ceil(page) - offset / page
 }
 
-/// A mapping of a file. It only tells which pages are resident: its memory is never accessed, so a
-/// file that becomes shorter causes no SIGBUS.
+/// A mapping of a file. It tells which pages are resident, and may keep them so. Its memory is
+/// never accessed, so a file that becomes shorter causes no SIGBUS.
 #[derive(Debug)]
 pub struct Mapping {
     address: NonNull<c_void>,
@@ -145,6 +145,17 @@ impl Mapping {
         }
         let count = (end - first).div_ceil(page);
         Ok(residency[..count].iter().all(|byte| byte & 1 != 0))
+    }
+
+    /// Reads all bytes into memory, and keeps them there until the mapping is dropped.
+    ///
+    /// # Errors
+    /// The limit of locked memory is too low ([`crate::limits::raise_locked_memory`]), there is not
+    /// enough memory, or the file has become shorter.
+    pub fn lock(&self) -> io::Result<()> {
+        // SAFETY: the mapping is this value's own. Locking changes no bytes.
+        unsafe { mlock(self.address.as_ptr(), self.len) }?;
+        Ok(())
     }
 }
 
