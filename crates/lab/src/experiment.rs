@@ -95,6 +95,7 @@ pub fn shipped() -> &'static [Shipped] {
         "textile-sustained",
         "textile-table",
         "tier-extstore",
+        "tier-hits",
         "updates",
     ]
 }

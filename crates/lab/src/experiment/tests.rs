@@ -320,7 +320,7 @@ fn a_similar_name_is_suggested() {
     let error = Experiment::load("rate-lader").unwrap_err().to_string();
     let start = "no experiment `rate-lader`: it is neither a file nor shipped (blocking-bursts, ";
     assert!(error.starts_with(start), "{error}");
-    let end = ", tier-extstore, updates); did you mean `rate-ladder`?";
+    let end = ", tier-extstore, tier-hits, updates); did you mean `rate-ladder`?";
     assert!(error.ends_with(end), "{error}");
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");
