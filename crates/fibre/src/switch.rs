@@ -74,8 +74,8 @@ impl Drop for Body {
             // SAFETY: the coroutine is not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // A fibre that has started and is not done was abandoned. Its stack is leaked, because other
-        // threads and the kernel may have pointers into it.
+        // A fibre that has started and is not done was abandoned. Its stack is leaked, because
+        // other threads and the kernel may have pointers into it.
     }
 }
 

@@ -130,10 +130,10 @@ pub(crate) struct Engine<C: Carrier> {
 }
 
 /// A connection, and the time of its next check for requests that have timed out: the time at which
-/// one of its requests in flight may time out. If that request is answered earlier, the entry stays.
-/// The check then replaces it by an entry for the request that is the oldest in flight by then, and
-/// times out later because it was sent later. If time-outs depend on the operation, the time from
-/// one check to the next is at most the shortest time-out.
+/// one of its requests in flight may time out. If that request is answered earlier, the entry
+/// stays. The check then replaces it by an entry for the request that is the oldest in flight by
+/// then, and times out later because it was sent later. If time-outs depend on the operation, the
+/// time from one check to the next is at most the shortest time-out.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,

@@ -196,8 +196,8 @@ pub fn start_bypass(
     })
 }
 
-/// Starts the runtime [`Kind::Threads`] for a service. Unlike with [`start`], the other runtimes are
-/// not compiled for this service.
+/// Starts the runtime [`Kind::Threads`] for a service. Unlike with [`start`], the other runtimes
+/// are not compiled for this service.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached. After an error, none of the threads runs.

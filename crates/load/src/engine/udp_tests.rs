@@ -137,8 +137,8 @@ fn receive_together(count: usize) -> Engine<Udp<Text>> {
     engine
 }
 
-/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this, a turn has
-/// to receive all answers that have arrived, or to set `has_unread`.
+/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this, a turn
+/// has to receive all answers that have arrived, or to set `has_unread`.
 #[test]
 fn turn_receives_all_answers_that_have_arrived_or_records_that_some_are_unread() {
     let engine = receive_together(3);

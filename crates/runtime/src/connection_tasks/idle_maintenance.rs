@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(steps, 3);
     }
 
-    /// Regression: decisions made while requests arrived were counted as steps, so maintenance could
-    /// end soon after the last request.
+    /// Regression: decisions made while requests arrived were counted as steps, so maintenance
+    /// could end soon after the last request.
     #[test]
     fn maximum_of_steps_is_counted_from_the_last_request() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);

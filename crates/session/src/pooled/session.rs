@@ -273,8 +273,8 @@ impl PoolSession {
         None
     }
 
-    /// Begins a request. Returns the number of bytes of input that the request has consumed, or what
-    /// the session needs before it can begin the request.
+    /// Begins a request. Returns the number of bytes of input that the request has consumed, or
+    /// what the session needs before it can begin the request.
     fn begin(
         &mut self,
         request: &Prepared<'_>,
