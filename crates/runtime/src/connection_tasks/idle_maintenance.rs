@@ -1,9 +1,10 @@
 //! The schedule of the supervisor's maintenance steps. Tasks run steps while requests arrive. Once
 //! no more arrive, the supervisor runs the steps that are left.
 //!
-//! The supervisor sees requests by the time of the tasks' last step. A request without a step of
-//! its own follows one within `MAINTAIN_INTERVAL_NS`, which is less than the pause after a decision
-//! that has seen that step. So each request is followed by a step in each context.
+//! The supervisor detects requests by the time of the tasks' last step. If a task answers a request
+//! without a step, another step of the tasks was less than `MAINTAIN_INTERVAL_NS` before. The pause
+//! after a decision that has detected that step is at least as long. So each request is followed by
+//! a step in each context.
 
 use crate::limits::{
     IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS, MAINTAIN_INTERVAL_NS, REQUESTS_CHECK_NS,
@@ -38,10 +39,10 @@ impl IdleMaintenance {
     /// tasks' last step. The first call after maintenance has begun only sets the time of the first
     /// decision.
     ///
-    /// While requests arrive, no step is due: the tasks run enough of them, and to use a context
-    /// for a step would delay the reclamation of segments. Each request may also give its context
-    /// new work, so the counts begin again if there was one since the last decision, however long
-    /// ago.
+    /// While requests arrive, no step is due, because the tasks run enough steps. A step also brings
+    /// a context online, which delays the reclamation of segments until the context is offline
+    /// again. A request may give its context new work. So the counts begin again if a request came
+    /// since the last decision, however long ago that decision was.
     pub(super) fn is_step_due(&mut self, now_ns: u64, requested_ns: u64) -> bool {
         let Some(next_ns) = self.next_ns else {
             self.next_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
@@ -142,7 +143,7 @@ mod tests {
             let now_ns = advance(&maintenance, &mut now_ns);
             assert!(!maintenance.is_step_due(now_ns, now_ns));
         }
-        // No longer recent at the first decision of those that follow.
+        // At the first of the decisions that follow, the requests are no longer recent.
         now_ns += REQUESTS_RECENT_NS;
         let steps = steps_until_end(&mut maintenance, &mut now_ns, true, 1);
         assert_eq!(steps, IDLE_MAINTAIN_STEPS);
@@ -161,8 +162,8 @@ mod tests {
         assert_eq!(steps, 2);
     }
 
-    /// A request in the first half of the interval was overlooked once, so the work that it left in
-    /// a context waited for the next request.
+    /// Regression: a request in the first half of the interval was overlooked, so the work that it
+    /// left in a context waited for the next request.
     #[test]
     fn a_request_just_after_a_decision_is_seen_by_the_next_one() {
         let (mut maintenance, mut now_ns) = (IdleMaintenance::default(), 5);
