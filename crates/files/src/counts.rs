@@ -20,7 +20,8 @@ pub enum FileCount {
     RingLost,
     /// Requests answered with 408, because their heads took too long to arrive.
     SlowHeads,
-    /// Bytes of documents sent from the page cache without a copy.
+    /// Bytes of documents sent from the page cache without a copy. Those of a part whose connection
+    /// is lost right behind it are not counted.
     SentBytes,
 }
 
