@@ -146,8 +146,8 @@ pub struct Faults {
     pub converts_unmapped: bool,
     /// What was lost on a shared queue pair is sent again for one of its owners only (prototype).
     pub resends_one_owner: bool,
-    /// A coalesced acknowledgement is passed to the owner of the last packet only (prototype
-    /// without injection).
+    /// A coalesced acknowledgement is passed to the owner of the last packet only, and what a
+    /// response acknowledges before it to none (prototype without injection).
     pub injects_no_acks: bool,
     /// Conditional operations are steered too (prototype, which has no others).
     pub steers_exact: bool,

@@ -64,17 +64,17 @@ impl Middlebox {
         }
         match (packet.opcode(), packet.aeth().map(|aeth| aeth.syndrome)) {
             (Opcode::Acknowledge, Some(Syndrome::Ack { .. })) => {
-                self.advance(now_ns, node, index, psn.plus(1), emit);
+                self.advance(now_ns, node, index, psn.plus(1), true, emit);
             }
             (Opcode::Acknowledge, Some(Syndrome::Nak(NakCode::PsnSequence))) => {
                 self.counters.naks_received += 1;
-                if self.advance(now_ns, node, index, psn, emit) {
+                if self.advance(now_ns, node, index, psn, false, emit) {
                     self.go_back(now_ns, node, index, emit);
                 }
             }
             (Opcode::Acknowledge, Some(Syndrome::Nak(code))) => {
                 self.counters.naks_received += 1;
-                self.advance(now_ns, node, index, psn, emit);
+                self.advance(now_ns, node, index, psn, false, emit);
                 self.reopen(now_ns, node, index, Some(code), emit);
             }
             (Opcode::Acknowledge, _) => {}
@@ -83,7 +83,7 @@ impl Middlebox {
                 self.counters.responses_ignored += 1;
             }
             (opcode, _) => {
-                if self.advance(now_ns, node, index, psn, emit) {
+                if self.advance(now_ns, node, index, psn, false, emit) {
                     let is_read = opcode == Opcode::ReadResponseOnly;
                     let original = packet.original();
                     let answer = match original {
@@ -98,9 +98,18 @@ impl Middlebox {
         self.wake_shared(now_ns, node, index, emit);
     }
 
-    /// Counts all requests before `target` as executed. False if the response of one of them is
-    /// missing: it was lost, and everything from there on is sent again.
-    fn advance(&mut self, now_ns: u64, node: u8, index: u32, target: Psn, emit: Emit) -> bool {
+    /// Counts all requests before `target` as executed; `is_last` if an acknowledgement names the
+    /// last of them. False if the response of one of them is missing: it was lost, and everything
+    /// from there on is sent again.
+    fn advance(
+        &mut self,
+        now_ns: u64,
+        node: u8,
+        index: u32,
+        target: Psn,
+        is_last: bool,
+        emit: Emit,
+    ) -> bool {
         let injects_no_acks = self.config.faults.injects_no_acks;
         loop {
             let pair = self.pair(node, index);
@@ -115,18 +124,23 @@ impl Middlebox {
                 }
                 return false;
             }
-            if injects_no_acks && left > 1 {
-                self.finish_silently(now_ns, node, index);
+            if injects_no_acks && left > i32::from(is_last) {
+                self.finish_silently(now_ns, node, index, emit);
             } else {
                 self.finish_front(now_ns, node, index, Answer::Done, emit);
             }
         }
     }
 
-    /// Only with the fault that leaves injection out: the client has to send again.
-    fn finish_silently(&mut self, now_ns: u64, node: u8, index: u32) {
-        let mut nothing = |_: Side, _: &[u8]| {};
-        self.finish_front(now_ns, node, index, Answer::Done, &mut nothing);
+    /// Only with the fault that leaves injection out: the client has to send again. What waited for
+    /// this request reaches the memory.
+    fn finish_silently(&mut self, now_ns: u64, node: u8, index: u32, emit: Emit) {
+        let mut to_memory = |side: Side, frame: &[u8]| {
+            if side == Side::Memory {
+                emit(side, frame);
+            }
+        };
+        self.finish_front(now_ns, node, index, Answer::Done, &mut to_memory);
     }
 
     /// The oldest request on a shared queue pair was executed.

@@ -526,6 +526,26 @@ fn a_coalesced_acknowledgement_without_injection_leaves_owners_waiting() {
 }
 
 #[test]
+fn a_response_without_injection_leaves_the_owners_before_it_waiting() {
+    for (injects_no_acks, expected) in [(false, 2), (true, 1)] {
+        let mut config = Config::new(Step::Conversion, 1);
+        config.faults.injects_no_acks = injects_no_acks;
+        let mut direct = Direct::with(config);
+        direct.link();
+        direct.write(1, FIRST, node(2));
+        let append = direct.append(1, FIRST + 1, head(CHAIN), node(2));
+        assert_eq!(
+            parsed(&append[0]).transport.body.opcode(),
+            Opcode::WriteOnly
+        );
+        let read = direct.request(2, FIRST, read(node(1)));
+        let bytes = node_bytes(node(1), CHAIN, 1);
+        let answers = direct.response(&read[0], node_read(&bytes));
+        assert_eq!(answers.len(), expected);
+    }
+}
+
+#[test]
 fn with_the_prototypes_recovery_one_owner_of_a_loss_goes_on() {
     let mut config = Config::new(Step::Conversion, 1);
     config.faults.resends_one_owner = true;
