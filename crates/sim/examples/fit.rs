@@ -1,14 +1,17 @@
 //! Fits the costs of the prototype, and prints what the model predicts beside what was published.
 //!
 //! `cargo run --release -p sim --example fit` searches; with `residuals`, it only prints those of
-//! the costs in the code; with `ours`, those that our middlebox would have.
+//! the costs in the code; with `ours`, those that our middlebox would have. It also lists each pair
+//! of steps at one point whose published order is missed.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
     reason = "a program for developers"
 )]
 
-use sim::steering::published::{self, SERIES, THREADS, rate};
+use std::collections::BTreeMap;
+
+use sim::steering::published::{self, Order, SERIES, THREADS, rate};
 use sim::steering::{Config, Costs, Step, simulate};
 use workload::Ycsb;
 
@@ -117,16 +120,44 @@ fn fit_steps(mut costs: Costs) -> Costs {
 
 fn print_residuals(costs: &Costs) {
     println!("predicted (predicted ÷ published), thousand operations a second");
+    let mut found = BTreeMap::new();
     for (workload, step, series) in SERIES {
         let name = Step::ALL[step.index()].0;
         print!("{workload:12} {name:15}");
         for (threads, published) in THREADS.into_iter().zip(series) {
-            let found = predicted(costs, workload, step, threads, 100_000) / 1e3;
+            let rate_rps = predicted(costs, workload, step, threads, 100_000);
+            found.insert((workload.name(), step, threads), rate_rps);
+            let thousands = rate_rps / 1e3;
             match published {
-                Some(published) => print!(" {found:6.1} ({:.2})", found / published),
-                None => print!(" {found:6.1} ( -- )"),
+                Some(published) => print!(" {thousands:6.1} ({:.2})", thousands / published),
+                None => print!(" {thousands:6.1} ( -- )"),
             }
         }
         println!();
+    }
+    print_orders(&published::orders(|workload, step, threads| {
+        found[&(workload.name(), step, threads)]
+    }));
+}
+
+/// How many published orders of two steps are reproduced, and each that is missed.
+fn print_orders(orders: &[Order]) {
+    let (kept, missed): (Vec<&Order>, Vec<&Order>) =
+        orders.iter().partition(|order| order.is_reproduced());
+    println!(
+        "{} of {} orders of two steps at one point are as published; missed: {}",
+        kept.len(),
+        orders.len(),
+        missed.len()
+    );
+    for order in missed {
+        let [first, second] = order.steps.map(|step| Step::ALL[step.index()].0);
+        println!(
+            "missed: {} with {} threads: {first} ÷ {second} is {:.3}, published {:.3}",
+            order.workload.name(),
+            order.threads,
+            order.found[0] / order.found[1],
+            order.published[0] / order.published[1]
+        );
     }
 }

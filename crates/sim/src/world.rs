@@ -17,9 +17,11 @@ mod events;
 mod histories;
 mod network;
 pub mod scenario;
+pub mod trial;
 
 use chain::Link;
-use middlebox::{Middlebox, Side};
+use middlebox::{Counters, Middlebox, Side};
+pub use middlebox::{Faults, Step};
 use pool::{ClientConfig, ClientCounters, MemoryNode, Metadata, MetadataConfig, Station};
 use roce::endpoint::ByteMemory;
 
@@ -151,6 +153,43 @@ impl World {
         }
     }
 
+    /// Lets the clients store each key once, together, and then read each key once, each. Whether
+    /// all have ended.
+    pub(crate) fn prepare(&mut self, until_ns: u64, events_max: usize) -> bool {
+        let keys = self.config.load.keys;
+        let count = usize::from(self.config.clients);
+        for is_stored in [true, false] {
+            for index in 0..self.config.clients {
+                let share = if is_stored { count } else { 1 };
+                let first = if is_stored { index.into() } else { 0 };
+                let of_client = (first..keys).step_by(share);
+                self.clients[usize::from(index)].prepare(of_client, is_stored);
+                self.poll(Host::Client(index));
+            }
+            if !self.run(until_ns, events_max) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// From now on, a client that loses its connection to the memory node stops for good, instead
+    /// of connecting again.
+    pub(crate) fn stop_lost_clients(&mut self) {
+        for host in &mut self.clients {
+            host.reconnects_max = Some(host.client.counters().reconnects);
+        }
+    }
+
+    pub(crate) fn clients(&self) -> &[ClientHost] {
+        &self.clients
+    }
+
+    pub(crate) fn middlebox_counters(&self) -> Counters {
+        let counters = self.middlebox.as_ref().map(Middlebox::counters);
+        counters.unwrap_or_default()
+    }
+
     /// What the clients have counted, together.
     #[must_use]
     pub fn client_counters(&self) -> ClientCounters {
@@ -179,8 +218,19 @@ impl World {
     /// Runs until `until_ns`, or until all clients are done, or `events_max` events have happened.
     /// Whether all clients are done.
     pub fn run(&mut self, until_ns: u64, events_max: usize) -> bool {
+        let is_over = |clients: &[ClientHost]| clients.iter().all(ClientHost::is_done);
+        self.run_until(until_ns, events_max, is_over)
+    }
+
+    /// The same, with another end.
+    pub(crate) fn run_until(
+        &mut self,
+        until_ns: u64,
+        events_max: usize,
+        is_over: impl Fn(&[ClientHost]) -> bool,
+    ) -> bool {
         for _ in 0..events_max {
-            if self.clients.iter().all(ClientHost::is_done) {
+            if is_over(&self.clients) {
                 return true;
             }
             match self.events.pop_until(until_ns) {
@@ -190,7 +240,7 @@ impl World {
                 }
                 None => {
                     self.now_ns = until_ns;
-                    return self.clients.iter().all(ClientHost::is_done);
+                    return is_over(&self.clients);
                 }
             }
         }

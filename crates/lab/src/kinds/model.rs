@@ -6,6 +6,7 @@
 //! | `blocking` | a web server whose files do not fit into memory, and a slow disk |
 //! | `energy` | a server with interrupt delay and processor speed as knobs |
 //! | `steering` | remote memory, and a middlebox that steers verbs to the last version of a key |
+//! | `pool` | the packets of our own memory pool and middlebox, on a network with faults |
 //!
 //! The factors set the model's own settings, such as `rate`.
 
@@ -14,12 +15,14 @@ use std::time::Duration;
 use report::record::{Better, Factor, Factors, Measured, Metric, Unit, Value};
 use serde::{Deserialize, Serialize};
 use sim::steering::Config;
+use sim::world::trial::Trial as PoolTrial;
 
 use crate::error::Error;
 use crate::kind::{Context, Entry, Kind, Performed, Trial, TrialError, Violation, settings_of};
 
 mod blocking;
 mod energy;
+mod pool;
 mod queue;
 mod settings;
 mod steering;
@@ -49,6 +52,7 @@ enum Name {
     Blocking,
     Energy,
     Steering,
+    Pool,
 }
 
 /// The settings of the model `queue`, with the values of those that are not given.
@@ -110,6 +114,7 @@ impl Model {
                 Name::Blocking => &blocking::SETTINGS,
                 Name::Energy => &energy::SETTINGS,
                 Name::Steering => &steering::SETTINGS,
+                Name::Pool => &pool::SETTINGS,
             },
         }
     }
@@ -141,6 +146,10 @@ impl Model {
         steering::read(&self.settings(factors))
     }
 
+    fn pool(&self, factors: &Factors) -> Result<PoolTrial, String> {
+        pool::read(&self.settings(factors))
+    }
+
     /// Requests that a trial simulates.
     fn requests(&self, factors: &Factors) -> Result<usize, String> {
         Ok(match self.model {
@@ -148,6 +157,7 @@ impl Model {
             Name::Blocking => self.blocking(factors)?.requests(),
             Name::Energy => self.energy(factors)?.requests(),
             Name::Steering => self.steering(factors)?.operations as usize,
+            Name::Pool => self.pool(factors)?.operations as usize,
         })
     }
 
@@ -183,6 +193,11 @@ impl Model {
                 let found = steering::run(&config)?;
                 Computed { response: found.response, ..Computed::of(found.metrics) }
             }
+            Name::Pool => {
+                let settings = self.pool(trial.factors)?;
+                let found = pool::run(&PoolTrial { seed: trial.seed, ..settings })?;
+                Computed { response: found.response, ..Computed::of(found.metrics) }
+            }
         })
     }
 }
@@ -197,6 +212,7 @@ impl Kind for Model {
             Name::Blocking => return BLOCKING.iter().map(metric).collect(),
             Name::Energy => return energy::METRICS.iter().map(metric).collect(),
             Name::Steering => return steering::METRICS.iter().map(metric).collect(),
+            Name::Pool => return pool::METRICS.iter().map(metric).collect(),
         }
         let time = |name, title| Metric::new(name, title, Unit::nanoseconds(), Better::Lower);
         vec![
@@ -217,7 +233,7 @@ impl Kind for Model {
         let factor = Factor::new(name, values);
         Ok(match self.model {
             Name::Energy => energy::factor(factor),
-            Name::Queue | Name::Blocking | Name::Steering => factor,
+            Name::Queue | Name::Blocking | Name::Steering | Name::Pool => factor,
         })
     }
 
@@ -241,6 +257,7 @@ impl Kind for Model {
             Name::Queue | Name::Energy => REQUEST,
             Name::Blocking => REQUEST * 5,
             Name::Steering => REQUEST * 15,
+            Name::Pool => REQUEST * 200,
         };
         request.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX))
     }

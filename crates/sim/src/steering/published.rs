@@ -90,6 +90,55 @@ pub fn rate(workload: Ycsb, step: Step, threads: u32) -> Option<f64> {
     series.2[index].map(|thousands| thousands * 1e3)
 }
 
+/// Two steps at one point, both of which were published.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Order {
+    /// Reads and writes.
+    pub workload: Ycsb,
+    /// Client threads.
+    pub threads: u32,
+    /// The steps, the earlier one first.
+    pub steps: [Step; 2],
+    /// The published rate of each, in operations a second.
+    pub published: [f64; 2],
+    /// The rate of each that is compared with it.
+    pub found: [f64; 2],
+}
+
+impl Order {
+    /// Whether the step that was published as the faster one is.
+    #[must_use]
+    pub fn is_reproduced(&self) -> bool {
+        let order = |rates: [f64; 2]| rates[0].total_cmp(&rates[1]);
+        order(self.published) == order(self.found)
+    }
+}
+
+/// All pairs of steps that were published at the same point, with the rates that `rate_of` gives.
+pub fn orders(mut rate_of: impl FnMut(Ycsb, Step, u32) -> f64) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for workload in [Ycsb::A, Ycsb::B, Ycsb::WriteOnly] {
+        for threads in THREADS {
+            let mut points = Vec::new();
+            for (_, step) in Step::ALL {
+                if let Some(published) = rate(workload, step, threads) {
+                    points.push((step, published, rate_of(workload, step, threads)));
+                }
+            }
+            for (index, first) in points.iter().enumerate() {
+                orders.extend(points[index + 1..].iter().map(|second| Order {
+                    workload,
+                    threads,
+                    steps: [first.0, second.0],
+                    published: [first.1, second.1],
+                    found: [first.2, second.2],
+                }));
+            }
+        }
+    }
+    orders
+}
+
 /// The setting of the points, with the costs that were fitted to them. How much is simulated, and
 /// the seed, were not published.
 #[must_use]

@@ -104,3 +104,18 @@ fn only_the_hottest_keys_are_steered() {
         "{none} {some} {all}"
     );
 }
+
+#[test]
+fn each_pair_of_published_steps_is_reproduced_or_not() {
+    let same = published::orders(|workload, step, threads| {
+        published::rate(workload, step, threads).unwrap()
+    });
+    // Five steps make ten pairs at each of the seven points of A and at five of write-only; four
+    // make six pairs at two points of write-only and four of B, three make three at three of B.
+    assert_eq!(same.len(), 7 * 10 + 5 * 10 + 2 * 6 + 4 * 6 + 3 * 3);
+    assert!(same.iter().all(published::Order::is_reproduced));
+    let turned = published::orders(|workload, step, threads| {
+        -published::rate(workload, step, threads).unwrap()
+    });
+    assert!(!turned.iter().any(published::Order::is_reproduced));
+}

@@ -1,6 +1,6 @@
 //! A client with what it is to do.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use measure::Action as Called;
 use pool::{Action, Change, Client, ClientConfig, NewItem, Operation, OperationError, Outcome};
@@ -9,7 +9,7 @@ use workload::{Popularity, Purpose, RandomStream, RecordSampler};
 use super::Histories;
 
 /// What clients do: each has a number of operations outstanding until it has made all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     /// Operations of a client.
     pub operations: u64,
@@ -17,6 +17,8 @@ pub struct Load {
     pub outstanding: usize,
     /// Number of keys.
     pub keys: u32,
+    /// Exponent of Zipf's law over the keys; 0: all are equally popular.
+    pub theta: f64,
     /// Greatest length of a value in bytes, at least 8. Each value has its own length, from half of
     /// this on.
     pub value_len: usize,
@@ -36,8 +38,16 @@ pub(crate) struct ClientHost {
     load: Load,
     random: RandomStream,
     sampler: RecordSampler,
+    /// Operations that come before those of the load: keys, and whether they are stored or read.
+    prepared: VecDeque<(u32, bool)>,
     /// It has crashed, and another one will replace it.
     pub(crate) is_down: bool,
+    /// Losses of its connection after which it stops for good; none: it connects again.
+    pub(crate) reconnects_max: Option<u64>,
+    /// It has stopped for good.
+    pub(crate) has_stopped: bool,
+    /// Operations that ended with a result.
+    pub(crate) completed: u64,
     next_id: u64,
     /// The key of each operation that has not ended.
     open: HashMap<u64, u32>,
@@ -55,8 +65,12 @@ impl ClientHost {
             left: load.operations,
             load: *load,
             random: RandomStream::new(seed, Purpose::Requests, name.into()),
-            sampler: RecordSampler::new(Popularity::Uniform, load.keys.into(), 1),
+            sampler: sampler(load),
+            prepared: VecDeque::new(),
             is_down: false,
+            reconnects_max: None,
+            has_stopped: false,
+            completed: 0,
             next_id: 0,
             open: HashMap::new(),
             versions: HashMap::new(),
@@ -68,12 +82,28 @@ impl ClientHost {
     pub(crate) fn set_load(&mut self, load: &Load) {
         self.load = *load;
         self.left = load.operations;
-        self.sampler = RecordSampler::new(Popularity::Uniform, load.keys.into(), 1);
+        self.sampler = sampler(load);
     }
 
-    /// Whether all operations have ended.
+    /// Begins to store or read these keys, one after another.
+    pub(crate) fn prepare(&mut self, keys: impl Iterator<Item = u32>, is_stored: bool) {
+        self.prepared = keys.map(|key| (key, is_stored)).collect();
+        self.left = self.prepared.len() as u64;
+    }
+
+    /// Whether all operations have ended, or none will any more.
     pub(crate) fn is_done(&self) -> bool {
-        self.left == 0 && self.open.is_empty()
+        self.has_stopped || (self.left == 0 && self.open.is_empty())
+    }
+
+    /// Stops for good if it has lost its connection too often.
+    fn check_connection(&mut self, histories: &mut Histories) {
+        let reconnects = self.client.counters().reconnects;
+        if self.reconnects_max.is_some_and(|most| reconnects > most) {
+            self.is_down = true;
+            self.has_stopped = true;
+            histories.abandon(self.name);
+        }
     }
 
     /// Begins operations, and sends what is due.
@@ -91,6 +121,7 @@ impl ClientHost {
                 self.begin(now_ns, histories);
             }
             self.client.transmit(now_ns, send);
+            self.check_connection(histories);
             match self.client.take_completion() {
                 None => return,
                 Some(completion) => {
@@ -130,6 +161,15 @@ impl ClientHost {
     fn begin(&mut self, now_ns: u64, histories: &mut Histories) {
         self.next_id += 1;
         self.left -= 1;
+        if let Some((key, is_stored)) = self.prepared.pop_front() {
+            let (action, called) = if is_stored {
+                self.store()
+            } else {
+                (Action::Get, Called::Read { found: None })
+            };
+            self.submit(now_ns, key, action, called, histories);
+            return;
+        }
         let key = self.sampler.draw(&mut self.random) as u32;
         let is_write = self.random.below(100) < self.load.writes_percent;
         let (action, called) = if is_write {
@@ -161,6 +201,12 @@ impl ClientHost {
             self.open.remove(&id);
             histories.answer(self.name, id, now_ns, None);
         }
+    }
+
+    /// A plain store.
+    fn store(&mut self) -> (Action, Called) {
+        let (value, item) = self.value();
+        (Action::Set(item), Called::Write { value })
     }
 
     fn write(&mut self, key: u32) -> (Action, Called) {
@@ -200,6 +246,7 @@ impl ClientHost {
             return;
         };
         self.failed += u64::from(result.is_err());
+        self.completed += u64::from(result.is_ok());
         if let Ok(Outcome::Found(item)) = &result {
             let value = number(&item.content.value);
             self.versions.insert(key, (item.unique, value));
@@ -215,6 +262,16 @@ impl ClientHost {
             }
         }
     }
+}
+
+/// All clients agree which keys are popular.
+fn sampler(load: &Load) -> RecordSampler {
+    let popularity = if load.theta > 0.0 {
+        Popularity::Zipf(load.theta)
+    } else {
+        Popularity::Uniform
+    };
+    RecordSampler::new(popularity, load.keys.into(), 1)
 }
 
 /// The call with its answer.

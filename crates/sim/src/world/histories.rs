@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{Action, Call, Rejection, check_linearizable};
+use measure::{Action, Call, Histogram, Rejection, check_linearizable};
 
 /// The histories of all keys.
 #[derive(Debug, Clone, Default)]
@@ -84,17 +84,20 @@ impl Histories {
         }
     }
 
-    /// The times from invocation to answer of all answered calls that were made from a time on, in
-    /// nanoseconds, sorted.
+    /// The times from invocation to answer of all answered calls that were made from a time on:
+    /// those of reads, and those of others.
     #[must_use]
-    pub fn latencies_ns(&self, from_ns: u64) -> Vec<u64> {
-        let calls = self.keys.iter().flatten();
-        let mut latencies_ns: Vec<u64> = calls
-            .filter(|call| call.invoked_ns >= from_ns)
-            .filter_map(|call| Some(call.answered_ns? - call.invoked_ns))
-            .collect();
-        latencies_ns.sort_unstable();
-        latencies_ns
+    pub fn latencies(&self, from_ns: u64) -> [Histogram; 2] {
+        let [mut reads, mut others] = [Histogram::new(), Histogram::new()];
+        for call in self.keys.iter().flatten() {
+            let Some(answered_ns) = call.answered_ns.filter(|_| call.invoked_ns >= from_ns) else {
+                continue;
+            };
+            let is_read = matches!(call.action, Action::Read { .. });
+            let of = if is_read { &mut reads } else { &mut others };
+            of.record(answered_ns - call.invoked_ns);
+        }
+        [reads, others]
     }
 
     /// Judges all keys. Calls that are still open have no answer.
@@ -102,12 +105,27 @@ impl Histories {
     /// # Errors
     /// The first history that is not accepted.
     pub fn judge(&self) -> Result<(), Verdict> {
-        for (key, calls) in self.keys.iter().enumerate() {
+        self.rejections().next().map_or(Ok(()), Err)
+    }
+
+    /// Number of keys whose history is wrong, and of those that cannot be decided.
+    #[must_use]
+    pub fn count_rejections(&self) -> (usize, usize) {
+        self.rejections()
+            .fold((0, 0), |(wrong, undecided), found| match found.rejection {
+                Rejection::Undecided(_) => (wrong, undecided + 1),
+                _ => (wrong + 1, undecided),
+            })
+    }
+
+    /// The histories that are not accepted.
+    fn rejections(&self) -> impl Iterator<Item = Verdict> {
+        self.keys.iter().enumerate().filter_map(|(key, calls)| {
             let mut calls = calls.clone();
             let open = self.open.values().filter(|(of, _)| *of == key);
             calls.extend(open.map(|(_, call)| *call));
-            check_linearizable(None, &calls).map_err(|rejection| Verdict { key, rejection })?;
-        }
-        Ok(())
+            let rejection = check_linearizable(None, &calls).err()?;
+            Some(Verdict { key, rejection })
+        })
     }
 }

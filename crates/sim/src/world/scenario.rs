@@ -90,6 +90,7 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         outstanding: drawn.between(1, 4) as usize,
         keys: drawn.between(1, 3) as u32,
         value_len: 64,
+        theta: 0.0,
         writes_percent: drawn.between(30, 80),
         others_percent: [0, 20, 50][drawn.below(3) as usize],
     };
@@ -149,6 +150,7 @@ fn draw_faults(drawn: &mut Drawn) -> NetworkFaults {
         repeated_ppm: ppm(),
         damaged_ppm: ppm(),
         jitter_ns: [0, 1_000, 10_000, 200_000][drawn.below(4) as usize],
+        ..NetworkFaults::default()
     };
     drawn.words.push(format!("{faults:?}"));
     faults

@@ -43,6 +43,9 @@ pub(super) const METRICS: [(&str, &str, &str, Better); 11] = [
     ("packet_ns", "cost of a packet at the middlebox", "ns", Better::Neither),
 ];
 
+/// What things cost: at the published prototype, and with our own middlebox.
+const COSTS: [(&str, Costs); 2] = [("prototype", Costs::prototype()), ("ours", Costs::ours())];
+
 /// What a simulation measured.
 pub(super) struct Simulated {
     pub(super) response: Histogram,
@@ -56,7 +59,7 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
         u32::try_from(whole).map_err(|_| format!("`{name}` is {whole}, which is too many"))
     };
     let step = settings.one_of("step", &Step::ALL)?;
-    let mut costs = settings.one_of("costs", &[("prototype", Costs::prototype())])?;
+    let mut costs = settings.one_of("costs", &COSTS)?;
     if settings.text("cost-of") != "own" {
         let other = settings.one_of("cost-of", &Step::ALL)?;
         costs.packet_ns[step.index()] = costs.packet(other);
@@ -99,7 +102,7 @@ pub(super) fn run(config: &Config) -> Result<Simulated, String> {
 }
 
 /// Median and 99th percentile of reads and writes, where there are any.
-fn percentiles(
+pub(super) fn percentiles(
     reads: &Histogram,
     writes: &Histogram,
 ) -> impl Iterator<Item = (&'static str, f64)> {
