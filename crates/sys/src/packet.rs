@@ -2,13 +2,14 @@
 //! and the settings of a device that frames without a network card depend on.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name_inlined, name_to_index};
 use rustix::net::{AddressFamily, SendFlags, SocketType, send, socket_with, sockopt};
 
-use crate::packet_ring::request_for;
+use crate::packet_ring::{attach_filter, request_for};
 use crate::socket::{FLAGS, recv_stamped, stamp_receives};
 
 mod batch;
@@ -52,6 +53,15 @@ impl PacketSocket {
         let index = name_to_index(&fd, device)?;
         bind_to(&fd, index)?;
         Ok(Self { fd, device: index })
+    }
+
+    /// Receives only ARP and IPv4 for `address` from now on. The kernel discards other frames
+    /// before it copies them.
+    ///
+    /// # Errors
+    /// The kernel has no memory for the filter.
+    pub fn receive_only(&self, address: Ipv4Addr) -> io::Result<()> {
+        attach_filter(&self.fd, address)
     }
 
     /// Whether the device is still there. One that was set down is, and the socket receives again
@@ -223,7 +233,7 @@ mod tests {
     use super::*;
     use crate::device_pair::{device_pair, ip};
     use crate::poll::{Events, Interest, Poll};
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::UdpSocket;
 
     /// Ethernet, IP and UDP headers before the payload.
     const HEADERS: usize = 14 + 20 + 8;
@@ -297,6 +307,33 @@ mod tests {
                 assert_eq!(two.take_discarded().unwrap(), 0);
                 assert!(other.recv_stamped(&mut buffer).is_err());
                 assert_eq!(other.take_discarded().unwrap(), 0);
+            })
+            .unwrap();
+    }
+
+    #[test]
+    fn with_an_address_only_its_packets_are_received() {
+        let Some(namespace) = device_pair() else {
+            return;
+        };
+        namespace
+            .run(|| {
+                let socket = PacketSocket::open("two", 1 << 20).unwrap();
+                socket.receive_only(Ipv4Addr::new(192, 0, 2, 2)).unwrap();
+                let sender = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+                for (payload, target) in [("first", 2), ("second", 3), ("third", 2)] {
+                    if target == 3 {
+                        let words = "neighbour add 192.0.2.3 lladdr 02:00:00:00:00:03 dev one";
+                        assert!(ip(words));
+                    }
+                    let target = format!("192.0.2.{target}:7");
+                    sender.send_to(payload.as_bytes(), target).unwrap();
+                }
+                let mut buffer = vec![0; FRAME_MAX];
+                for payload in ["first", "third"] {
+                    let (len, _) = receive(&socket, &mut buffer);
+                    assert_eq!(&buffer[HEADERS..len], payload.as_bytes());
+                }
             })
             .unwrap();
     }

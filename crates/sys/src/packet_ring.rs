@@ -420,7 +420,7 @@ fn allocate_ring(fd: &OwnedFd, blocks: usize, slots: usize, slot_len: usize) -> 
 }
 
 /// Makes the kernel discard frames other than ARP and IPv4 for `address`, before it copies them.
-fn attach_filter(fd: &OwnedFd, address: Ipv4Addr) -> io::Result<()> {
+pub(crate) fn attach_filter(fd: &OwnedFd, address: Ipv4Addr) -> io::Result<()> {
     // Instructions of classic BPF (linux/filter.h, linux/bpf_common.h).
     const LOAD_HALF: u16 = 0x28;
     const LOAD_WORD: u16 = 0x20;
