@@ -32,4 +32,4 @@ mod link;
 mod node;
 
 pub use link::{Link, Next};
-pub use node::{Kind, Node, NodeError, Prefix, node_len};
+pub use node::{Header, Kind, Node, NodeError, Prefix, node_len};

@@ -100,32 +100,22 @@ impl<'a> Node<'a> {
         let header = bytes
             .get(..HEADER_LEN)
             .ok_or(NodeError::Truncated { len: HEADER_LEN })?;
-        let Prefix { next, own, chain } = Prefix::parse(header).ok_or(NodeError::Header)?;
-        let value_len = number(header, 32, 4) as usize;
-        let key_len = number(header, 36, 2) as usize;
-        let kind = Kind::from_code(header[38]).ok_or(NodeError::Header)?;
-        let has_lens = key_len <= KEY_LEN_MAX && value_len <= NODE_LEN_MAX;
-        if header[39] != FORMAT || number(header, 40, 4) != 0 || !has_lens {
-            return Err(NodeError::Header);
-        }
-        let len = node_len(key_len, value_len);
-        if len > NODE_LEN_MAX {
-            return Err(NodeError::Header);
-        }
+        let fields = Header::parse(header).ok_or(NodeError::Header)?;
+        let len = fields.node_len();
         let content = bytes
             .get(HEADER_LEN..len)
             .ok_or(NodeError::Truncated { len })?;
         if number(header, 44, 4) != u64::from(crc(header, content)) {
             return Err(NodeError::Crc);
         }
-        let (key, value) = content.split_at(key_len);
+        let (key, value) = content.split_at(fields.key_len);
         Ok(Self {
-            next,
-            own,
-            chain,
-            kind,
-            client_flags: number(header, 24, 4) as u32,
-            expiry_s: number(header, 28, 4) as u32,
+            next: fields.prefix.next,
+            own: fields.prefix.own,
+            chain: fields.prefix.chain,
+            kind: fields.kind,
+            client_flags: fields.client_flags,
+            expiry_s: fields.expiry_s,
             key,
             value,
         })
@@ -192,6 +182,48 @@ impl Prefix {
         let chain = number(bytes, 16, 8);
         let is_torn = matches!(next, Next::Empty { .. }) && next != own.empty();
         (!is_torn && chain != 0).then_some(Self { next, own, chain })
+    }
+}
+
+/// The header of a node. No CRC protects it without key and value, so it counts only if the node is
+/// known to be complete, as those in a chain are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its beginning.
+    pub prefix: Prefix,
+    /// What the node says of its key.
+    pub kind: Kind,
+    /// As of [`Node`].
+    pub client_flags: u32,
+    /// As of [`Node`].
+    pub expiry_s: u32,
+    /// Length of the key in bytes.
+    pub key_len: usize,
+    /// Length of the value in bytes.
+    pub value_len: usize,
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`; nothing if they are too short, a field has no
+    /// meaning, or lengths are out of bounds.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER_LEN)?;
+        let header = Self {
+            prefix: Prefix::parse(bytes)?,
+            kind: Kind::from_code(bytes[38])?,
+            client_flags: number(bytes, 24, 4) as u32,
+            expiry_s: number(bytes, 28, 4) as u32,
+            key_len: number(bytes, 36, 2) as usize,
+            value_len: number(bytes, 32, 4) as usize,
+        };
+        let is_known = bytes[39] == FORMAT && number(bytes, 40, 4) == 0;
+        let has_lens = header.key_len <= KEY_LEN_MAX && header.node_len() <= NODE_LEN_MAX;
+        (is_known && has_lens).then_some(header)
+    }
+
+    /// Length of the node in bytes.
+    pub const fn node_len(&self) -> usize {
+        node_len(self.key_len, self.value_len)
     }
 }
 

@@ -31,9 +31,7 @@ use roce::wire::Datagram;
 use crate::channel::{Channel, ChannelConfig};
 use crate::limits::{OUTSTANDING_MAX, SUBMITTED_MAX};
 use crate::message::{self, Answer, Question, Reply};
-use crate::operation::{
-    Action, Change, Completion, Operation, OperationError, Outcome, SubmitError, is_storable,
-};
+use crate::operation::{Completion, Operation, OperationError, Outcome, SubmitError, is_storable};
 use crate::slots::Slots;
 use crate::station::{Frame, Station};
 use cache::{Cache, Entry};
@@ -251,15 +249,7 @@ impl Client {
         if key_len == 0 || key_len > KEY_LEN_MAX {
             return Err(SubmitError::Key);
         }
-        let value_len = match &operation.action {
-            Action::Set(item)
-            | Action::Change(
-                Change::Add(item) | Change::Replace(item) | Change::CompareSwap { item, .. },
-            ) => item.value.len(),
-            Action::Change(Change::Append(bytes) | Change::Prepend(bytes)) => bytes.len(),
-            _ => 0,
-        };
-        if !is_storable(key_len, value_len) {
+        if !is_storable(key_len, operation.value_len()) {
             return Err(SubmitError::TooLong);
         }
         let deadline_ns = now_ns.saturating_add(self.config.timeout_ns);

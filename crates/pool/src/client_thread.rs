@@ -9,27 +9,25 @@
 //! - Each reply is completed or refused once. It is dropped only if the result is not needed any
 //!   more before the operation has begun, if the thread panics with the operation in progress, or
 //!   if it ends before the pool has answered.
+//! - Operations that are not complete are at most [`QUEUED_MAX`] and those of the client, and their
+//!   values have at most [`VALUES_LEN_MAX`] bytes together, in the queue and in the client.
 //! - An operation completes within twice the time that the client allows for one: it waits for the
 //!   client at most that long.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use sys::clock::monotonic_ns;
 use sys::poll::Waker;
 
-use crate::limits::{LEAVE_NS, QUEUED_MAX};
+use crate::limits::{ERROR_PAUSE_NS, LEAVE_NS, QUEUED_MAX, TURN_NS, VALUES_LEN_MAX};
 use crate::operation::{Completion, Operation, OperationError, Outcome, Refusal, SubmitError};
 use crate::port::Port;
 use crate::process::ClientPort;
 use crate::{Client, ClientConfig, ClientCounters};
-
-/// Pause after an error of the port, in nanoseconds.
-const ERROR_PAUSE_NS: u64 = 10_000_000;
-/// Longest time in nanoseconds until the thread looks at the queue again.
-const TURN_NS: u64 = 1_000_000_000;
 
 /// The result of an operation.
 pub type Reply = Result<Outcome, OperationError>;
@@ -55,6 +53,8 @@ pub struct ClientStatus {
     pub is_ready: bool,
     /// Operations that have been submitted and are not complete.
     pub pending: usize,
+    /// Bytes of their values.
+    pub pending_bytes: usize,
     /// Operations that were not accepted, or have waited too long for the client.
     pub refused: u64,
 }
@@ -70,6 +70,21 @@ struct Waiting {
     deadline_ns: u64,
     operation: Operation,
     reply_to: Box<dyn ReplyTo>,
+    value: HeldValue,
+}
+
+/// The value of an operation, whose bytes count until this is dropped.
+struct HeldValue {
+    len: usize,
+    shared: Arc<Shared>,
+}
+
+impl Drop for HeldValue {
+    fn drop(&mut self) {
+        self.shared
+            .values_len
+            .fetch_sub(self.len, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -84,6 +99,8 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     status: Mutex<ClientStatus>,
+    /// Bytes of values of operations that are not complete. They increase under the queue's lock.
+    values_len: AtomicUsize,
     /// Signalled when the queue is not empty any more, or is closed.
     waker: Waker,
     timeout_ns: u64,
@@ -114,6 +131,7 @@ impl ClientThread {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             status: Mutex::default(),
+            values_len: AtomicUsize::new(0),
             waker: Waker::new()?,
             timeout_ns: config.timeout_ns,
         });
@@ -141,26 +159,34 @@ impl ClientThread {
         Ok(this)
     }
 
-    /// Submits an operation. If too many wait already, it is refused. If the thread has ended, it
-    /// fails.
+    /// Submits an operation. If too many wait already, or too long values, it is refused. If the
+    /// thread has ended, it fails.
     pub fn submit(&self, operation: Operation, reply_to: Box<dyn ReplyTo>) {
         let deadline_ns = monotonic_ns().saturating_add(self.shared.timeout_ns);
+        let len = operation.value_len();
         let mut queue = self.shared.queue();
         // Replies are code of the user, which may take other locks.
         if queue.is_closed {
             drop(queue);
             return reply_to.complete(Err(OperationError::Unavailable));
         }
-        if queue.waiting.len() >= QUEUED_MAX {
+        let values_len = self.shared.values_len.load(Ordering::Relaxed) + len;
+        let is_too_long = len > 0 && values_len > VALUES_LEN_MAX;
+        if queue.waiting.len() >= QUEUED_MAX || is_too_long {
             queue.refused += 1;
             drop(queue);
             return reply_to.refuse();
         }
         let was_empty = queue.waiting.is_empty();
+        self.shared.values_len.fetch_add(len, Ordering::Relaxed);
         queue.waiting.push_back(Waiting {
             deadline_ns,
             operation,
             reply_to,
+            value: HeldValue {
+                len,
+                shared: Arc::clone(&self.shared),
+            },
         });
         drop(queue);
         if was_empty {
@@ -182,6 +208,7 @@ impl ClientThread {
         let queue = self.shared.queue();
         ClientStatus {
             pending: status.pending + queue.waiting.len(),
+            pending_bytes: self.shared.values_len.load(Ordering::Relaxed),
             refused: queue.refused,
             ..status
         }
@@ -202,7 +229,7 @@ impl Drop for ClientThread {
 struct Driver {
     port: ClientPort,
     /// Where the results of submitted operations go.
-    replies: HashMap<u64, Box<dyn ReplyTo>>,
+    replies: HashMap<u64, (Box<dyn ReplyTo>, HeldValue)>,
     next_id: u64,
     shared: Arc<Shared>,
 }
@@ -287,13 +314,14 @@ impl Driver {
         let Waiting {
             operation,
             reply_to,
+            value,
             ..
         } = waiting;
         let id = self.next_id;
         match self.port.client.submit(now_ns, id, operation) {
             Ok(()) => {
                 self.next_id += 1;
-                self.replies.insert(id, reply_to);
+                self.replies.insert(id, (reply_to, value));
             }
             Err(SubmitError::TooLong) => {
                 reply_to.complete(Ok(Outcome::Refused(Refusal::TooLong)));
@@ -304,7 +332,7 @@ impl Driver {
     }
 
     fn complete(&mut self, completion: Completion) {
-        if let Some(reply_to) = self.replies.remove(&completion.id) {
+        if let Some((reply_to, _)) = self.replies.remove(&completion.id) {
             reply_to.complete(completion.result);
         }
     }
@@ -315,6 +343,7 @@ impl Driver {
             counters: client.counters(),
             is_ready: client.is_ready(monotonic_ns()),
             pending: client.pending(),
+            pending_bytes: 0,
             refused: 0,
         };
     }
@@ -350,10 +379,18 @@ mod tests {
     }
 
     fn submit(thread: &ClientThread, is_cancelled: bool) -> Receiver<Option<Reply>> {
+        submit_action(thread, Action::Get, is_cancelled)
+    }
+
+    fn submit_action(
+        thread: &ClientThread,
+        action: Action,
+        is_cancelled: bool,
+    ) -> Receiver<Option<Reply>> {
         let (replies, receiver) = mpsc::channel();
         let operation = Operation {
             key: b"key".to_vec(),
-            action: Action::Get,
+            action,
         };
         let sink = Sink {
             replies,
@@ -363,17 +400,48 @@ mod tests {
         receiver
     }
 
-    #[test]
-    fn without_a_pool_operations_fail_in_time_and_a_closed_thread_accepts_none() {
+    /// A client without a pool, at an address that no other test uses.
+    fn without_pool(number: u8, timeout_ns: u64) -> ClientThread {
         let [_, _, high, low] = std::process::id().to_be_bytes();
-        // An address that no other test uses, and one where nothing answers.
-        let [me, nothing] = [1, 2].map(|last| [127, 32 | high & 31, low, last]);
+        let [me, nothing] = [1, 2].map(|last| [127, 32 | high & 31, low, 2 * number + last]);
         let port = Port::loopback(me).unwrap();
         let config = ClientConfig {
-            timeout_ns: 50_000_000,
+            timeout_ns,
             ..ClientConfig::new(port.station(), Station::of_ip(nothing, UDP_PORT), 1)
         };
-        let thread = ClientThread::start(config, port).unwrap();
+        ClientThread::start(config, port).unwrap()
+    }
+
+    #[test]
+    fn values_are_accepted_up_to_a_bound_and_count_until_their_operations_are_complete() {
+        let thread = without_pool(1, 100_000_000);
+        let set = |len: usize| {
+            let item = crate::NewItem {
+                value: vec![0; len],
+                ..crate::NewItem::default()
+            };
+            submit_action(&thread, Action::Set(item), false)
+        };
+        let len = VALUES_LEN_MAX / 80;
+        let accepted: Vec<_> = (0..80).map(|_| set(len)).collect();
+        assert_eq!(thread.status().pending_bytes, 80 * len);
+        let refused = set(len + 1);
+        assert_eq!(refused.recv(), Ok(None));
+        assert_eq!(thread.status().refused, 1);
+        // Reads need no space.
+        let read = submit(&thread, false);
+        for reply in accepted.iter().chain([&read]) {
+            assert_eq!(reply.recv(), Ok(Some(Err(OperationError::Unavailable))));
+        }
+        while thread.status().pending_bytes > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(set(len).recv(), Ok(Some(Err(OperationError::Unavailable))));
+    }
+
+    #[test]
+    fn without_a_pool_operations_fail_in_time_and_a_closed_thread_accepts_none() {
+        let thread = without_pool(0, 50_000_000);
         // More than a client takes at once.
         let replies: Vec<_> = (0..600).map(|_| submit(&thread, false)).collect();
         let cancelled = submit(&thread, true);

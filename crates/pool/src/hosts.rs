@@ -41,6 +41,9 @@ pub mod device {
     pub const SWITCH: &str = "s2";
 }
 
+/// Number of hosts, each of which is a network namespace.
+pub const HOSTS: usize = ALL.len();
+
 const ALL: [Host; 5] = [
     Host::Switch,
     Host::Clients,

@@ -21,6 +21,13 @@ pub const SUBMITTED_MAX: usize = 256;
 /// Most operations that wait for the client of a thread ([`crate::client_thread`]). More are not
 /// accepted.
 pub const QUEUED_MAX: usize = 4096;
+/// Most bytes of values of operations that such a client has and that are not complete. An
+/// operation with a value beyond is not accepted.
+pub const VALUES_LEN_MAX: usize = 64 << 20;
+/// Pause of such a thread after an error of its port, in nanoseconds.
+pub const ERROR_PAUSE_NS: u64 = 10_000_000;
+/// Longest time in nanoseconds until such a thread looks at its queue again.
+pub const TURN_NS: u64 = 1_000_000_000;
 /// How long a thread that ends waits for its last operations and the end of its lease, in
 /// nanoseconds.
 pub const LEAVE_NS: u64 = 500_000_000;
@@ -43,6 +50,14 @@ pub const CHAIN_EDGES_MAX: usize = 256;
 /// Most requests to the metadata service that wait for the same new chain. More are dropped, and
 /// come again.
 pub const WAITERS_MAX: usize = 256;
+/// Most READs at once of a pass of the metadata service over all chains.
+pub const SWEEP_READS_MAX: usize = 16;
+/// How many times as long as a pass took the service waits until the next one, unless a client is
+/// refused memory.
+pub const SWEEP_CALM: u64 = 15;
+/// How long a value must have been expired for its chain to be closed, in seconds: clocks of
+/// clients may be slower by that.
+pub const EXPIRED_FOR_S: u64 = 10;
 /// Most operations of the metadata service on memory at once.
 pub const METADATA_OPERATIONS_MAX: usize = 64;
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! request ─▶ requests.rs ─┬─▶ chains.rs   a key's chain; its anchor moves on; nodes are retired
+//!                         │   closing.rs  chains without a value end
 //!                         ├─▶ slabs.rs    slabs for clients; retired slots, until they are free
 //!                         └─▶ leases.rs   clients that are silent are disconnected …
 //!  start ─▶ recovery.rs                   … and audit.rs finds what is free in their slabs
@@ -20,6 +21,7 @@
 
 mod audit;
 mod chains;
+mod closing;
 mod leases;
 mod recovery;
 mod requests;
@@ -41,6 +43,7 @@ use crate::slots::Slots;
 use crate::station::{Frame, Station};
 use audit::Audit;
 use chains::Chain;
+use closing::Sweep;
 use leases::ClientRecord;
 
 /// What the metadata service needs.
@@ -56,12 +59,21 @@ pub struct MetadataConfig {
     pub lease_ns: u64,
     /// How long links are collected before an anchor moves on, in nanoseconds.
     pub advance_ns: u64,
+    /// How long the service waits at least until it looks again which keys have no value, in
+    /// nanoseconds.
+    pub sweep_ns: u64,
+    /// It does so if at most this share of all slabs was never used, in percent, or if a client was
+    /// refused memory.
+    pub sweep_below_percent: u64,
+    /// Unix time at time 0 of the service's clock, in nanoseconds.
+    pub unix_start_ns: u64,
     /// Where all random numbers come from.
     pub seed: u64,
 }
 
 impl MetadataConfig {
-    /// Leases of 3 s; anchors move every 5 ms.
+    /// Leases of 3 s; anchors move every 5 ms; keys without a value are forgotten when less than an
+    /// eighth of the memory was never used.
     pub fn new(me: Station, node: Station, seed: u64) -> Self {
         Self {
             me,
@@ -69,6 +81,9 @@ impl MetadataConfig {
             channel: ChannelConfig::default(),
             lease_ns: 3_000_000_000,
             advance_ns: 5_000_000,
+            sweep_ns: 500_000_000,
+            sweep_below_percent: 12,
+            unix_start_ns: 0,
             seed,
         }
     }
@@ -97,6 +112,13 @@ pub struct MetadataCounters {
     pub expired: u64,
     /// Slabs whose slots were all examined.
     pub audited: u64,
+    /// Passes over all chains that looked for keys without a value.
+    pub swept: u64,
+    /// Chains that ended, because their keys had no value.
+    pub closed: u64,
+    /// Bytes of the slots of chains without a value, as the last pass has found them. Most of them
+    /// are free soon after.
+    pub dead_bytes: u64,
 }
 
 /// Why the service cannot work. Messages continue "failed to serve the pool's metadata: ".
@@ -121,7 +143,7 @@ pub struct Metadata {
     reserved: Numbers,
     error: Option<MetadataError>,
     clients: BTreeMap<u64, ClientRecord>,
-    chains: HashMap<u64, Chain>,
+    chains: BTreeMap<u64, Chain>,
     by_key: HashMap<Vec<u8>, u64>,
     /// Chains whose anchor may move on, and from when.
     dirty: VecDeque<(u64, u64)>,
@@ -137,6 +159,7 @@ pub struct Metadata {
     /// Retired nodes, and the epoch in which they were.
     quarantine: VecDeque<(u64, Link)>,
     audit: Option<Audit>,
+    sweep: Sweep,
     /// Slabs whose owner is gone.
     to_audit: VecDeque<u32>,
     /// Operations on memory that wait.
@@ -189,6 +212,21 @@ enum Job {
         at: Link,
         passed: Vec<Link>,
     },
+    /// The header of the last node of a chain, which may have no value.
+    Examine {
+        chain: u64,
+        at: Link,
+    },
+    /// The last node of a chain is closed.
+    Close {
+        chain: u64,
+        at: Link,
+    },
+    /// The anchor of a chain is closed, with these nodes behind it.
+    CloseAnchor {
+        chain: u64,
+        nodes: Vec<Link>,
+    },
     /// A slot of a slab that is audited.
     AuditSlot {
         address: u64,
@@ -223,7 +261,7 @@ impl Metadata {
             reserved: Numbers::default(),
             error: None,
             clients: BTreeMap::new(),
-            chains: HashMap::new(),
+            chains: BTreeMap::new(),
             by_key: HashMap::new(),
             dirty: VecDeque::new(),
             slotless: VecDeque::new(),
@@ -233,6 +271,7 @@ impl Metadata {
             epoch: 1,
             quarantine: VecDeque::new(),
             audit: None,
+            sweep: Sweep::default(),
             to_audit: VecDeque::new(),
             queue: VecDeque::new(),
             posted: BTreeMap::new(),
@@ -307,7 +346,8 @@ impl Metadata {
     pub fn deadline_ns(&self) -> Option<u64> {
         let dirty_ns = self.dirty.front().map(|(due_ns, _)| *due_ns);
         let check_ns = self.is_ready().then_some(self.next_check_ns);
-        let times = [self.channel.deadline_ns(), dirty_ns, check_ns];
+        let sweep_ns = self.sweep.deadline_ns().filter(|_| self.is_ready());
+        let times = [self.channel.deadline_ns(), dirty_ns, check_ns, sweep_ns];
         times.into_iter().flatten().min()
     }
 
@@ -336,6 +376,7 @@ impl Metadata {
         if self.is_ready() {
             self.check_leases(now_ns);
             self.advance_dirty(now_ns);
+            self.continue_sweep(now_ns);
             self.continue_audit();
         } else {
             self.continue_recovery();
@@ -396,6 +437,15 @@ impl Metadata {
             }
             (Job::Walk { chain, at, passed }, Outcome::Read(bytes)) => {
                 self.walked(now_ns, chain, at, passed, &bytes);
+            }
+            (Job::Examine { chain, at }, Outcome::Read(bytes)) => {
+                self.examined(now_ns, chain, at, &bytes);
+            }
+            (Job::Close { chain, at }, Outcome::Original(word)) => {
+                self.closed(now_ns, chain, at, word);
+            }
+            (Job::CloseAnchor { chain, nodes }, Outcome::Original(word)) => {
+                self.anchor_closed(now_ns, chain, nodes, word);
             }
             (Job::AuditSlot { address }, Outcome::Read(bytes)) => {
                 self.audited_slot(address, &bytes);

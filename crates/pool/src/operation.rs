@@ -35,6 +35,21 @@ pub struct Operation {
     pub action: Action,
 }
 
+impl Operation {
+    /// Length in bytes of the value, or of the part of one, that it brings.
+    #[must_use]
+    pub fn value_len(&self) -> usize {
+        match &self.action {
+            Action::Set(item)
+            | Action::Change(
+                Change::Add(item) | Change::Replace(item) | Change::CompareSwap { item, .. },
+            ) => item.value.len(),
+            Action::Change(Change::Append(bytes) | Change::Prepend(bytes)) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Whether some pool takes a value of this length with a key of this length, both in bytes. A pool
 /// with small slabs may refuse it ([`Refusal::TooLong`]).
 #[must_use]

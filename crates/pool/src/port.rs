@@ -57,8 +57,13 @@ impl Port {
     /// # Errors
     /// There is no such device, or the process may not open packet sockets.
     pub fn device(name: &str, ip: [u8; 4]) -> io::Result<Self> {
-        let socket = Socket::Device(PacketSocket::open(name, BUFFER_LEN)?);
-        Ok(Self::new(Station::of_ip(ip, UDP_PORT), socket))
+        let socket = PacketSocket::open(name, BUFFER_LEN)?;
+        // Several hosts may be at one device.
+        socket.receive_only(Ipv4Addr::from(ip))?;
+        Ok(Self::new(
+            Station::of_ip(ip, UDP_PORT),
+            Socket::Device(socket),
+        ))
     }
 
     fn new(me: Station, socket: Socket) -> Self {

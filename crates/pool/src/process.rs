@@ -114,11 +114,12 @@ fn run(part: &mut impl Part, port: &mut Port, stop: &Waker) -> io::Result<()> {
         }
         let now_ns = monotonic_ns();
         part.transmit(now_ns, &mut |frame| port.send(frame));
-        if count == BURST {
-            continue;
-        }
         let deadline_ns = part.deadline_ns();
-        let timeout_ns = deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns));
+        let timeout_ns = match count {
+            // There may be more. Whether it is to stop is looked at in any case.
+            BURST => Some(0),
+            _ => deadline_ns.map(|deadline_ns| deadline_ns.saturating_sub(now_ns)),
+        };
         poll.wait(&mut events, timeout_ns)?;
         if events.iter().any(|ready| ready.token == 1) {
             return Ok(());
@@ -169,13 +170,20 @@ impl ClientPort {
     /// The port fails.
     pub fn turn(&mut self, until_ns: u64) -> io::Result<()> {
         let mut count = 0;
-        while count < BURST && self.port.receive(&mut self.frame)? {
+        let mut received = Ok(true);
+        while count < BURST {
+            received = self.port.receive(&mut self.frame);
+            if !matches!(received, Ok(true)) {
+                break;
+            }
             count += 1;
             self.client.handle(monotonic_ns(), &self.frame);
         }
         let now_ns = monotonic_ns();
         let Self { client, port, .. } = self;
+        // Also if the port fails: operations end in time.
         client.transmit(now_ns, &mut |frame| port.send(frame));
+        received?;
         if count > 0 || until_ns <= now_ns || self.client.has_completion() {
             return Ok(());
         }

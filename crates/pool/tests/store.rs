@@ -3,6 +3,8 @@
 // The helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "store/closing.rs"]
+mod closing;
 #[path = "store/doubt.rs"]
 mod doubt;
 #[path = "store/history.rs"]
@@ -56,6 +58,8 @@ struct Load {
     next_id: u64,
     keys: u64,
     writes: u64,
+    /// Of ten writes.
+    deletes: u64,
     value_len: usize,
 }
 
@@ -67,6 +71,7 @@ impl Load {
             next_id: 1,
             keys,
             writes: 50,
+            deletes: 1,
             value_len: 20,
         }
     }
@@ -79,10 +84,10 @@ impl Load {
             return get(&key);
         }
         match self.random.below(10) {
-            0 => delete(&key),
-            1 => change(&key, Change::Replace(item(&value))),
-            2 => change(&key, Change::Add(item(&value))),
-            3 => change(&key, Change::Remove),
+            choice if choice < self.deletes => delete(&key),
+            6 => change(&key, Change::Replace(item(&value))),
+            7 => change(&key, Change::Add(item(&value))),
+            8 => change(&key, Change::Remove),
             _ => set(&key, &value),
         }
     }

@@ -41,10 +41,11 @@ fn one(seed: u64) -> ExitCode {
 fn print(report: &Report) {
     println!("seed {}: {}", report.seed, report.description);
     println!(
-        "{} calls in {:.3} s, {} slots used again",
+        "{} calls in {:.3} s, {} slots used again, {} chains closed",
         report.calls,
         report.elapsed_ns as f64 / 1e9,
-        report.slots_reused
+        report.slots_reused,
+        report.chains_closed
     );
     if !report.is_complete {
         println!("not all operations have ended");

@@ -66,6 +66,9 @@ pub struct WorldConfig {
     pub heartbeat_ns: u64,
     /// How long links are collected before an anchor moves on, in nanoseconds.
     pub advance_ns: u64,
+    /// How long the metadata service waits until it looks again which keys have no value, in
+    /// nanoseconds; 0: it does so as it would in use, when memory is short.
+    pub sweep_ns: u64,
     /// How long the memory node collects acknowledgements, in nanoseconds; 0: each request that
     /// needs one has its own.
     pub acknowledge_ns: u64,
@@ -210,6 +213,13 @@ impl World {
         (0..words.len()).filter_map(reused).sum()
     }
 
+    /// Chains that ended because their keys had no value, since the metadata service has started.
+    #[must_use]
+    pub fn chains_closed(&self) -> u64 {
+        let metadata = self.metadata.as_ref();
+        metadata.map_or(0, |metadata| metadata.counters().closed)
+    }
+
     /// Changes what the network does from now on.
     pub fn set_faults(&mut self, faults: NetworkFaults) {
         self.network.faults = faults;
@@ -319,6 +329,10 @@ impl World {
             Host::Metadata => {
                 let mut config = MetadataConfig::new(METADATA, NODE, seed);
                 config.advance_ns = self.config.advance_ns;
+                if self.config.sweep_ns > 0 {
+                    config.sweep_ns = self.config.sweep_ns;
+                    config.sweep_below_percent = 100;
+                }
                 self.metadata = Some(Metadata::new(config));
             }
             Host::Middlebox(_) => {

@@ -7,7 +7,7 @@ use sim::world::scenario::{run, run_with};
 
 #[test]
 fn histories_are_linearizable_whatever_happens() {
-    let mut slots_reused = 0;
+    let (mut slots_reused, mut chains_closed) = (0, 0);
     for seed in 0..60 {
         let report = run(seed).unwrap();
         assert!(
@@ -19,8 +19,10 @@ fn histories_are_linearizable_whatever_happens() {
         );
         assert!(report.calls > 10);
         slots_reused += report.slots_reused;
+        chains_closed += report.chains_closed;
     }
     assert!(slots_reused > 1000, "{slots_reused}");
+    assert!(chains_closed > 5, "{chains_closed}");
 }
 
 /// Seeds that failed when the errors were found that have tests of their own in `pool` and

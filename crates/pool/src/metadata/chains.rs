@@ -25,23 +25,37 @@ const PASSED_MAX: usize = 1024;
 /// The chain of a key.
 #[derive(Debug)]
 pub(super) struct Chain {
-    key: Box<[u8]>,
+    pub(super) key: Box<[u8]>,
     /// Nothing while it is not in memory.
-    anchor: Option<Link>,
+    pub(super) anchor: Option<Link>,
     is_made: bool,
     /// What the anchor links to.
-    first: Option<Link>,
+    pub(super) first: Option<Link>,
     /// The node that was linked last, as far as is known.
     tail: Option<Link>,
-    /// Clients that wait for the anchor, and the numbers of their requests.
-    waiters: Vec<(u64, u64)>,
+    /// Clients that wait for the anchor, or until it is known whether the chain has ended.
+    pub(super) waiters: Vec<Waiter>,
     /// Links whose predecessors are not all known.
     edges: BTreeMap<Link, Link>,
     is_dirty: bool,
     /// The anchor is about to move, or nodes are read.
-    is_busy: bool,
-    must_be_read: bool,
+    pub(super) is_busy: bool,
+    pub(super) must_be_read: bool,
+    /// It was found in memory and never read to its end: an earlier service may have closed it.
+    is_unread: bool,
+    /// Its end is about to be closed, or is.
+    pub(super) is_closing: bool,
+    /// The last node, if the key had no value in the last pass over all chains.
+    pub(super) dead: Option<Link>,
     gaps: u32,
+}
+
+/// A request for the chain of a key that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) client: u64,
+    pub(super) sequence: u64,
+    pub(super) create: bool,
 }
 
 impl Chain {
@@ -57,6 +71,9 @@ impl Chain {
             is_dirty: false,
             is_busy: false,
             must_be_read: false,
+            is_unread: false,
+            is_closing: false,
+            dead: None,
             gaps: 0,
         }
     }
@@ -67,6 +84,7 @@ impl Chain {
             anchor: Some(anchor),
             is_made: true,
             first,
+            is_unread: first.is_some(),
             ..Self::new(key)
         }
     }
@@ -76,7 +94,18 @@ impl Chain {
         self.anchor.filter(|_| self.is_made)
     }
 
+    /// The first node after the anchor, or the anchor itself, if nothing is in progress that may
+    /// change it.
+    pub(super) fn settled_first(&self) -> Option<Link> {
+        let is_settled = !self.is_busy && !self.must_be_read && self.edges.is_empty();
+        let anchor = self.anchor().filter(|_| is_settled)?;
+        Some(self.first.unwrap_or(anchor))
+    }
+
     fn answer(&self, chain: u64) -> Option<Answer> {
+        if self.is_unread || self.is_closing {
+            return None;
+        }
         let anchor = self.anchor()?;
         Some(Answer::Chain {
             chain,
@@ -96,9 +125,16 @@ impl Metadata {
             match chain.answer(number) {
                 Some(answer) => self.answer(client, sequence, answer),
                 None if chain.waiters.len() < WAITERS_MAX => {
-                    chain.waiters.push((client, sequence));
+                    chain.waiters.push(Waiter {
+                        client,
+                        sequence,
+                        create,
+                    });
+                    if chain.is_unread && !chain.is_busy {
+                        self.read_chain(number);
+                    }
                 }
-                None => {}
+                None => self.postpone(client, sequence),
             }
             return;
         }
@@ -114,7 +150,11 @@ impl Metadata {
         self.superblock.next_chain += 1;
         self.counters.chains += 1;
         let mut chain = Chain::new(key);
-        chain.waiters.push((client, sequence));
+        chain.waiters.push(Waiter {
+            client,
+            sequence,
+            create,
+        });
         self.chains.insert(number, chain);
         self.by_key.insert(key.to_vec(), number);
         self.slotless.push_back(number);
@@ -172,11 +212,12 @@ impl Metadata {
             return;
         }
         self.counters.full += 1;
+        self.sweep.was_full = true;
         for number in std::mem::take(&mut self.slotless) {
             if let Some(chain) = self.chains.remove(&number) {
                 self.by_key.remove(&*chain.key);
-                for (client, sequence) in chain.waiters {
-                    self.answer(client, sequence, Answer::Full);
+                for waiter in chain.waiters {
+                    self.answer(waiter.client, waiter.sequence, Answer::Full);
                 }
             }
         }
@@ -188,10 +229,17 @@ impl Metadata {
             return;
         };
         chain.is_made = true;
-        let waiters = std::mem::take(&mut chain.waiters);
+        self.answer_waiters(number);
+    }
+
+    /// Answers the requests that have waited for a chain, if it can be used now.
+    pub(super) fn answer_waiters(&mut self, number: u64) {
+        let Some(chain) = self.chains.get_mut(&number) else {
+            return;
+        };
         if let Some(answer) = chain.answer(number) {
-            for (client, sequence) in waiters {
-                self.answer(client, sequence, answer.clone());
+            for waiter in std::mem::take(&mut chain.waiters) {
+                self.answer(waiter.client, waiter.sequence, answer.clone());
             }
         }
     }
@@ -211,7 +259,7 @@ impl Metadata {
         self.make_dirty(now_ns, edge.chain);
     }
 
-    fn make_dirty(&mut self, now_ns: u64, number: u64) {
+    pub(super) fn make_dirty(&mut self, now_ns: u64, number: u64) {
         if let Some(chain) = self.chains.get_mut(&number)
             && !std::mem::replace(&mut chain.is_dirty, true)
         {
@@ -242,13 +290,8 @@ impl Metadata {
             self.make_dirty(now_ns, number);
             return;
         }
-        if chain.must_be_read {
-            chain.must_be_read = false;
-            chain.is_busy = true;
-            chain.edges.clear();
-            chain.gaps = 0;
-            let at = chain.first.unwrap_or(anchor);
-            self.read_node(number, at, Vec::new());
+        if chain.must_be_read || chain.is_unread {
+            self.read_chain(number);
             return;
         }
         if chain.first.is_none() {
@@ -321,6 +364,22 @@ impl Metadata {
         }
     }
 
+    /// Reads a chain from its first node to its end.
+    fn read_chain(&mut self, number: u64) {
+        let Some(chain) = self.chains.get_mut(&number) else {
+            return;
+        };
+        let Some(anchor) = chain.anchor() else {
+            return;
+        };
+        chain.must_be_read = false;
+        chain.is_busy = true;
+        chain.edges.clear();
+        chain.gaps = 0;
+        let at = chain.first.unwrap_or(anchor);
+        self.read_node(number, at, Vec::new());
+    }
+
     fn read_node(&mut self, number: u64, at: Link, passed: Vec<Link>) {
         let chain = number;
         let job = Job::Walk { chain, at, passed };
@@ -362,10 +421,18 @@ impl Metadata {
             return;
         }
         chain.is_busy = false;
-        if prefix.is_some() && !is_anchor {
+        chain.is_unread = false;
+        let is_closed = prefix.is_some_and(|prefix| prefix.next == Next::Closed);
+        if is_closed && is_anchor {
+            self.bury(number, []);
+        } else if is_closed {
+            passed.push(at);
+            self.close_anchor(number, passed);
+        } else if prefix.is_some() && !is_anchor {
             chain.tail = Some(at);
             self.move_anchor(number, at, passed);
         }
         // Otherwise the chain is not what it was said to be, and its anchor stays.
+        self.answer_waiters(number);
     }
 }

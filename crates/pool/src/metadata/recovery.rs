@@ -143,6 +143,9 @@ impl Metadata {
         self.phase = Phase::Over;
         // Numbers of clients grow with each start, so epochs do too.
         self.epoch = self.superblock.next_client << 32;
+        for (epoch, _) in &mut self.quarantine {
+            *epoch = self.epoch;
+        }
         let owners: BTreeSet<u64> = self.slabs.iter().map(|entry| entry.owner).collect();
         for client in owners {
             if client > METADATA {
@@ -197,10 +200,15 @@ impl Metadata {
 
     /// Keeps the chain of an anchor, or frees its slot.
     fn read_anchor(&mut self, address: u64, bytes: &[u8]) {
-        let anchor = Node::parse(bytes).ok().filter(|node| {
-            let is_new = !self.by_key.contains_key(node.key);
-            node.kind == Kind::Anchor && node.own.address() == address && is_new
-        });
+        let anchor = Node::parse(bytes)
+            .ok()
+            .filter(|node| node.kind == Kind::Anchor && node.own.address() == address);
+        if let Some(node) = anchor.filter(|node| node.next == Next::Closed) {
+            // Clients of before may still read it.
+            self.quarantine.push_back((0, node.own));
+            return;
+        }
+        let anchor = anchor.filter(|node| !self.by_key.contains_key(node.key));
         let Some(node) = anchor else {
             if let Some(link) = generation_of(address, bytes) {
                 self.slots.free(link);

@@ -110,6 +110,14 @@ impl Metadata {
         }
     }
 
+    /// Leaves a request without an answer, so that its repetition is handled again.
+    pub(super) fn postpone(&mut self, client: u64, sequence: u64) {
+        let record = self.clients.get_mut(&client);
+        if let Some(record) = record.filter(|record| record.sequence == sequence) {
+            record.sequence = sequence - 1;
+        }
+    }
+
     /// Sends a reply, and returns it.
     fn send_reply(
         &mut self,

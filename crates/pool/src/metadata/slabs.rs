@@ -26,6 +26,7 @@ impl Metadata {
             }
             None => {
                 self.counters.full += 1;
+                self.sweep.was_full = true;
                 self.answer(client, sequence, Answer::Full);
             }
         }

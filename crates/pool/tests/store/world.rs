@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) completed: Vec<(u8, Completion)>,
     /// Seeds of parts that start.
     seeds: Random,
+    /// Changes the settings of each metadata service that starts.
+    configure: fn(MetadataConfig) -> MetadataConfig,
     /// A part that receives nothing and sends nothing, by the last byte of its address.
     pub(crate) paused: Option<u8>,
 }
@@ -56,6 +58,7 @@ impl World {
             clients: BTreeMap::new(),
             completed: Vec::new(),
             seeds,
+            configure: |config| config,
             paused: None,
         }
     }
@@ -81,7 +84,13 @@ impl World {
     /// The metadata service loses everything.
     pub(crate) fn restart_metadata(&mut self) {
         let config = MetadataConfig::new(METADATA, NODE, self.seeds.next());
-        self.metadata = Metadata::new(config);
+        self.metadata = Metadata::new((self.configure)(config));
+    }
+
+    /// Starts the metadata service again with other settings.
+    pub(crate) fn configure_metadata(&mut self, configure: fn(MetadataConfig) -> MetadataConfig) {
+        self.configure = configure;
+        self.restart_metadata();
     }
 
     pub(crate) fn node(&self) -> &MemoryNode {

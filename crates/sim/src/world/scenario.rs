@@ -19,6 +19,9 @@ pub struct Report {
     pub calls: usize,
     /// How often a slot in memory was used again.
     pub slots_reused: u64,
+    /// Chains that ended because their keys had no value, since the last start of the metadata
+    /// service.
+    pub chains_closed: u64,
     /// Virtual time, in nanoseconds.
     pub elapsed_ns: u64,
     /// Whether all operations have ended, and the last reads were answered.
@@ -103,6 +106,7 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         slab_len: 8192,
         heartbeat_ns: 20_000_000,
         advance_ns: 5_000_000,
+        sweep_ns: 0,
         acknowledge_ns: 0,
         faults,
         hop_ns: 2_000,
@@ -110,6 +114,9 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
     };
     if seed % 4 == 1 {
         reuse_slots(&mut config);
+    }
+    if seed.is_multiple_of(6) {
+        close_chains(&mut config);
     }
     let load = config.load;
     drawn
@@ -125,6 +132,7 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         description: drawn.words.join("; "),
         calls: world.histories().calls(),
         slots_reused: world.slots_reused(),
+        chains_closed: world.chains_closed(),
         elapsed_ns: world.now_ns(),
         is_complete: is_over && is_read,
         verdict: world.histories().judge(),
@@ -139,6 +147,14 @@ fn reuse_slots(config: &mut WorldConfig) {
     config.slab_len = 4096;
     config.heartbeat_ns = 200_000;
     config.advance_ns = 50_000;
+}
+
+/// Lets chains end all the time, which happens in use when memory is short.
+fn close_chains(config: &mut WorldConfig) {
+    reuse_slots(config);
+    config.sweep_ns = 200_000;
+    config.load.others_percent = 60;
+    config.load.keys = 8;
 }
 
 /// A good network, a bad one, or one of a kind.

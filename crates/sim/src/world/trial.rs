@@ -189,6 +189,7 @@ impl Trial {
             slab_len: 65_536,
             heartbeat_ns: 20_000_000,
             advance_ns: 5_000_000,
+            sweep_ns: 0,
             acknowledge_ns: self.acknowledge_ns,
             faults: NetworkFaults::default(),
             hop_ns: self.hop_ns,
