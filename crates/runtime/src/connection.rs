@@ -134,6 +134,10 @@ impl<S: Worker, I> Connection<S, I> {
         if self.unsent.is_none() && self.session.input_deadline_ns().is_some_and(is_late) {
             return Some(Overdue::Deadline);
         }
+        // A session may take input beside open tickets. Its peer then waits for their results.
+        if self.tickets.count() > 0 && self.unsent.is_none() {
+            return None;
+        }
         is_silent(self.active_s, idle_s, second(now_ns)).then_some(Overdue::Idle)
     }
 }
@@ -197,8 +201,9 @@ pub(crate) struct Unsent<P> {
 }
 
 /// Input that a connection keeps from one burst to the next. Its length is at most that of the
-/// longest line that a session accepts, plus the bytes that arrive during one wait: one receive
-/// with `events`, all receive buffers of the ring with `rings`.
+/// longest line that a session accepts, with its value if the session takes only complete values,
+/// plus the bytes that arrive during one wait: one receive with `events`, all receive buffers of
+/// the ring with `rings`.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,

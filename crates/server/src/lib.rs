@@ -12,6 +12,7 @@ mod cached_items;
 mod config;
 mod documents;
 mod error;
+mod limits;
 mod maintenance;
 mod pool;
 mod serving;

@@ -12,14 +12,7 @@ use session::StatWriter;
 
 use crate::config::Config;
 use crate::error::Error;
-
-/// Operations that a client has in progress at once. More wait.
-const OUTSTANDING_MAX: usize = 32;
-/// Attempts to find a loopback address that no other process has.
-const ADDRESS_TRIES: u64 = 64;
-/// How often there may be no memory before a write is refused. Slots come back with renewals of the
-/// lease, each 20 ms.
-const REFUSALS_MAX: u32 = 3;
+use crate::limits::{POOL_ADDRESS_TRIES, POOL_OPERATIONS_MAX, POOL_REFUSALS_MAX};
 
 /// Where the items are, if they are in a pool of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +55,7 @@ pub(crate) fn open_ports(config: &PoolConfig, clients: u32) -> Result<Vec<Port>,
 /// Opens a port at a loopback address above 127.64.0.0 that no other process has.
 fn open_free(random: &RandomState, number: u32) -> io::Result<Port> {
     let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
-    for attempt in 0..ADDRESS_TRIES {
+    for attempt in 0..POOL_ADDRESS_TRIES {
         let [_, a, b, c, ..] = random.hash_one((number, attempt)).to_be_bytes();
         match Port::loopback([127, 64 | a & 63, b, c.clamp(1, 254)]) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => last_error = error,
@@ -86,10 +79,10 @@ pub(crate) fn start(
         let seed = random.hash_one(me.ip);
         let client = ClientConfig {
             node: config.node.map(station),
-            outstanding_max: OUTSTANDING_MAX,
+            outstanding_max: POOL_OPERATIONS_MAX,
             is_steered: config.is_steered,
             timeout_ns: config.timeout_ns,
-            refusals_max: REFUSALS_MAX,
+            refusals_max: POOL_REFUSALS_MAX,
             unix_start_ns,
             ..ClientConfig::new(me, station(config.metadata), seed)
         };
@@ -106,6 +99,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         let status = client.status();
         ready += u64::from(status.is_ready);
         sum.pending += status.pending;
+        sum.pending_bytes += status.pending_bytes;
         sum.refused += status.refused;
         sum.counters = sum.counters.plus(&status.counters);
     }
@@ -114,6 +108,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         ("pool_clients", clients.len() as u64),
         ("pool_clients_ready", ready),
         ("pool_operations_pending", sum.pending as u64),
+        ("pool_bytes_pending", sum.pending_bytes as u64),
         ("pool_operations_refused", sum.refused),
         ("pool_operations", counters.completed),
         ("pool_operations_failed", counters.failed),

@@ -162,23 +162,37 @@ impl Foundation<'_> {
     ) -> Result<Serving, Error> {
         let unix_start_ns = sys::clock::unix_less_monotonic_ns();
         let clients = pool::start(config, ports, unix_start_ns)?;
-        let state = self.state(Items::Pool(Arc::clone(&clients)), None)?;
+        let running = self.run_pool(listen, &clients, unix_start_ns);
+        // All end at the same time, each of which may have to wait for the pool.
+        let close = |_: &Error| clients.iter().for_each(ClientThread::close);
+        let (state, running) = running.inspect_err(close)?;
+        Ok(Serving {
+            state,
+            running,
+            documents: None,
+            tier: None,
+            maintenance: None,
+            clients,
+        })
+    }
+
+    fn run_pool(
+        &self,
+        listen: impl FnOnce() -> Result<Clients, Error>,
+        clients: &Arc<[ClientThread]>,
+        unix_start_ns: u64,
+    ) -> Result<(Arc<ServerState>, Running), Error> {
+        let state = self.state(Items::Pool(Arc::clone(clients)), None)?;
         let service = PoolService {
-            clients: Arc::clone(&clients),
+            clients: Arc::clone(clients),
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
             clock: self.clock,
             unix_start_ns,
             workers: AtomicUsize::new(0),
         };
-        Ok(Serving {
-            state,
-            running: self.run(&service, listen()?)?,
-            documents: None,
-            tier: None,
-            maintenance: None,
-            clients,
-        })
+        let running = self.run(&service, listen()?)?;
+        Ok((state, running))
     }
 
     fn run(&self, service: &impl Service, clients: Clients) -> Result<Running, Error> {

@@ -12,13 +12,13 @@ use super::plan::{Data, Plan, Submission, plan, read_action};
 use super::reply::{Command, Failure, Progress as ReplyProgress, Reply, Writing};
 use super::{Completed, PoolTicket};
 use crate::control::ServerControl;
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 use crate::encode::Encode;
 use crate::execute::{ServerContext, execute_server_command};
 use crate::limits::POOL_READS_MAX;
 use crate::now::Now;
 use crate::operation::{Operation, ServerCommand};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, StoreOutcome};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Protocol, WithEncoder};
 use crate::session::RemainingKeys;
@@ -42,6 +42,9 @@ pub struct PoolSession {
     first_number: u32,
     /// The number of bytes of the values in `replies`.
     held_len: usize,
+    /// A length in bytes that values which are being read may have: that of the longest one that
+    /// was read lately.
+    likely_len: usize,
     /// Why a key of the present request with several keys could not be read. `None`: all keys so
     /// far could be read.
     keys_failed: Option<Failure>,
@@ -146,8 +149,18 @@ impl PoolSession {
     pub(super) fn complete(&mut self, number: u32, result: Result<Completed, Abandoned>) {
         let index = number.wrapping_sub(self.first_number) as usize;
         if let Some(reply) = self.replies.get_mut(index) {
-            self.held_len += reply.complete(result);
+            let len = reply.complete(result);
+            self.held_len += len;
+            self.likely_len = len.max(self.likely_len - self.likely_len / 8);
         }
+    }
+
+    /// Bytes of values that replies hold, or will hold if the values that are being read are as
+    /// long as those before.
+    fn expected_len(&self) -> usize {
+        let is_waiting = |reply: &&Reply| matches!(reply.progress, ReplyProgress::Waiting);
+        let waiting = self.replies.iter().filter(is_waiting).count();
+        self.held_len + waiting * self.likely_len
     }
 
     /// Writes the replies that are ready, and begins the next requests.
@@ -312,6 +325,7 @@ impl PoolSession {
             }
             Plan::ReadMany => return Ok(self.enter_keys(request, line)),
             Plan::Reply(outcome) => {
+                count_known(&outcome, turn.counters);
                 let bytes = turn.out.bytes_mut();
                 request.encoder.dispatch(WriteOutcome {
                     key,
@@ -363,7 +377,8 @@ impl PoolSession {
     /// As [`Self::may_begin_read`], for one key of a request with several keys. All operations in
     /// progress are reads, or belong to the same request.
     fn may_begin_key(&self, turn: &Turn<'_>) -> Result<(), Next> {
-        let is_at_bound = self.replies.len() >= POOL_READS_MAX || self.held_len >= OUTPUT_SOFT_MAX;
+        let is_at_bound =
+            self.replies.len() >= POOL_READS_MAX || self.expected_len() >= OUTPUT_SOFT_MAX;
         if is_at_bound && !self.replies.is_empty() {
             return Err(self.needs());
         }
@@ -445,6 +460,15 @@ impl PoolSession {
         } else {
             Next::Completion
         }
+    }
+}
+
+/// Counts a request whose outcome is known without the pool, as the cache with a store does.
+fn count_known(outcome: &Outcome, counters: &Counters) {
+    match outcome {
+        Outcome::Store(StoreOutcome::TooLarge) => counters.count(Counter::StoreTooLarge),
+        Outcome::Store(StoreOutcome::BadDataChunk) => counters.count(Counter::CmdSet),
+        _ => {}
     }
 }
 
@@ -557,5 +581,38 @@ mod tests {
         assert_eq!(session.result_bytes(), 100_000);
         session.complete(0, Err(Abandoned));
         assert_eq!(session.result_bytes(), 100_000);
+    }
+
+    fn reading() -> Reply {
+        Reply {
+            encoder: Encoder::Text(TextEncoder::default()).to_owned(),
+            key: Box::default(),
+            command: Command::ReadOne { touch: None },
+            vivify: None,
+            progress: ReplyProgress::Waiting,
+        }
+    }
+
+    fn found(len: usize) -> Result<Completed, Abandoned> {
+        let content = pool::NewItem {
+            value: vec![0; len],
+            ..pool::NewItem::default()
+        };
+        let item = pool::Item { content, unique: 1 };
+        Ok(Some(Ok(pool::Outcome::Found(item))))
+    }
+
+    #[test]
+    fn values_that_are_read_count_as_long_as_those_before() {
+        let mut session = PoolSession::default();
+        session.replies.extend((0..16).map(|_| reading()));
+        assert_eq!(session.expected_len(), 0, "nothing is known yet");
+        session.complete(0, found(1000));
+        session.complete(1, found(10));
+        assert_eq!(session.expected_len(), 1010 + 14 * 875);
+        for number in 2..16 {
+            session.complete(number, found(10));
+        }
+        assert_eq!(session.expected_len(), 1000 + 15 * 10);
     }
 }

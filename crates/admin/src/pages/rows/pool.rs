@@ -19,10 +19,15 @@ pub(in super::super) static POOL_ROWS: &[Row] = &[
         "pool_operations_pending",
         "Operations on the memory pool in progress.",
     ),
+    gauge(
+        "pool_bytes_pending",
+        "pool_bytes_pending",
+        "Bytes of values of operations on the memory pool in progress.",
+    ),
     counter(
         "pool_operations_refused",
         "pool_operations_refused",
-        "Operations on the memory pool that no client began, because too many waited.",
+        "Operations on the memory pool that no client began, because too many, or too long values, waited.",
     ),
     counter(
         "pool_operations",

@@ -1,0 +1,9 @@
+//! Bounds of a server.
+
+/// Operations that a client of a memory pool has in progress at once. More wait.
+pub(crate) const POOL_OPERATIONS_MAX: usize = 32;
+/// Attempts to find a loopback address for a client of a memory pool that no other process has.
+pub(crate) const POOL_ADDRESS_TRIES: u64 = 64;
+/// How often a memory pool may have no memory before a write is refused. Slots come back with
+/// renewals of the lease, each 20 ms.
+pub(crate) const POOL_REFUSALS_MAX: u32 = 3;
