@@ -6,6 +6,7 @@ mod middlebox;
 mod trial;
 
 use std::fs::File;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use ::pool::layout::{self, Layout};
 use ::pool::port::{Port, UDP_PORT};
 use ::pool::process::{NodeMemory, run_metadata, run_node};
 use ::pool::{MemoryNode, Metadata, MetadataConfig, Station};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use sys::poll::Waker;
@@ -158,11 +159,14 @@ fn serve_memory(flags: &Node) -> anyhow::Result<ExitCode> {
             file.and_then(|file| SharedMemory::of_file(file, flags.memory))
         }
     };
-    let what = match &flags.file {
-        None => format!("map {} of memory", units::show_size(flags.memory)),
-        Some(path) => format!("map {} (does another process use it?)", path.display()),
-    };
-    let mut memory = NodeMemory(memory.context(what)?);
+    let mut memory = NodeMemory(memory.map_err(|error| {
+        let size = units::show_size(flags.memory);
+        let what = match &flags.file {
+            None => format!("map {size} of memory"),
+            Some(path) => format!("map {size} of --file {}{}", path.display(), hint(&error)),
+        };
+        anyhow!(error).context(what)
+    })?);
     let Some(Layout { slab_len, slabs }) = layout::format(&mut memory, flags.memory, slab_len)
     else {
         bail!(
@@ -183,10 +187,23 @@ fn serve_memory(flags: &Node) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What may help if the file of the memory cannot be mapped.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => {
+            " (another process uses it: stop that one, or name another file)"
+        }
+        io::ErrorKind::NotFound => " (its folder does not exist)",
+        io::ErrorKind::StorageFull => " (there is no space for --memory)",
+        _ => "",
+    }
+}
+
 fn serve_metadata(flags: &Meta) -> anyhow::Result<ExitCode> {
     let mut port = flags.network.open()?;
     let mut config = MetadataConfig::new(port.station(), station(flags.node), seed());
     config.lease_ns = flags.lease;
+    config.unix_start_ns = sys::clock::unix_less_monotonic_ns();
     let mut metadata = Metadata::new(config);
     println!(
         "serving the metadata of {} at {}",
@@ -201,7 +218,7 @@ fn serve_metadata(flags: &Meta) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a loop, and stops it at the first SIGTERM or SIGINT.
-fn until_stopped(run: impl FnOnce(&Waker) -> std::io::Result<()>) -> anyhow::Result<()> {
+fn until_stopped(run: impl FnOnce(&Waker) -> io::Result<()>) -> anyhow::Result<()> {
     let signals = Signals::block().context("block signals")?;
     let stopped = Waker::new().context("create an event")?;
     let ended = Waker::new().context("create an event")?;

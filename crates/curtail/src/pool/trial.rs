@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use ::pool::hosts::{Host, Hosts, device};
+use ::pool::hosts::{HOSTS, Host, Hosts, device};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::load::parse;
 
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
-    /// Where the processes meet
+    /// Where the processes meet. The result has the number of network namespaces
     #[arg(long, value_name = "NETWORK", default_value = "loopback")]
     network: Network,
 
@@ -92,6 +92,8 @@ enum Network {
     Loopback,
     /// Ethernet between network namespaces; needs root
     Namespaces,
+    /// As namespaces if this process may create them, else as loopback
+    Packets,
 }
 
 /// Runs the trial and prints what was measured, as one line of JSON.
@@ -103,9 +105,23 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             let hosts = Hosts::open().context("create the hosts of a pool (needs root)")?;
             flags.measure(Some(&hosts))?
         }
+        Network::Packets => flags.measure(hosts_if_possible()?.as_ref())?,
     };
     println!("{measured}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The hosts of a pool, unless this process may not create them, or this machine lacks the means.
+fn hosts_if_possible() -> anyhow::Result<Option<Hosts>> {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+    match Hosts::open() {
+        Ok(hosts) => Ok(Some(hosts)),
+        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported | NotFound) => {
+            eprintln!("over UDP on this machine, as there are no network namespaces: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error).context("create the hosts of a pool"),
+    }
 }
 
 impl Flags {
@@ -198,10 +214,10 @@ impl Flags {
         bench.join()?;
         let text = std::fs::read(&json.0).context("read the results")?;
         let results: Value = serde_json::from_slice(&text).context("read the results")?;
-        Ok(self.found(&results, busy_ns))
+        Ok(self.found(&results, busy_ns, hosts.is_some()))
     }
 
-    fn found(&self, results: &Value, busy_ns: u64) -> Value {
+    fn found(&self, results: &Value, busy_ns: u64, has_namespaces: bool) -> Value {
         let errors = results["errors"].as_object();
         let errors: u64 = errors.map_or(0, |all| all.values().filter_map(Value::as_u64).sum());
         json!({
@@ -214,6 +230,7 @@ impl Flags {
             "swap_success_share": results["swap_success"],
             "bytes_per_operation": results["bytes_per_operation"],
             "core_busy_share": busy_ns as f64 / self.duration.max(1) as f64,
+            "namespaces": if has_namespaces { HOSTS } else { 0 },
             "errors": errors,
             "reconnects": results["reconnects"],
             "linearizable_calls": results["linearizable_calls"],
