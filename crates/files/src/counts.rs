@@ -22,7 +22,7 @@ pub enum FileCount {
     SlowHeads,
     /// Bytes of documents sent from the page cache without a copy. Those of a part whose connection
     /// is lost right behind it are not counted.
-    SentBytes,
+    SendfileBytes,
 }
 
 impl FileCount {
@@ -34,7 +34,7 @@ impl FileCount {
         Self::OpenersLost,
         Self::RingLost,
         Self::SlowHeads,
-        Self::SentBytes,
+        Self::SendfileBytes,
     ];
 
     /// The name in `stats`, behind the prefix of the service.
@@ -47,7 +47,7 @@ impl FileCount {
             Self::OpenersLost => "openers_lost",
             Self::RingLost => "ring_lost",
             Self::SlowHeads => "slow_heads",
-            Self::SentBytes => "sendfile_bytes",
+            Self::SendfileBytes => "sendfile_bytes",
         }
     }
 }

@@ -20,6 +20,9 @@ pub const SEND_PER_TURN: usize = 1 << 20;
 /// Maximum bytes of a file that one system call sends. Before it the runtime looks whether they are
 /// in memory.
 pub const FILE_SEND_MAX: usize = 256 * 1024;
+/// The same on a socket that blocks: sendfile(2) passes on at most 16 pages at a time, and would
+/// read the next ones only when the peer has taken these, long after the look.
+pub const BLOCKING_FILE_SEND_MAX: usize = 64 * 1024;
 /// Maximum number of results of tickets that are delivered between two waits.
 pub const COMPLETIONS_PER_WAIT: usize = EVENTS_PER_WAIT;
 /// Interval at which a task that waits for the result of a ticket checks whether its peer has hung

@@ -256,7 +256,7 @@ fn send_once<P: Pin>(
         return stream.send(&bytes[sent..]).map(Some);
     }
     if let Some(rest) = output.file_rest(sent) {
-        return send_rest(stream, &rest);
+        return send_rest(stream, &rest, FILE_SEND_MAX);
     }
     let has_file = output.has_file();
     let send = |slices: &[IoSlice<'_>]| match has_file {
@@ -266,11 +266,14 @@ fn send_once<P: Pin>(
     with_slices(output, sent, usize::MAX, send).map(Some)
 }
 
-/// Sends at most [`FILE_SEND_MAX`] bytes of a part of a file. Returns the number of bytes sent;
-/// `None` if they are not in memory.
-pub(crate) fn send_rest(stream: impl AsFd, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
-    let len = rest.len.min(FILE_SEND_MAX);
-    send_file(stream, rest.file, rest.offset, len)
+/// Sends at most `max_len` bytes of a part of a file. Returns the number of bytes sent; `None` if
+/// they are not in memory.
+pub(crate) fn send_rest(
+    stream: impl AsFd,
+    rest: &FileRest<'_>,
+    max_len: usize,
+) -> io::Result<Option<usize>> {
+    send_file(stream, rest.file, rest.offset, rest.len.min(max_len))
 }
 
 /// Calls `send` with the slices in memory of an output from byte `sent` on, at most `max_len` bytes

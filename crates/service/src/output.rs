@@ -59,11 +59,13 @@ impl<P> Default for Output<P> {
 impl<P: Pin> Output<P> {
     /// The buffer of the copied bytes. Callers may only append to it.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        debug_assert!(self.file.is_none(), "the bytes would be sent before it");
         &mut self.bytes
     }
 
     /// Appends pinned memory.
     pub fn push_pin(&mut self, pin: P) {
+        debug_assert!(self.file.is_none(), "the pin would be sent before it");
         self.pinned_len += pin.len();
         self.pins.push((self.bytes.len(), pin));
     }

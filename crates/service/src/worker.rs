@@ -182,7 +182,7 @@ pub trait Session: Send + 'static {
     /// without waiting for a disk. The other bytes have been sent. Called before the next turn, in
     /// which the session begins with these bytes.
     fn take_back(&mut self, len: usize) {
-        let _ = len;
+        debug_assert_eq!(len, 0, "the session appends parts of files");
     }
 
     /// Returns the bytes that the results of open tickets, or results that the session has taken

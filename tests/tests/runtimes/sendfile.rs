@@ -1,11 +1,13 @@
 //! Documents that are sent from the page cache without a copy, on every runtime: the client
 //! receives the same bytes as with copies.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
+use sys::page_cache::has_pages;
 use sys::poll::Interest;
 use sys::socket::Stream;
 
@@ -87,7 +89,7 @@ impl Server {
 fn is_supported() -> bool {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1).unwrap();
-    let is_supported = sys::page_cache::has_pages(&file, 0, 1).is_ok();
+    let is_supported = has_pages(&file, 0, 1).is_ok();
     if !is_supported {
         eprintln!("skipped: the kernel has no cachestat");
     }
@@ -195,7 +197,7 @@ fn pipelined_replies_are_the_same_with_and_without_copies() {
                 assert!(rest.is_empty(), "{what}");
             }
             let expected = if sends_files { 2 * expected } else { 0 };
-            assert_eq!(server.count(FileCount::SentBytes), expected, "{what}");
+            assert_eq!(server.count(FileCount::SendfileBytes), expected, "{what}");
             server.sockets.until("counted", |it| it.current == 0);
             let written = server.sockets.counts.traffic()[1];
             let bodies: usize = replies.iter().map(|(_, body)| body.len()).sum();
@@ -207,10 +209,40 @@ fn pipelined_replies_are_the_same_with_and_without_copies() {
     });
 }
 
-/// A peer that takes a document slowly, so that it is sent in many pieces. While it takes nothing,
-/// the server keeps none of the document's bytes.
+/// A peer that takes nothing more, of whose document the server keeps no bytes. With copies it does.
 #[test]
-fn a_slow_peer_receives_all_bytes_and_costs_no_memory() {
+fn a_peer_that_takes_nothing_costs_no_memory() {
+    if !is_supported() {
+        return;
+    }
+    let site = Site::new(LONG_UNIX);
+    everywhere_with(|kind, scheduler| {
+        for sends_files in [false, true] {
+            let kind_and_scheduler = (kind, scheduler);
+            let server = Server::start(site.root.path(), kind_and_scheduler, sends_files, || None);
+            let sockets = &server.sockets;
+            let (slow, fast) = (sockets.connect_unix(), sockets.connect_unix());
+            send(&slow, &get_last("/long"));
+            let mut received = Vec::new();
+            receive(&slow, 10_000, &mut received);
+            // Afterwards the worker has filled the other socket.
+            send(&fast, &get_last("/short"));
+            assert!(receive_all(&fast).len() > SHORT);
+            if sends_files {
+                let buffered = sockets.counts.snapshot().buffered;
+                assert!(buffered < 8 << 10, "{}: {buffered}", kind.name());
+            } else {
+                sockets.until("kept", |it| it.buffered >= 32 << 10);
+            }
+            receive(&slow, usize::MAX, &mut received);
+            take_reply(&mut &received[..], "HTTP/1.1 200 ", &site.long, kind.name());
+        }
+    });
+}
+
+/// A peer that takes a document slowly, so that it is sent in many pieces.
+#[test]
+fn a_slow_peer_receives_all_bytes_and_others_are_served_meanwhile() {
     if !is_supported() {
         return;
     }
@@ -229,8 +261,7 @@ fn a_slow_peer_receives_all_bytes_and_costs_no_memory() {
             site.short(),
             kind.name(),
         );
-        assert!(server.count(FileCount::SentBytes) < LONG_TCP as u64);
-        assert_eq!(server.sockets.counts.snapshot().buffered, 0);
+        assert!(server.count(FileCount::SendfileBytes) < LONG_TCP as u64);
         let received = receive_all(&slow);
         take_reply(&mut &received[..], "HTTP/1.1 200 ", &site.long, kind.name());
         server.sockets.running.stop().unwrap();
@@ -244,6 +275,7 @@ fn a_document_that_leaves_memory_while_it_is_sent_is_read() {
         return;
     }
     let site = Site::new(LONG_UNIX);
+    let (evicted, has_read) = (Cell::new(false), Cell::new(false));
     everywhere_with(|kind, scheduler| {
         site.write_long();
         let file = File::open(site.path("long")).unwrap();
@@ -251,20 +283,25 @@ fn a_document_that_leaves_memory_while_it_is_sent_is_read() {
         file.sync_all().unwrap();
         let server = Server::start(site.root.path(), (kind, scheduler), true, || None);
         let slow = server.sockets.connect_unix();
-        send(&slow, &get_last("/long"));
+        // The second reply comes behind the bytes that are taken back.
+        send(&slow, &(get("/long", "") + &get_last("/short")));
         let mut received = Vec::new();
         // Some bytes of the file, not only the head.
         receive(&slow, 10_000, &mut received);
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let is_kept = has_pages(&file, LONG_UNIX as u64 - 4096, 4096).unwrap();
         receive(&slow, usize::MAX, &mut received);
         let mut rest = &received[..];
         take_reply(&mut rest, "HTTP/1.1 200 ", &site.long, kind.name());
+        take_reply(&mut rest, "HTTP/1.1 200 ", site.short(), kind.name());
         assert!(rest.is_empty(), "{}", kind.name());
+        evicted.set(evicted.get() || !is_kept);
         if server.count(FileCount::Read) == 0 {
-            eprintln!("skipped: the file system of the target folder keeps its pages");
+            // The kernel has kept some pages, and has read the others ahead in time.
             return;
         }
-        let sent = server.count(FileCount::SentBytes);
+        has_read.set(true);
+        let sent = server.count(FileCount::SendfileBytes);
         assert!(
             (1..LONG_UNIX as u64).contains(&sent),
             "{}: {sent}",
@@ -274,6 +311,14 @@ fn a_document_that_leaves_memory_while_it_is_sent_is_read() {
         let written = server.sockets.counts.traffic()[1];
         assert_eq!(written, received.len() as u64, "{}", kind.name());
     });
+    if !evicted.get() {
+        eprintln!("skipped: the file system of the target folder keeps its pages");
+        return;
+    }
+    assert!(
+        has_read.get(),
+        "no runtime has noticed that pages had left memory"
+    );
 }
 
 /// The length of the reply has been declared, so the connection is closed.
@@ -348,6 +393,6 @@ fn documents_are_copied_through_a_transform() {
             site.short(),
             kind.name(),
         );
-        assert_eq!(server.count(FileCount::SentBytes), 0);
+        assert_eq!(server.count(FileCount::SendfileBytes), 0);
     });
 }

@@ -375,6 +375,9 @@ impl<F: Send + Sync + 'static> DocumentSession<F> {
                 }
                 out.bytes_mut().extend_from_slice(block);
                 transfer.rest.start += block.len() as u64;
+                // The next blocks may be on their way into memory. A part of the file that is not
+                // complete would make the worker wait.
+                transfer.must_copy = true;
                 self.transfer(transfer, false, worker, tickets, out)
             }
         }

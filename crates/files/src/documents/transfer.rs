@@ -19,9 +19,9 @@ pub(super) struct Transfer<F> {
     pub(super) is_last: bool,
     /// The length of the part of the file that ends the output.
     file_len: usize,
-    /// Whether all bytes are copied, because the service sends no parts of files, or one of them
-    /// could not be sent.
-    copies: bool,
+    /// Whether all bytes are copied, because the service sends no parts of files, one of them could
+    /// not be sent, or a block was not in memory.
+    pub(super) must_copy: bool,
 }
 
 impl<F: Send + Sync + 'static> Transfer<F> {
@@ -29,14 +29,14 @@ impl<F: Send + Sync + 'static> Transfer<F> {
         document: Arc<Document<F>>,
         rest: ByteRange,
         is_last: bool,
-        copies: bool,
+        must_copy: bool,
     ) -> Self {
         Self {
             document,
             rest,
             is_last,
             file_len: 0,
-            copies,
+            must_copy,
         }
     }
 
@@ -53,7 +53,7 @@ impl<F: Send + Sync + 'static> Transfer<F> {
         files: &FileWorker<D>,
         out: &mut Output<NoPin>,
     ) -> bool {
-        if self.copies || !out.accepts_files() {
+        if self.must_copy || !out.accepts_files() {
             return false;
         }
         let Some(part) = files.resident_part(&self.document, self.rest) else {
@@ -70,14 +70,14 @@ impl<F: Send + Sync + 'static> Transfer<F> {
     pub(super) fn take_back(&mut self, len: usize) {
         self.rest.start -= len as u64;
         self.file_len -= len;
-        self.copies = true;
+        self.must_copy = true;
     }
 
     /// Counts the bytes of the part that was in the output: all that were not taken back.
     pub(super) fn count_sent(&mut self, counts: &FileCounts) {
         let sent = std::mem::take(&mut self.file_len) as u64;
         if sent > 0 {
-            counts.add(FileCount::SentBytes, sent);
+            counts.add(FileCount::SendfileBytes, sent);
         }
     }
 }

@@ -18,6 +18,7 @@ use sys::file_send::send_before_file;
 
 use super::ContextPool;
 use crate::connection_tasks::{Peer, PeerSocket};
+use crate::limits::FILE_SEND_MAX;
 use crate::transport::send_rest;
 
 /// The socket of a connection's fibre. A call that has to wait suspends the fibre.
@@ -116,7 +117,11 @@ impl PeerSocket for FibreSocket {
     }
 
     fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
-        self.or_wait(send_rest(&self.socket.inner().peer.stream, rest))
+        self.or_wait(send_rest(
+            &self.socket.inner().peer.stream,
+            rest,
+            FILE_SEND_MAX,
+        ))
     }
 
     fn prefers_exchange(&self) -> bool {

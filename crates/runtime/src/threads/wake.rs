@@ -12,7 +12,7 @@ use sys::file::Wait;
 use sys::file_send::send_before_file;
 
 use crate::connection_tasks::{Peer, PeerSocket};
-use crate::limits::SEND_TIMEOUT_NS;
+use crate::limits::{BLOCKING_FILE_SEND_MAX, SEND_TIMEOUT_NS};
 use crate::transport::send_rest;
 
 /// The blocking socket of a connection's thread.
@@ -70,7 +70,7 @@ impl PeerSocket for BlockingSocket {
     }
 
     fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
-        send_rest(&self.peer.stream, rest)
+        send_rest(&self.peer.stream, rest, BLOCKING_FILE_SEND_MAX)
     }
 
     fn prefers_exchange(&self) -> bool {
