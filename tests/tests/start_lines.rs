@@ -406,7 +406,6 @@ fn flags_of_unserved_security_are_rejected() {
         "-S",
         "-Z",
         "-Y /etc/passwd",
-        "-B binary",
         "-o ssl_key=k",
         "-l notls:127.0.0.1",
     ] {

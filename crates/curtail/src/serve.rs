@@ -164,6 +164,7 @@ impl Flags {
             lock_memory: self.lock_memory,
             core_dumps: self.enable_coredumps,
             user: self.user.clone(),
+            protocols: self.protocol,
             permissions: Permissions {
                 shutdown: self.enable_shutdown,
                 flush: !self.disable_flush_all,

@@ -1,5 +1,6 @@
 //! One client connection to a [`Cache`], with the replies of memcached 1.6.45.
 
+mod binary;
 mod classic;
 mod meta;
 
@@ -20,6 +21,8 @@ pub struct ModelSession {
     /// Bytes left to skip of the data block of a rejected command.
     swallow: u64,
     closed: bool,
+    /// Whether the first byte was that of a binary frame.
+    is_binary: Option<bool>,
 }
 
 impl ModelSession {
@@ -54,6 +57,16 @@ impl ModelSession {
             self.input.drain(..len);
             self.swallow -= len as u64;
             return len > 0;
+        }
+        let is_binary = match self.is_binary {
+            Some(is_binary) => is_binary,
+            None => match self.input.first() {
+                None => return false,
+                Some(&first) => *self.is_binary.insert(first == 0x80),
+            },
+        };
+        if is_binary {
+            return self.frame(cache, now_s, answer);
         }
         if let Some((line, len)) = &self.waiting {
             if self.input.len() < *len {

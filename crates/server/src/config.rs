@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use runtime::ConnectionCounts;
-use session::Permissions;
+use session::{AllowedProtocols, Permissions};
 
 use crate::documents::Documents;
 use crate::pool::PoolConfig;
@@ -67,6 +67,8 @@ pub struct Config {
     pub lock_memory: bool,
     /// Allow core dumps of any size (`-r`).
     pub core_dumps: bool,
+    /// The protocols that clients may use (`-B`).
+    pub protocols: AllowedProtocols,
     /// Commands that flags enable or disable (`-A`, `-F`, `-X`, `-W`).
     pub permissions: Permissions,
     /// Count by key prefix from the start; this byte ends a prefix (`-D`).

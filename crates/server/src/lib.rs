@@ -31,7 +31,7 @@ pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,
 };
-pub use session::Permissions;
+pub use session::{AllowedProtocols, Permissions};
 pub use start::{Server, best_runtime, open_files_needed};
 pub use store::limits::HUGE_FROM;
 pub use tier::{TierConfig, TierFile};

@@ -128,6 +128,7 @@ impl Foundation<'_> {
         let lower = lower.map(|lower| lower.start(&store)).transpose()?;
         let cache = CacheService {
             tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
+            protocols: config.protocols,
             store,
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
@@ -189,6 +190,7 @@ impl Foundation<'_> {
             counters: Arc::clone(&self.counters),
             clock: self.clock,
             unix_start_ns,
+            protocols: self.config.protocols,
             workers: AtomicUsize::new(0),
         };
         let running = self.run(&service, listen()?)?;

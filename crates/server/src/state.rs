@@ -10,8 +10,8 @@ use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
 use session::{
-    Counter, CounterRegistry, CounterSnapshot, Now, Permissions, PrefixSums, ServerControl,
-    StatWriter,
+    AllowedProtocols, Counter, CounterRegistry, CounterSnapshot, Now, Permissions, PrefixSums,
+    ServerControl, StatWriter,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -223,7 +223,12 @@ impl ServerControl for ServerState {
         out.text(b"shutdown_command", yes_or_no(config.permissions.shutdown));
         out.text(b"cas_enabled", b"yes");
         out.number(b"tcp_backlog", u64::from(config.backlog));
-        out.text(b"binding_protocol", b"ascii");
+        let protocol: &[u8] = match config.protocols {
+            AllowedProtocols::Auto => b"auto-negotiate",
+            AllowedProtocols::Text => b"ascii",
+            AllowedProtocols::Binary => b"binary",
+        };
+        out.text(b"binding_protocol", protocol);
         out.text(b"auth_enabled_sasl", b"no");
         out.text(b"auth_enabled_ascii", b"no");
         out.number(b"item_size_max", u64::from(config.item_size_max));

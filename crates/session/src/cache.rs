@@ -15,6 +15,7 @@ use crate::latency::LatencyRecorder;
 use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
+use crate::protocols::AllowedProtocols;
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
 use crate::tier_reads::{TierAccess, TierRead};
@@ -36,6 +37,8 @@ pub struct CacheService {
     pub records_latency: bool,
     /// The threads that read from the tier below the store, if it has one.
     pub tier: Option<Arc<Readers>>,
+    /// The protocols that connections may use.
+    pub protocols: AllowedProtocols,
 }
 
 /// The cache's state of one worker of a runtime.
@@ -95,7 +98,7 @@ impl service::Worker for CacheWorker {
     type Completion = TierRead;
 
     fn open(&self) -> Session {
-        Session::default()
+        Session::new(self.service.protocols)
     }
 
     fn online(&mut self) {

@@ -14,7 +14,7 @@ use crate::cache::ValuePin;
 use crate::control::StatWriter;
 use crate::limits::COPY_MAX;
 use crate::outcome::{FoundItem, Outcome};
-use crate::prefixes::PrefixCount;
+use crate::prefixes::PrefixSums;
 
 /// Writes the replies to one request. Each protocol has a type that implements this trait, and a
 /// variant of [`Encoder`](crate::protocols::Encoder) that contains this type.
@@ -49,8 +49,11 @@ pub(crate) trait Encode {
     /// [`ServerOutcome::StatsEnd`]: crate::outcome::ServerOutcome::StatsEnd
     fn stats<'o>(&self, out: &'o mut Vec<u8>) -> Self::Stats<'o>;
 
-    /// Writes the counts of one key prefix, for `stats detail dump`.
-    fn prefix(&self, prefix: &[u8], count: &PrefixCount, out: &mut Vec<u8>);
+    /// Writes the counts by key prefix, for `stats detail dump`. After it the caller passes
+    /// [`ServerOutcome::StatsEnd`] to [`outcome`](Self::outcome).
+    ///
+    /// [`ServerOutcome::StatsEnd`]: crate::outcome::ServerOutcome::StatsEnd
+    fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>);
 }
 
 /// An item, wherever it is stored.

@@ -111,6 +111,13 @@ impl WithEncoder for Execute<'_, '_, '_> {
                     state: State::Closed,
                 };
             }
+            Operation::RejectAndClose { rejection } => {
+                encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
+                return Step::EnterState {
+                    len,
+                    state: State::Closed,
+                };
+            }
             Operation::Reject { rejection, swallow } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
                 return Step::swallow(len, *swallow);

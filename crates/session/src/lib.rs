@@ -25,9 +25,10 @@
 //! protocol of the request:
 //!
 //! ```text
-//! text/decode.rs ─┐ Operation  ┌────────────┐ item, Outcome ┌─ text/encode.rs
-//! meta/decode.rs ─┴─▶ Prepared │ execute/   │──────────────▶┴─ meta/encode.rs
-//!       │                      └────────────┘                        ▲
+//! text/decode.rs ───┐ Operation  ┌────────────┐ item, Outcome ┌─ text/encode.rs
+//! meta/decode.rs ───┼─▶ Prepared │ execute/   │──────────────▶┼─ meta/encode.rs
+//! binary/decode.rs ─┘            └────────────┘               └─ binary/encode.rs
+//!       │                                                            ▲
 //!       └───── Encoder: the parts that only the reply needs ─────────┘
 //! ```
 //!
@@ -45,6 +46,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binary;
 mod cache;
 mod control;
 mod counters;
@@ -79,6 +81,7 @@ pub use now::{Clock, Now};
 pub use pooled::{PoolService, PoolSession, PoolWorker};
 pub use prefixes::{PrefixCount, PrefixSums};
 pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items};
+pub use protocols::AllowedProtocols;
 pub use registry::CounterRegistry;
 pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;

@@ -53,6 +53,11 @@ pub(crate) enum Operation<'a> {
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
+    /// Replies with an error, then closes the connection, because the next command cannot be found.
+    RejectAndClose {
+        /// The error.
+        rejection: Rejection,
+    },
     /// Replies with an error.
     Reject {
         /// The error.

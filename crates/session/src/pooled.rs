@@ -30,6 +30,7 @@ use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::now::{Clock, Now};
 use crate::prepare::Prepared;
+use crate::protocols::AllowedProtocols;
 use crate::registry::CounterRegistry;
 pub use session::PoolSession;
 use session::Turn;
@@ -52,6 +53,8 @@ pub struct PoolService {
     /// Unix time at time 0 of the monotonic clock, in nanoseconds. The clients must use the same
     /// value, because they decide which items have expired.
     pub unix_start_ns: u64,
+    /// The protocols that connections may use.
+    pub protocols: AllowedProtocols,
     /// The number of workers so far.
     pub workers: AtomicUsize,
 }
@@ -61,6 +64,7 @@ pub struct PoolWorker {
     clients: Arc<[ClientThread]>,
     /// The index of this worker's client.
     client: usize,
+    protocols: AllowedProtocols,
     control: Arc<dyn ServerControl + Send + Sync>,
     counters: Arc<Counters>,
     clock: Clock,
@@ -76,6 +80,7 @@ impl Service for PoolService {
         PoolWorker {
             clients: Arc::clone(&self.clients),
             client: number % self.clients.len().max(1),
+            protocols: self.protocols,
             control: Arc::clone(&self.control),
             counters: self.counters.register(),
             clock: self.clock,
@@ -96,7 +101,7 @@ impl service::Worker for PoolWorker {
     type Completion = Completed;
 
     fn open(&self) -> PoolSession {
-        PoolSession::default()
+        PoolSession::new(self.protocols)
     }
 
     fn begin_burst(&mut self, now_ns: u64) {

@@ -7,6 +7,9 @@
 //! - a variant of [`Protocol`] and its first byte, if the protocol has a grammar of its own;
 //! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
 
+use protocol::binary::REQUEST_MAGIC;
+
+use crate::binary::{self, BinaryEncoder};
 use crate::encode::Encode;
 use crate::lines;
 use crate::meta::{MetaEncoder, OwnedMetaEncoder};
@@ -20,12 +23,38 @@ use crate::toy;
 pub(crate) enum Protocol {
     /// Command lines of the text and the meta protocol, which one connection may mix.
     Lines,
+    /// Frames of the binary protocol.
+    Binary,
     #[cfg(test)]
     Toy,
 }
 
+/// The protocols that connections may use (`-B`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AllowedProtocols {
+    /// All. The first byte of a connection selects one.
+    #[default]
+    Auto,
+    /// The text and the meta protocol alone.
+    Text,
+    /// The binary protocol alone. A connection that begins with another byte is closed.
+    Binary,
+}
+
+impl AllowedProtocols {
+    /// The protocol of a new connection. `None`: its first byte will select it.
+    pub(crate) fn of_new_connection(self) -> Option<Protocol> {
+        match self {
+            Self::Auto => None,
+            Self::Text => Some(Protocol::Lines),
+            Self::Binary => Some(Protocol::Binary),
+        }
+    }
+}
+
 /// The first bytes that select a protocol other than [`Protocol::Lines`].
 const FIRST_BYTES: &[(u8, Protocol)] = &[
+    (REQUEST_MAGIC, Protocol::Binary),
     #[cfg(test)]
     (toy::FIRST_BYTE, Protocol::Toy),
 ];
@@ -52,6 +81,7 @@ impl Protocol {
     ) -> Decoded {
         match self {
             Self::Lines => lines::decode(input, scanned, request),
+            Self::Binary => binary::decode::decode(input, request),
             #[cfg(test)]
             Self::Toy => toy::decode::decode(input, request),
         }
@@ -81,6 +111,7 @@ pub(crate) enum Decoded {
 pub(crate) enum Encoder<'a> {
     Text(TextEncoder),
     Meta(MetaEncoder<'a>),
+    Binary(BinaryEncoder),
     #[cfg(test)]
     Toy(toy::ToyEncoder),
 }
@@ -90,6 +121,7 @@ pub(crate) enum Encoder<'a> {
 pub(crate) enum OwnedEncoder {
     Text(TextEncoder),
     Meta(Box<OwnedMetaEncoder>),
+    Binary(BinaryEncoder),
     #[cfg(test)]
     Toy(toy::ToyEncoder),
 }
@@ -111,6 +143,7 @@ impl Encoder<'_> {
         match self {
             Self::Text(text) => step.run(text),
             Self::Meta(meta) => step.run(meta),
+            Self::Binary(binary) => step.run(binary),
             #[cfg(test)]
             Self::Toy(toy) => step.run(toy),
         }
@@ -124,10 +157,22 @@ impl Encoder<'_> {
         }
     }
 
+    /// The bytes that follow the value in a request of the protocol.
+    pub(crate) fn value_end(&self) -> &'static [u8] {
+        match self {
+            Self::Text(_) => TextEncoder::VALUE_END,
+            Self::Meta(_) => MetaEncoder::VALUE_END,
+            Self::Binary(_) => BinaryEncoder::VALUE_END,
+            #[cfg(test)]
+            Self::Toy(_) => toy::ToyEncoder::VALUE_END,
+        }
+    }
+
     pub(crate) fn to_owned(self) -> OwnedEncoder {
         match self {
             Self::Text(text) => OwnedEncoder::Text(text),
             Self::Meta(meta) => OwnedEncoder::Meta(Box::new(meta.to_owned())),
+            Self::Binary(binary) => OwnedEncoder::Binary(binary),
             #[cfg(test)]
             Self::Toy(toy) => OwnedEncoder::Toy(toy),
         }
@@ -139,6 +184,7 @@ impl OwnedEncoder {
         match self {
             Self::Text(text) => Encoder::Text(*text),
             Self::Meta(meta) => Encoder::Meta(meta.borrow()),
+            Self::Binary(binary) => Encoder::Binary(*binary),
             #[cfg(test)]
             Self::Toy(toy) => Encoder::Toy(*toy),
         }

@@ -10,7 +10,7 @@ use crate::counters::Counters;
 use crate::execute;
 use crate::now::Now;
 use crate::prepare::Prepared;
-use crate::protocols::{OwnedEncoder, Protocol};
+use crate::protocols::{AllowedProtocols, OwnedEncoder, Protocol};
 use crate::tier_reads::{Fetch, TierAccess};
 use crate::upload::PendingUpload;
 
@@ -22,7 +22,7 @@ pub struct Session {
     /// the end of that command. `prepare` sets it when the command is incomplete, so that they are
     /// not searched again. Otherwise it is zero.
     pub(crate) scanned: u32,
-    /// The protocol that the first byte of the connection selected. `None` before that byte.
+    /// The protocol, if it is not to be selected by the first byte of the connection, or has been.
     pub(crate) protocol: Option<Protocol>,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,
@@ -78,6 +78,15 @@ pub struct RequestContext<'a> {
 }
 
 impl Session {
+    /// A new connection, which may use these protocols.
+    #[must_use]
+    pub fn new(allowed: AllowedProtocols) -> Self {
+        Self {
+            protocol: allowed.of_new_connection(),
+            ..Self::default()
+        }
+    }
+
     /// Executes, in order, the requests that [`Session::prepare`] prepared from `input`. Appends
     /// the replies to `out`. Stops early when the output is full, or when other connections hold
     /// the memory that a request needs. The caller must prepare again the input that was not

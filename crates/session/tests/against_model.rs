@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+#[path = "against_model/frames.rs"]
+mod frames;
+
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
 use service::{Next, recycle};

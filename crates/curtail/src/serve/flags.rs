@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
-use server::{Kind, Misses, Scheduler, StrategyKind};
+use server::{AllowedProtocols, Kind, Misses, Scheduler, StrategyKind};
 
 use super::pool::PoolAddresses;
 use super::tier::TierFiles;
@@ -135,10 +135,10 @@ pub(crate) struct Flags {
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(super) listen_backlog: u32,
 
-    /// Protocol of the listeners: auto or ascii
+    /// Protocols of the listeners: ascii (text and meta), binary, or auto (all)
     #[arg(short = 'B', long = "protocol", value_name = "NAME", default_value = "auto",
           value_parser = protocol)]
-    pub(super) protocol: String,
+    pub(super) protocol: AllowedProtocols,
 
     /// Largest item: value, key and 59 bytes of overhead; with suffix k or m
     #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
@@ -428,10 +428,11 @@ fn delimiter(text: &str) -> Result<u8, String> {
     first.ok_or_else(|| "a character is needed, such as :".to_owned())
 }
 
-fn protocol(text: &str) -> Result<String, String> {
+fn protocol(text: &str) -> Result<AllowedProtocols, String> {
     match text {
-        "auto" | "ascii" => Ok(text.to_owned()),
-        "binary" => Err("the binary protocol is not served: leave the flag out".to_owned()),
-        _ => Err("auto or ascii is needed".to_owned()),
+        "auto" => Ok(AllowedProtocols::Auto),
+        "ascii" => Ok(AllowedProtocols::Text),
+        "binary" => Ok(AllowedProtocols::Binary),
+        _ => Err("auto, ascii or binary is needed".to_owned()),
     }
 }

@@ -137,6 +137,19 @@ fn ports_follow_memcacheds_rules() {
 }
 
 #[test]
+fn flag_selects_the_protocols() {
+    use server::AllowedProtocols::{Auto, Binary, Text};
+    for (line, protocols) in [
+        ("", Auto),
+        ("-B auto", Auto),
+        ("-B ascii", Text),
+        ("-B binary", Binary),
+    ] {
+        assert_eq!(config(line).protocols, protocols, "{line}");
+    }
+}
+
+#[test]
 fn flags_enable_and_disable_commands() {
     assert_eq!(config("").permissions, Permissions::DEFAULT);
     let config = config("-AFXW -D/");
@@ -159,7 +172,7 @@ fn flags_of_unserved_security_are_rejected() {
             "{error}"
         );
     }
-    assert!(refused("-B binary").contains("not served"));
+    assert!(refused("-B proxy").contains("auto, ascii or binary"));
     assert!(refused("-o ssl_key=a").contains("TLS"));
 }
 

@@ -114,9 +114,7 @@ fn stats(
             return ServerOutcome::NotAllowed(Restricted::CacheDump);
         }
         Stats::Detail(Detail::Dump) => {
-            for (prefix, count) in &control.prefixes() {
-                encoder.prefix(prefix, count, bytes);
-            }
+            encoder.prefixes(&control.prefixes(), bytes);
         }
         Stats::Detail(Detail::Usage) => return ServerOutcome::BadDetail,
         Stats::Detail(detail @ (Detail::On | Detail::Off)) => {

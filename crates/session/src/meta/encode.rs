@@ -8,7 +8,7 @@ use super::MetaEncoder;
 use crate::encode::{Encode, EncodedItem, push_value};
 use crate::lines::VALUE_END;
 use crate::outcome::{ArithOutcome, DeleteOutcome, FoundItem, Outcome, StoreOutcome, Times};
-use crate::prefixes::PrefixCount;
+use crate::prefixes::PrefixSums;
 use crate::text::TextStats;
 
 impl Encode for MetaEncoder<'_> {
@@ -75,7 +75,7 @@ impl Encode for MetaEncoder<'_> {
     }
 
     /// Does nothing, because no meta command replies with statistics.
-    fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
+    fn prefixes(&self, _: &PrefixSums, _: &mut Vec<u8>) {}
 }
 
 impl MetaEncoder<'_> {

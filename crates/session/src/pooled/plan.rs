@@ -7,7 +7,6 @@ use store::{Direction, Mode};
 
 use super::item::expiry_s;
 use super::reply::{Command, Vivify};
-use crate::lines::VALUE_END;
 use crate::now::Now;
 use crate::operation::{
     ArithOptions, MarkOptions, Operation, ReadCount, ReadOptions, ReadVivify, ServerCommand,
@@ -44,7 +43,7 @@ pub(super) enum Plan<'i> {
     /// Execute a command to the server.
     Server(ServerCommand<'i>),
     /// Reply, then close the connection.
-    Quit,
+    Close(Outcome),
 }
 
 /// An operation on the pool, and the command that it is for.
@@ -89,7 +88,7 @@ pub(super) fn plan<'i>(
     let submission = match operation {
         Operation::Read(options) => read(options, encoder, now),
         Operation::ReadMany { .. } => return Plan::ReadMany,
-        Operation::Store(options) => match value(key, options, data) {
+        Operation::Store(options) => match value(key, options, data, encoder.value_end()) {
             Ok(value) => store(options, value, now),
             Err(plan) => return plan,
         },
@@ -107,7 +106,10 @@ pub(super) fn plan<'i>(
         Operation::Server(ServerCommand::MemoryLimit { .. }) => Err(refused::MEMORY_LIMIT),
         Operation::Server(command) => return Plan::Server(*command),
         Operation::Noop => return Plan::Reply(Outcome::Noop),
-        Operation::Quit => return Plan::Quit,
+        Operation::Quit => return Plan::Close(Outcome::Quit),
+        Operation::RejectAndClose { rejection } => {
+            return Plan::Close(Outcome::Rejected(*rejection));
+        }
         Operation::Reject { rejection, .. } => return Plan::Reply(Outcome::Rejected(*rejection)),
     };
     submission.map_or_else(failed, Plan::Submit)
@@ -117,7 +119,12 @@ pub(super) fn plan<'i>(
 type SubmissionResult = Result<Submission, &'static [u8]>;
 
 /// Returns the value of a storage command, or the plan of a command whose value cannot be stored.
-fn value<'d, 'i>(key: &[u8], options: &StoreOptions, data: Data<'d>) -> Result<&'d [u8], Plan<'i>> {
+fn value<'d, 'i>(
+    key: &[u8],
+    options: &StoreOptions,
+    data: Data<'d>,
+    value_end: &[u8],
+) -> Result<&'d [u8], Plan<'i>> {
     let len = options.value_len as usize;
     if !is_storable(key.len(), len) {
         return Err(if options.delete_old_if_rejected {
@@ -127,7 +134,7 @@ fn value<'d, 'i>(key: &[u8], options: &StoreOptions, data: Data<'d>) -> Result<&
         });
     }
     match data.bytes.split_at_checked(len) {
-        Some((value, VALUE_END)) => Ok(value),
+        Some((value, end)) if end == value_end => Ok(value),
         _ => Err(Plan::Reply(Outcome::Store(StoreOutcome::BadDataChunk))),
     }
 }

@@ -20,7 +20,7 @@ use crate::now::Now;
 use crate::operation::{Operation, ServerCommand};
 use crate::outcome::{Outcome, StoreOutcome};
 use crate::prepare::Prepared;
-use crate::protocols::{Decoded, Protocol, WithEncoder};
+use crate::protocols::{AllowedProtocols, Decoded, Protocol, WithEncoder};
 use crate::session::RemainingKeys;
 
 /// The state of one client connection.
@@ -30,7 +30,7 @@ pub struct PoolSession {
     /// The number of bytes, from the start of the next command in the input, that do not contain
     /// the end of that command.
     scanned: u32,
-    /// The protocol that the first byte of the connection selected.
+    /// As of [`crate::Session`].
     protocol: Option<Protocol>,
     /// The value of the next command has not arrived completely. It stays in the input until it
     /// has, because a client of the pool stores only complete values.
@@ -89,6 +89,14 @@ impl service::Session for PoolSession {
 }
 
 impl PoolSession {
+    /// A new connection, which may use these protocols.
+    pub(super) fn new(allowed: AllowedProtocols) -> Self {
+        Self {
+            protocol: allowed.of_new_connection(),
+            ..Self::default()
+        }
+    }
+
     /// Decodes at most `max` requests at the front of `input` and appends them to `prepared`. The
     /// value of each request is complete, unless the value is to be skipped.
     pub(super) fn prepare<'i>(
@@ -302,7 +310,7 @@ impl PoolSession {
             return Err(Next::OutputSpace);
         }
         let (line, rest) = input.split_at(request.len());
-        let data_len = data_len(&request.operation);
+        let data_len = data_len(request);
         let data = Data {
             bytes: &rest[..rest
                 .len()
@@ -339,7 +347,15 @@ impl PoolSession {
                     self.state = State::Closed;
                 }
             }
-            Plan::Quit => self.state = State::Closed,
+            Plan::Close(outcome) => {
+                let bytes = turn.out.bytes_mut();
+                request.encoder.dispatch(WriteOutcome {
+                    key,
+                    outcome,
+                    bytes,
+                });
+                self.state = State::Closed;
+            }
         }
         let missing = data.len - data.bytes.len() as u64;
         if missing > 0 {
@@ -505,9 +521,11 @@ fn is_stored(request: &Prepared<'_>) -> bool {
 }
 
 /// The number of bytes between the command line of a request and the next command.
-fn data_len(operation: &Operation<'_>) -> u64 {
-    match operation {
-        Operation::Store(options) => crate::lines::data_len(options.value_len),
+fn data_len(request: &Prepared<'_>) -> u64 {
+    match &request.operation {
+        Operation::Store(options) => {
+            u64::from(options.value_len) + request.encoder.value_end().len() as u64
+        }
         Operation::Reject { swallow, .. } => *swallow,
         _ => 0,
     }

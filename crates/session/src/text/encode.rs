@@ -10,7 +10,7 @@ use crate::lines::VALUE_END;
 use crate::outcome::{
     ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
-use crate::prefixes::PrefixCount;
+use crate::prefixes::{PrefixCount, PrefixSums};
 
 impl Encode for TextEncoder {
     const VALUE_END: &'static [u8] = VALUE_END;
@@ -72,17 +72,19 @@ impl Encode for TextEncoder {
         TextStats(out)
     }
 
-    fn prefix(&self, prefix: &[u8], count: &PrefixCount, out: &mut Vec<u8>) {
-        let PrefixCount {
-            gets,
-            hits,
-            sets,
-            deletes,
-        } = count;
-        out.extend_from_slice(b"PREFIX ");
-        out.extend_from_slice(prefix);
-        let counts = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
-        out.extend_from_slice(counts.as_bytes());
+    fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>) {
+        for (prefix, count) in sums {
+            let PrefixCount {
+                gets,
+                hits,
+                sets,
+                deletes,
+            } = count;
+            out.extend_from_slice(b"PREFIX ");
+            out.extend_from_slice(prefix);
+            let counts = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
+            out.extend_from_slice(counts.as_bytes());
+        }
     }
 }
 

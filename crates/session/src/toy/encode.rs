@@ -5,7 +5,7 @@ use service::Output;
 use super::ToyEncoder;
 use crate::encode::{Encode, EncodedItem, push_value};
 use crate::outcome::{DeleteOutcome, FoundItem, Outcome, StoreOutcome};
-use crate::prefixes::PrefixCount;
+use crate::prefixes::PrefixSums;
 use crate::text::TextStats;
 
 impl Encode for ToyEncoder {
@@ -42,5 +42,5 @@ impl Encode for ToyEncoder {
         TextStats(out)
     }
 
-    fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
+    fn prefixes(&self, _: &PrefixSums, _: &mut Vec<u8>) {}
 }

@@ -1,0 +1,178 @@
+//! Encoding of outcomes as frames of the binary protocol.
+
+use protocol::binary::{Command, Status, reply};
+use protocol::limits::COUNTER_MAX;
+use protocol::{Rejection, SetMode, decimal};
+use service::Output;
+
+use super::BinaryEncoder;
+use crate::control::StatWriter;
+use crate::encode::{Encode, EncodedItem, push_value};
+use crate::outcome::{
+    ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
+};
+use crate::prefixes::PrefixSums;
+use crate::text::TextEncoder;
+
+impl Encode for BinaryEncoder {
+    const VALUE_END: &'static [u8] = b"";
+
+    // A `touch` is a read without the value.
+    const HAS_READ_OPTIONS: bool = true;
+
+    type Stats<'o> = BinaryStats<'o>;
+
+    fn item<I: EncodedItem>(
+        &self,
+        found: &FoundItem<'_, I>,
+        out: &mut Output<I::Pin>,
+    ) -> Option<()> {
+        let item = found.item;
+        let key = if self.shows_key() { found.key } else { b"" };
+        let fields = (item.cas(), item.flags());
+        if !found.with_value {
+            reply::found(out.bytes_mut(), self.head, fields, key, 0);
+            return Some(());
+        }
+        let header = |bytes: &mut Vec<u8>| {
+            reply::found(bytes, self.head, fields, key, item.value_len());
+        };
+        push_value(item, header, b"", out)
+    }
+
+    fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
+        let error = match outcome {
+            // The item is the reply.
+            Outcome::Read { found: true } => return,
+            Outcome::Read { found: false } if self.head.opcode.is_quiet() => return,
+            Outcome::Read { found: false } if self.shows_key() => {
+                return reply::missed_key(out, self.head, key);
+            }
+            Outcome::Read { found: false } => Status::NotFound,
+            Outcome::Store(StoreOutcome::Stored { cas, .. }) => return self.done(cas, out),
+            Outcome::Store(outcome) => return self.not_stored(outcome, out),
+            Outcome::Delete(outcome) => match outcome {
+                DeleteOutcome::Done => return self.done(0, out),
+                DeleteOutcome::NotFound => Status::NotFound,
+                DeleteOutcome::Exists => Status::Exists,
+                DeleteOutcome::NoMemory => Status::NoMemory,
+            },
+            Outcome::Arith(outcome) => match outcome {
+                ArithOutcome::Counted { .. } if self.head.opcode.is_quiet() => return,
+                ArithOutcome::Counted { value, cas, .. } => {
+                    return reply::counted(out, self.head, cas, value);
+                }
+                ArithOutcome::NotFound => Status::NotFound,
+                ArithOutcome::NotNumeric => Status::NotNumeric,
+                ArithOutcome::Exists => Status::Exists,
+                ArithOutcome::NoMemory => {
+                    let text = reply::NO_MEMORY_TO_COUNT;
+                    return reply::error_text(out, self.head, Status::NoMemory, text);
+                }
+            },
+            Outcome::Server(ServerOutcome::Version(version)) => {
+                return reply::text(out, self.head, version);
+            }
+            Outcome::Server(
+                ServerOutcome::Done | ServerOutcome::StatsEnd | ServerOutcome::StatsReset,
+            )
+            | Outcome::Noop
+            | Outcome::Quit => return self.done(0, out),
+            Outcome::Server(ServerOutcome::NotAllowed(Restricted::Flush)) => Status::AuthError,
+            // The remaining ones are of a `stat`.
+            Outcome::Server(_) => Status::NotFound,
+            Outcome::Rejected(Rejection::Silent) => return,
+            Outcome::Rejected(Rejection::Unknown) => Status::Unknown,
+            Outcome::Rejected(_) => Status::Invalid,
+            Outcome::Failed { reply } => return self.failed(reply, out),
+            // No frame has these operations.
+            Outcome::ReadMany | Outcome::Touch { .. } => Status::Internal,
+        };
+        reply::error(out, self.head, error);
+    }
+
+    fn stats<'o>(&self, out: &'o mut Vec<u8>) -> BinaryStats<'o> {
+        BinaryStats {
+            opaque: self.head.opaque,
+            out,
+        }
+    }
+
+    /// Writes the counts as one statistic, whose value is the text of `stats detail dump`.
+    fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>) {
+        let mut text = Vec::new();
+        TextEncoder::default().prefixes(sums, &mut text);
+        text.extend_from_slice(protocol::reply::END);
+        reply::stat(out, self.head.opaque, b"detailed", &text);
+    }
+}
+
+impl BinaryEncoder {
+    /// Whether a reply with an item, or without one, contains the key.
+    fn shows_key(&self) -> bool {
+        matches!(
+            self.head.opcode.command(),
+            Some((
+                Command::Get { with_key: true } | Command::GetAndTouch { with_key: true },
+                _
+            ))
+        )
+    }
+
+    /// Writes the reply to a command that succeeded, unless it is quiet.
+    fn done(&self, cas: u64, out: &mut Vec<u8>) {
+        if !self.head.opcode.is_quiet() {
+            reply::done(out, self.head, cas);
+        }
+    }
+
+    /// Writes the reply to a storage command that stored no value.
+    fn not_stored(&self, outcome: StoreOutcome, out: &mut Vec<u8>) {
+        let status = match outcome {
+            StoreOutcome::NotStored { .. } => match self.head.opcode.command() {
+                Some((Command::Set(SetMode::Add), _)) => Status::Exists,
+                Some((Command::Set(SetMode::Replace), _)) => Status::NotFound,
+                _ => Status::NotStored,
+            },
+            StoreOutcome::Exists { .. } => Status::Exists,
+            StoreOutcome::NotFound { .. } => Status::NotFound,
+            StoreOutcome::TooLarge => Status::TooLarge,
+            StoreOutcome::NoMemory => {
+                let text = reply::NO_MEMORY_TO_STORE;
+                return reply::error_text(out, self.head, Status::NoMemory, text);
+            }
+            // No line end follows a value, so none can be wrong. A stored value has been answered.
+            StoreOutcome::BadDataChunk | StoreOutcome::Stored { .. } => Status::Internal,
+        };
+        reply::error(out, self.head, status);
+    }
+
+    /// Writes an error of a remote store. `line` is the reply of the text protocol.
+    fn failed(&self, line: &[u8], out: &mut Vec<u8>) {
+        let line = line.strip_suffix(protocol::reply::LINE_END).unwrap_or(line);
+        let (status, text) = if let Some(text) = line.strip_prefix(b"SERVER_ERROR ") {
+            (Status::Internal, text)
+        } else {
+            let text = line.strip_prefix(b"CLIENT_ERROR ").unwrap_or(line);
+            (Status::NotSupported, text)
+        };
+        reply::error_text(out, self.head, status, text);
+    }
+}
+
+/// Writes each statistic as a frame.
+#[derive(Debug)]
+pub(crate) struct BinaryStats<'a> {
+    opaque: u32,
+    out: &'a mut Vec<u8>,
+}
+
+impl StatWriter for BinaryStats<'_> {
+    fn number(&mut self, name: &[u8], value: u64) {
+        self.text(name, decimal::render(value, &mut [0; COUNTER_MAX]));
+    }
+
+    fn text(&mut self, name: &[u8], value: &[u8]) {
+        reply::stat(self.out, self.opaque, name, value);
+    }
+}

@@ -1,0 +1,226 @@
+//! The same properties for frames of the binary protocol.
+
+use model::{Cache, ModelSession};
+use proptest::prelude::*;
+use protocol::binary::reply::Reply;
+use protocol::binary::{Arith, Get, Head, Header, Opcode, REQUEST_MAGIC, Request, Set, write};
+use protocol::{ArithMode, SetMode};
+
+use super::{NOW, TestSession, key, split_at_cuts, value};
+
+const READS: [(u8, bool, bool); 9] = [
+    // The opcode, and whether it sets a time to live and replies with the key.
+    (0x00, false, false),
+    (0x09, false, false),
+    (0x0c, false, true),
+    (0x0d, false, true),
+    (0x1c, true, false),
+    (0x1d, true, false),
+    (0x1e, true, false),
+    (0x23, true, true),
+    (0x24, true, true),
+];
+
+const STORES: [(u8, SetMode); 10] = [
+    (0x01, SetMode::Set),
+    (0x02, SetMode::Add),
+    (0x03, SetMode::Replace),
+    (0x0e, SetMode::Append),
+    (0x0f, SetMode::Prepend),
+    (0x11, SetMode::Set),
+    (0x12, SetMode::Add),
+    (0x13, SetMode::Replace),
+    (0x19, SetMode::Append),
+    (0x1a, SetMode::Prepend),
+];
+
+/// A CAS that no item has, or none.
+fn cas() -> impl Strategy<Value = u64> {
+    prop_oneof![9 => Just(0), 1 => Just(u64::MAX)]
+}
+
+/// A frame, and the value behind it. Keys of 251 bytes close the connection.
+fn frame(opcode: u8, cas: u64, request: &Request<'_>, value: &str) -> Vec<u8> {
+    let head = Head {
+        opcode: Opcode(opcode),
+        opaque: u32::from(opcode) << 24 | 7,
+    };
+    let mut bytes = Vec::new();
+    write(&mut bytes, head, cas, request);
+    bytes.extend_from_slice(value.as_bytes());
+    bytes
+}
+
+fn read() -> impl Strategy<Value = Vec<u8>> {
+    (prop::sample::select(&READS[..]), key()).prop_map(|((opcode, touches, with_key), key)| {
+        let get = Get {
+            key: key.as_bytes(),
+            exptime: touches.then_some(60),
+            with_key,
+            with_value: opcode != 0x1c,
+        };
+        frame(opcode, 0, &Request::Get(get), "")
+    })
+}
+
+fn store() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(&STORES[..]);
+    (kind, key(), cas(), 0..4_u32, 0..2_u32, value()).prop_map(
+        |((opcode, mode), key, cas, flags, exptime, value)| {
+            let set = Set {
+                key: key.as_bytes(),
+                mode,
+                flags,
+                exptime: exptime * 100,
+                value_len: value.len() as u32,
+            };
+            frame(opcode, cas, &Request::Set(set), &value)
+        },
+    )
+}
+
+fn arith() -> impl Strategy<Value = Vec<u8>> {
+    let opcodes = prop::sample::select(&[0x05_u8, 0x06, 0x15, 0x16][..]);
+    let vivify = prop::option::of(0..100_u32);
+    (opcodes, key(), cas(), 0..30_u64, vivify).prop_map(|(opcode, key, cas, delta, vivify)| {
+        let arith = Arith {
+            key: key.as_bytes(),
+            mode: match opcode & 1 {
+                1 => ArithMode::Increment,
+                _ => ArithMode::Decrement,
+            },
+            delta,
+            initial: 11,
+            vivify,
+        };
+        frame(opcode, cas, &Request::Arith(arith), "")
+    })
+}
+
+fn other() -> impl Strategy<Value = Vec<u8>> {
+    let with_key = (prop::sample::select(&[0x04_u8, 0x14][..]), key(), cas()).prop_map(
+        |(opcode, key, cas)| {
+            let key = key.as_bytes();
+            frame(opcode, cas, &Request::Delete { key }, "")
+        },
+    );
+    let too_long = Set {
+        key: b"k1",
+        mode: SetMode::Set,
+        flags: 0,
+        exptime: 0,
+        value_len: 2_000_000,
+    };
+    let alone = prop::sample::select(vec![
+        frame(0x08, 0, &Request::Flush { exptime: None }, ""),
+        frame(0x18, 0, &Request::Flush { exptime: Some(0) }, ""),
+        frame(0x0a, 0, &Request::Noop, ""),
+        frame(0x0b, 0, &Request::Version, ""),
+        frame(0x10, 0, &Request::Stat { name: b"bogus" }, ""),
+        frame(0x01, 0, &Request::Set(too_long), "abc"),
+        unknown(),
+    ]);
+    prop_oneof![with_key, alone]
+}
+
+/// A frame with an unknown opcode, and a body that looks like a frame.
+fn unknown() -> Vec<u8> {
+    let body = frame(0x0a, 0, &Request::Noop, "");
+    let header = Header {
+        magic: REQUEST_MAGIC,
+        head: Head {
+            opcode: Opcode(0x40),
+            opaque: 3,
+        },
+        body_len: body.len() as u32,
+        ..Header::default()
+    };
+    [header.to_bytes().to_vec(), body].concat()
+}
+
+fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![6 => read(), 6 => store(), 3 => arith(), 3 => other()]
+}
+
+/// The replies, without CAS: the session and the model assign different numbers.
+fn without_cas(mut replies: &[u8]) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some((mut reply, len)) = Reply::read(replies).unwrap() {
+        reply.header.cas = 0;
+        all.push(format!("{reply:?}"));
+        replies = &replies[len..];
+    }
+    assert_eq!(replies, b"");
+    all
+}
+
+proptest! {
+    #[test]
+    fn replies_to_frames_equal_those_of_the_model_however_the_input_is_split(
+        frames in prop::collection::vec(any_frame(), 1..40),
+        cuts in prop::collection::vec(any::<usize>(), 0..30),
+        requests_per_turn in 1..8_usize,
+    ) {
+        let bytes = frames.concat();
+        let mut session = TestSession::new(requests_per_turn);
+        for chunk in split_at_cuts(&bytes, &cuts) {
+            session.receive(chunk);
+        }
+        let mut cache = Cache::new(1 << 20);
+        let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
+        let mut model = ModelSession::new();
+        let expected = model.receive(&mut cache, now_s, &bytes);
+        prop_assert_eq!(without_cas(&session.replies), without_cas(&expected));
+        prop_assert_eq!(session.is_closed, model.is_closed());
+    }
+
+    #[test]
+    fn corrupted_frames_do_not_panic_and_replies_do_not_depend_on_the_split(
+        frames in prop::collection::vec(any_frame(), 1..10),
+        garbage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..20),
+        cuts in prop::collection::vec(any::<usize>(), 0..30),
+    ) {
+        let mut bytes = frames.concat();
+        for (at, byte) in garbage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let mut whole = TestSession::new(20);
+        whole.receive(&bytes);
+        let mut split = TestSession::new(3);
+        for chunk in split_at_cuts(&bytes, &cuts) {
+            split.receive(chunk);
+        }
+        prop_assert_eq!(whole.replies, split.replies);
+        prop_assert_eq!(whole.is_closed, split.is_closed);
+    }
+}
+
+/// With `-B ascii` a frame is an invalid line, and with `-B binary` a line is no frame.
+#[test]
+fn connection_has_only_the_allowed_protocols() {
+    use session::{AllowedProtocols, Session};
+    let noop = frame(0x0b, 0, &Request::Version, "");
+    for (allowed, frame_reply, line_reply) in [
+        (
+            AllowedProtocols::Auto,
+            &b"\x81\x0b"[..],
+            &b"VERSION 1.6.45"[..],
+        ),
+        (AllowedProtocols::Text, b"ERROR", b"VERSION 1.6.45"),
+        (AllowedProtocols::Binary, b"\x81\x0b", b""),
+    ] {
+        for (input, expected) in [
+            ([&noop[..], b"\r\n"].concat(), frame_reply),
+            (b"version\r\n".to_vec(), line_reply),
+        ] {
+            let mut session = TestSession::new(8);
+            session.session = Session::new(allowed);
+            session.receive(&input);
+            let replies = &session.replies;
+            assert!(replies.starts_with(expected), "{allowed:?}: {replies:?}");
+            assert_eq!(replies.is_empty(), expected.is_empty());
+            assert_eq!(session.is_closed && replies.is_empty(), expected.is_empty());
+        }
+    }
+}
