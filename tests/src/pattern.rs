@@ -7,13 +7,17 @@
 //! | `{250*k}` | `k` 250 times |
 //! | `{cas:name}` | a number; the first occurrence of `name` binds it, later ones must equal it |
 //! | `{new:name}` | a number that differs from all bound numbers; it is bound to `name` |
+//! | `{cas8:name}` `{new8:name}` | the same, as eight bytes, the most significant first |
 //! | `{left:90}` | a number from 87 to 90: the seconds left of 90, if up to three have passed |
 //! | `{any}` | any bytes of one line, up to the bytes that follow in the text |
 //! | `{lines}` | any number of complete lines, up to the bytes that follow in the text |
+//! | `{stats}` | any number of statistics of the binary protocol |
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
+use protocol::binary::Opcode;
+use protocol::binary::reply::Reply;
 
 /// The numbers bound so far, by name.
 pub type Bindings = BTreeMap<String, u64>;
@@ -28,10 +32,23 @@ pub struct Pattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Bytes(Vec<u8>),
-    Number { name: String, is_new: bool },
+    Number {
+        name: String,
+        is_new: bool,
+        form: NumberForm,
+    },
     SecondsLeft(u64),
     Any,
     Lines,
+    Statistics,
+}
+
+/// How a number is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NumberForm {
+    Decimal,
+    /// Eight bytes, the most significant first.
+    Binary,
 }
 
 /// The result of comparing a pattern with the bytes received so far.
@@ -67,6 +84,14 @@ impl Pattern {
         Ok(pattern)
     }
 
+    /// A pattern of exactly these bytes.
+    #[must_use]
+    pub fn literal(bytes: &[u8]) -> Self {
+        Self {
+            pieces: vec![Piece::Bytes(bytes.to_vec())],
+        }
+    }
+
     /// Appends another pattern to this one.
     pub fn append(&mut self, other: &Self) {
         for piece in &other.pieces {
@@ -86,14 +111,17 @@ impl Pattern {
         for piece in &self.pieces {
             match piece {
                 Piece::Bytes(some) => bytes.extend_from_slice(some),
-                Piece::Number { name, .. } => {
+                Piece::Number { name, form, .. } => {
                     let number = bindings.get(name);
                     let number =
                         number.with_context(|| format!("no number is bound to '{name}'"))?;
-                    bytes.extend(number.to_string().into_bytes());
+                    match form {
+                        NumberForm::Decimal => bytes.extend(number.to_string().into_bytes()),
+                        NumberForm::Binary => bytes.extend(number.to_be_bytes()),
+                    }
                 }
-                Piece::SecondsLeft(_) | Piece::Any | Piece::Lines => {
-                    bail!("only a reply may contain {{left:x}}, {{any}} or {{lines}}");
+                Piece::SecondsLeft(_) | Piece::Any | Piece::Lines | Piece::Statistics => {
+                    bail!("only a reply may contain {{left:x}}, {{any}}, {{lines}} or {{stats}}");
                 }
             }
         }
@@ -108,10 +136,13 @@ impl Pattern {
             let next = self.pieces.get(place + 1);
             let taken = match piece {
                 Piece::Bytes(bytes) => take_bytes(bytes, rest),
-                Piece::Number { name, is_new } => take_number(name, *is_new, rest, &mut bound),
+                Piece::Number { name, is_new, form } => {
+                    take_number(name, *is_new, *form, rest, &mut bound)
+                }
                 Piece::SecondsLeft(seconds) => take_seconds_left(*seconds, rest),
                 Piece::Any => take_any(next, rest),
                 Piece::Lines => take_lines(next, rest),
+                Piece::Statistics => take_statistics(rest),
             };
             match taken {
                 Match::Complete(len) => rest = &rest[len..],
@@ -131,6 +162,7 @@ impl Pattern {
             Piece::SecondsLeft(seconds) => format!("{{left:{seconds}}}"),
             Piece::Any => "{any}".to_owned(),
             Piece::Lines => "{lines}".to_owned(),
+            Piece::Statistics => "{stats}".to_owned(),
         };
         self.pieces.iter().map(show).collect()
     }
@@ -169,23 +201,30 @@ impl Pattern {
         let (placeholder, _) = text[1..]
             .split_once('}')
             .ok_or_else(|| anyhow!("'{{' without '}}' (write a brace as \\x7b)"))?;
-        let number = |name: &str, is_new| Piece::Number {
+        let number = |name: &str, is_new, form| Piece::Number {
             name: name.to_owned(),
             is_new,
+            form,
         };
         if placeholder == "any" {
             self.pieces.push(Piece::Any);
         } else if placeholder == "lines" {
             self.pieces.push(Piece::Lines);
+        } else if placeholder == "stats" {
+            self.pieces.push(Piece::Statistics);
         } else if let Some(name) = placeholder.strip_prefix("cas:") {
-            self.pieces.push(number(name, false));
+            self.pieces.push(number(name, false, NumberForm::Decimal));
+        } else if let Some(name) = placeholder.strip_prefix("cas8:") {
+            self.pieces.push(number(name, false, NumberForm::Binary));
+        } else if let Some(name) = placeholder.strip_prefix("new8:") {
+            self.pieces.push(number(name, true, NumberForm::Binary));
         } else if let Some(seconds) = placeholder.strip_prefix("left:") {
             let seconds = seconds.parse();
             let seconds = seconds
                 .with_context(|| format!("'{{{placeholder}}}' requires a number of seconds"))?;
             self.pieces.push(Piece::SecondsLeft(seconds));
         } else if let Some(name) = placeholder.strip_prefix("new:") {
-            self.pieces.push(number(name, true));
+            self.pieces.push(number(name, true, NumberForm::Decimal));
         } else if let Some((count, what)) = placeholder.split_once('*') {
             let count: usize = count
                 .parse()
@@ -212,8 +251,21 @@ fn take_bytes(bytes: &[u8], rest: &[u8]) -> Match {
 }
 
 /// Matches a number with the front of `rest`, and binds it to `name`.
-fn take_number(name: &str, is_new: bool, rest: &[u8], bound: &mut Bindings) -> Match {
-    let (len, number) = match digits(rest) {
+fn take_number(
+    name: &str,
+    is_new: bool,
+    form: NumberForm,
+    rest: &[u8],
+    bound: &mut Bindings,
+) -> Match {
+    let found = match form {
+        NumberForm::Decimal => digits(rest),
+        NumberForm::Binary => match rest.first_chunk() {
+            Some(bytes) => Ok((bytes.len(), u64::from_be_bytes(*bytes))),
+            None => Err(Match::NeedsMore),
+        },
+    };
+    let (len, number) = match found {
         Ok(found) => found,
         Err(other) => return other,
     };
@@ -284,6 +336,24 @@ fn take_lines(next: Option<&Piece>, rest: &[u8]) -> Match {
             return Match::NeedsMore;
         };
         len += line_len + 1;
+    }
+}
+
+/// Matches complete statistics with the front of `rest`, up to another frame or the end of the
+/// list.
+fn take_statistics(rest: &[u8]) -> Match {
+    let mut len = 0;
+    loop {
+        match Reply::read(&rest[len..]) {
+            Err(_) => return Match::Wrong,
+            Ok(None) => return Match::NeedsMore,
+            Ok(Some((reply, _)))
+                if reply.key.is_empty() || reply.header.head.opcode != Opcode::STAT =>
+            {
+                return Match::Complete(len);
+            }
+            Ok(Some((_, reply_len))) => len += reply_len,
+        }
     }
 }
 

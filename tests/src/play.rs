@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use protocol::binary::REQUEST_MAGIC;
 
 use crate::pattern::{Bindings, Match, Pattern, show};
 use crate::peer::{ClientId, Peer, Received};
-use crate::transcript::{Case, Step, read_folder};
+use crate::transcript::{Case, Step, frame, read_folder};
 
 /// The version of memcached whose replies the transcripts contain.
 pub const REFERENCE_VERSION: &str = "1.6.45";
@@ -127,6 +128,8 @@ struct Client {
     id: ClientId,
     received: Vec<u8>,
     is_closed: bool,
+    /// Whether the client speaks the binary protocol, which its first byte decides.
+    is_binary: Option<bool>,
 }
 
 impl Player<'_> {
@@ -136,7 +139,11 @@ impl Player<'_> {
             Step::Client(_) => Ok(()),
             Step::Send(text) => {
                 let bytes = text.fill(&self.bindings)?;
-                let id = self.client(name)?.id;
+                let client = self.client(name)?;
+                if let Some(&first) = bytes.first() {
+                    client.is_binary.get_or_insert(first == REQUEST_MAGIC);
+                }
+                let id = client.id;
                 self.peer.send(id, &bytes)
             }
             Step::Expect { answer, others } => {
@@ -155,6 +162,7 @@ impl Player<'_> {
                 id: self.peer.connect()?,
                 received: Vec::new(),
                 is_closed: false,
+                is_binary: None,
             };
             self.clients.insert(name.to_owned(), client);
         }
@@ -219,17 +227,21 @@ impl Player<'_> {
         Ok(false)
     }
 
-    /// Ends the case. Each connected client sends `mn`. Its reply must come next, which shows that
-    /// the peer has sent no other bytes.
+    /// Ends the case. Each connected client sends `mn`, or a `noop` frame. Its reply must come
+    /// next, which shows that the peer has sent no other bytes.
     fn end(mut self) -> Result<()> {
         let names: Vec<String> = self.clients.keys().cloned().collect();
         for name in names {
             if self.client(&name)?.is_closed {
                 continue;
             }
-            let id = self.client(&name)?.id;
-            self.peer.send(id, b"mn\r\n")?;
-            let answer = Pattern::read(r"MN\r\n")?;
+            let client = self.client(&name)?;
+            let (id, is_binary) = (client.id, client.is_binary == Some(true));
+            let (noop, answer) = match is_binary {
+                true => (frame::request("noop")?, frame::reply("noop")?),
+                false => (Pattern::read(r"mn\r\n")?, Pattern::read(r"MN\r\n")?),
+            };
+            self.peer.send(id, &noop.fill(&self.bindings)?)?;
             let nothing_left = self.expect(&name, &answer);
             nothing_left.with_context(|| format!("client {name} at the end of the case"))?;
         }

@@ -9,6 +9,7 @@ pub const NOT_APPLICABLE: &[(&str, &[&str])] = &[
             "admin.txt: flush_all by zero and below is at once",
             "admin.txt: add after flush_all finds nothing",
             "noreply.txt: flush_all",
+            "binary.txt: flush",
         ],
     ),
     (
@@ -24,11 +25,16 @@ pub const NOT_APPLICABLE: &[(&str, &[&str])] = &[
             "arithmetic.txt: leading zeros go",
             "arithmetic.txt: a number behind spaces, a sign and zeros",
             "meta_arithmetic.txt: wraps and stops",
+            "binary_arithmetic.txt: decr pads with spaces",
         ],
     ),
     (
         "a touch stores the value again, with another CAS",
-        &["cas.txt: reading and touching keep the number"],
+        &[
+            "cas.txt: reading and touching keep the number",
+            "binary.txt: touch replies with flags and CAS",
+            "binary.txt: get and touch",
+        ],
     ),
     (
         "a touch returns the new time to live only",
@@ -56,6 +62,8 @@ pub const NOT_APPLICABLE: &[(&str, &[&str])] = &[
             "meta_set.txt: C of a missing item",
             "meta_set.txt: C holds for append too",
             "meta_set.txt: N and C of append",
+            "binary.txt: append and prepend compare the CAS",
+            "binary_arithmetic.txt: arithmetic compares the CAS",
         ],
     ),
     (

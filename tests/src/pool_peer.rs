@@ -4,8 +4,13 @@
 //! named.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use protocol::binary::reply::Reply;
+use protocol::binary::{self, Head, Header, Opcode, REQUEST_MAGIC, Request};
+use protocol::limits::{BINARY_HEADER_LEN, KEY_MAX};
 
 use crate::client::Client;
 use crate::peer::{Address, ClientId, Peer, Received, SocketPeer};
@@ -23,7 +28,9 @@ pub struct PoolPeer {
     peer: SocketPeer,
     /// What follows `md ` to delete each key.
     keys: BTreeSet<String>,
-    /// The beginning of the line that each client has not sent completely, by client.
+    /// The keys of frames of the binary protocol.
+    binary_keys: BTreeSet<Vec<u8>>,
+    /// The beginning of the line or frame that each client has not sent completely, by client.
     lines: BTreeMap<usize, Vec<u8>>,
 }
 
@@ -37,6 +44,7 @@ impl PoolPeer {
             peer: SocketPeer::new(address.clone())?,
             address,
             keys: BTreeSet::new(),
+            binary_keys: BTreeSet::new(),
             lines: BTreeMap::new(),
         })
     }
@@ -45,6 +53,9 @@ impl PoolPeer {
     fn remember(&mut self, client: ClientId, bytes: &[u8]) {
         let begun = self.lines.entry(client.0).or_default();
         begun.extend_from_slice(bytes);
+        if begun.first() == Some(&REQUEST_MAGIC) {
+            return remember_frames(begun, &mut self.binary_keys);
+        }
         let Some(end) = begun.iter().rposition(|&byte| byte == b'\n') else {
             return;
         };
@@ -70,6 +81,51 @@ impl PoolPeer {
     }
 }
 
+/// Takes the complete frames from the front of `begun` and remembers their keys.
+fn remember_frames(begun: &mut Vec<u8>, keys: &mut BTreeSet<Vec<u8>>) {
+    while let Some(header) = begun.first_chunk::<BINARY_HEADER_LEN>() {
+        let header = Header::read(header);
+        let (len, value_at) = (
+            BINARY_HEADER_LEN + header.body_len as usize,
+            header.value_at(),
+        );
+        if begun.len() < len.max(value_at) {
+            return;
+        }
+        let key = &begun[value_at - usize::from(header.key_len)..value_at];
+        if (1..=KEY_MAX).contains(&key.len()) {
+            keys.insert(key.to_vec());
+        }
+        begun.drain(..len);
+    }
+}
+
+/// Deletes items by frames, and waits for the replies.
+fn delete(keys: &BTreeSet<Vec<u8>>, address: &Address) -> Result<()> {
+    let mut frames = Vec::new();
+    let head = |opcode| Head { opcode, opaque: 0 };
+    let delete = Opcode(0x04);
+    for key in keys {
+        binary::write(&mut frames, head(delete), 0, &Request::Delete { key });
+    }
+    binary::write(&mut frames, head(Opcode::NOOP), 0, &Request::Noop);
+    let mut socket = address.connect(Duration::from_secs(10))?;
+    socket.write_all(&frames)?;
+    let (mut replies, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match Reply::read(&replies) {
+            Ok(Some((reply, _))) if reply.header.head.opcode == Opcode::NOOP => return Ok(()),
+            Ok(Some((_, len))) => drop(replies.drain(..len)),
+            Ok(None) => {
+                let len = socket.read(&mut buffer)?;
+                ensure!(len > 0, "the server has closed the connection");
+                replies.extend_from_slice(&buffer[..len]);
+            }
+            Err(_) => anyhow::bail!("{} is no reply", replies.escape_ascii()),
+        }
+    }
+}
+
 impl Peer for PoolPeer {
     fn version(&self) -> &str {
         self.peer.version()
@@ -81,6 +137,7 @@ impl Peer for PoolPeer {
             // Words that are not keys are rejected.
             client.request(&format!("md {key}"))?;
         }
+        delete(&std::mem::take(&mut self.binary_keys), &self.address)?;
         self.lines.clear();
         self.peer.disconnect();
         Ok(())

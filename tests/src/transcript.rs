@@ -17,7 +17,9 @@
 //! | `>> TEXT` | the client sends the text alone |
 //! | `< TEXT` | the peer replies with the text and `\r\n` |
 //! | `<< TEXT` | the peer replies with the text alone |
-//! | `@VERSION < TEXT` (or `<<`) | the reply of memcached VERSION, instead of the `<` lines above |
+//! | `\|> FRAME` | the client sends a frame of the binary protocol ([`frame`]) |
+//! | `\|< FRAME` | the peer replies with the frame |
+//! | `@VERSION < TEXT` (or `<<`, `\|<`) | the reply of memcached VERSION, instead of the `<` lines above |
 //! | `@VERSION silent` | memcached VERSION does not send the `<` lines above, and no other reply |
 //! | `@VERSION skip` | the case is not played to memcached VERSION |
 //! | `@client NAME` | the following lines belong to the client NAME, on a connection of its own |
@@ -26,7 +28,10 @@
 //!
 //! [`Pattern`] lists the escapes and placeholders of a text. A peer must not send more than the
 //! expected replies. To check this, every client that is connected at the end of a case sends `mn`
-//! and must receive `MN` and nothing else. The replies are those of memcached 1.6.45.
+//! and must receive `MN` and nothing else; a client of the binary protocol does so with a `noop`.
+//! The replies are those of memcached 1.6.45.
+
+pub mod frame;
 
 use std::fs;
 use std::path::Path;
@@ -137,8 +142,8 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Case>> {
 fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let step = match word {
-        ">" | ">>" => Step::Send(text(word, rest)?),
-        "<" | "<<" => {
+        ">" | ">>" | "|>" => Step::Send(text(word, rest)?),
+        "<" | "<<" | "|<" => {
             let more = text(word, rest)?;
             if let Some((_, Step::Expect { answer, others })) = case.steps.last_mut()
                 && others.is_empty()
@@ -179,8 +184,8 @@ fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
         Pattern::default()
     } else {
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        if word != "<" && word != "<<" {
-            bail!("a version must be followed by '<', '<<', 'silent' or 'skip'");
+        if !matches!(word, "<" | "<<" | "|<") {
+            bail!("a version must be followed by '<', '<<', '|<', 'silent' or 'skip'");
         }
         text(word, rest)?
     };
@@ -191,8 +196,15 @@ fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// Parses a text. Adds a line end if the mark before the text is `>` or `<`, not `>>` or `<<`.
+/// Parses a text, or a frame if the mark before it begins with `|`. Adds a line end if that mark is
+/// `>` or `<`.
 fn text(mark: &str, text: &str) -> Result<Pattern> {
+    match mark {
+        "|>" => return frame::request(text),
+        "|<" if text != "{stats}" => return frame::reply(text),
+        "|<" => return Pattern::read(text),
+        _ => {}
+    }
     let mut pattern = Pattern::read(text)?;
     // The bytes that match `{lines}` already end with a line end.
     if mark.len() == 1 && !text.ends_with("{lines}") {

@@ -18,6 +18,12 @@ const PYMEMCACHE_COUNT: usize = 200;
 /// Tests of commands that are not served yet: `stats cachedump` and `cache_memlimit`.
 const PYMEMCACHE_UNSERVED: &str = "::test_misc[";
 
+/// Tests of python-binary-memcached 0.31.4 that need no TLS. All pass against memcached 1.6.45.
+const PYTHON_BINARY_MEMCACHED_COUNT: usize = 181;
+
+/// Tests of `memccapable -b` of libmemcached 1.1.4. All pass against memcached 1.6.45.
+const MEMCCAPABLE_COUNT: usize = 27;
+
 #[test]
 fn pymemcache_passes_its_own_integration_tests() {
     if runtime() == "bypass" {
@@ -50,6 +56,55 @@ fn pymemcache_passes_its_own_integration_tests() {
         PYMEMCACHE_COUNT,
         "{last}"
     );
+}
+
+#[test]
+fn python_binary_memcached_passes_its_own_tests() {
+    if runtime() == "bypass" {
+        eprintln!("skipped: its tests connect to themselves on the address of the server");
+        return;
+    }
+    let server = Server::tcp(curtail).unwrap();
+    let script = "clients/python-binary-memcached.sh";
+    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+        .args(host_and_port(&server))
+        .arg(folder("python-binary-memcached"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    eprintln!("python-binary-memcached: {last}");
+    if output.status.code() != Some(SKIPPED) {
+        assert!(output.status.success(), "{said}");
+        assert_eq!(count(last, "passed"), PYTHON_BINARY_MEMCACHED_COUNT);
+    }
+}
+
+#[test]
+fn memccapable_finds_the_binary_protocol() {
+    let server = Server::tcp(curtail).unwrap();
+    let [host, port] = host_and_port(&server);
+    let command = Command::new("memccapable")
+        .args(["-b", "-h", &host, "-p", &port])
+        .output();
+    let Ok(output) = command else {
+        eprintln!("skipped: memccapable is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed = said.lines().filter(|line| line.ends_with("[pass]"));
+    let passed = passed.count();
+    eprintln!("memccapable: {passed} passed");
+    assert!(said.contains("All tests passed"), "{said}");
+    assert_eq!(passed, MEMCCAPABLE_COUNT, "{said}");
+}
+
+/// The address of a server, in words.
+fn host_and_port(server: &Server) -> [String; 2] {
+    let Address::Tcp(address) = server.address else {
+        panic!("{:?}", server.address);
+    };
+    [address.ip().to_string(), address.port().to_string()]
 }
 
 /// Runs pymemcache's tests against a server, with further arguments of pytest.
