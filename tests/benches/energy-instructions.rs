@@ -1,0 +1,239 @@
+//! Instructions of a server for each request, at user level, by callgrind: the library OS's path in
+//! a process (`bypass`) beside servers over the kernel's sockets.
+//!
+//! ```text
+//! client's namespace: curtail load ═══ pair of devices ═══ server's namespace: valgrind, server
+//! ```
+//!
+//! `cargo bench -p curtail-tests --bench energy-instructions -- [--quick]`, as root, with valgrind.
+//! A server runs under callgrind, is filled, answers a closed loop for a time and ends; then once
+//! more for twice the time. The difference of the instructions, divided by that of the answers, is
+//! what a request took, together with what the server does by the clock. The kernel's instructions
+//! are not in it: for `bypass` they are the driver's and the packet socket's, for the others the
+//! whole of TCP/IP too. The whole path, kernel included, is not claimed.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_precision_loss
+)]
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use curtail_tests::agents::{Run, add_words};
+use curtail_tests::process::{curtail_path, installed, memcached, memcached_command, wait};
+use lab::hosts::{Hosts, Layout};
+use tempfile::TempDir;
+
+const PORT: u16 = 11211;
+/// An address that the client reaches through the server's device, and that the kernel does not
+/// have.
+const BYPASS_ADDRESS: &str = "192.0.2.9";
+/// The server's device.
+const DEVICE: &str = "client0";
+/// A server starts slowly under valgrind.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECTIONS: &str = "8";
+const RECORDS: &str = "500";
+const DEPTHS: [&str; 2] = ["1", "4"];
+/// What the study has published: Linux ÷ library OS, of the whole path.
+const PUBLISHED: f64 = 2.5;
+
+const SUBJECTS: [&str; 3] = ["bypass", "events", MEMCACHED];
+const MEMCACHED: &str = "memcached";
+
+fn main() -> Result<()> {
+    if installed("valgrind", "VALGRIND").is_none() {
+        println!("skipped: valgrind is not installed");
+        return Ok(());
+    }
+    if !sys::privileges::is_root() {
+        println!("skipped: namespaces need root");
+        return Ok(());
+    }
+    let (rounds, time) = match env::args().any(|it| it == "--quick") {
+        true => (1, Duration::from_secs(2)),
+        false => (3, Duration::from_secs(4)),
+    };
+    let layout = Layout {
+        clients: 1,
+        link: None,
+    };
+    let hosts = Hosts::open(&layout, &[], &[])?;
+    println!(
+        "instructions for each request, user level, {CONNECTIONS} connections in closed loop, 75 % GETs"
+    );
+    println!("rings: skipped, because a server over io_uring does not answer under valgrind");
+    println!(
+        "{:<12} {:>8} {:>28}",
+        "server", "depth", "median [min, max]"
+    );
+    for depth in DEPTHS {
+        let mut medians = Vec::new();
+        for name in SUBJECTS {
+            if name == MEMCACHED && memcached().is_none() {
+                println!("{name:<12} {depth:>8} {:>28}", "skipped: not installed");
+                continue;
+            }
+            let counts: Result<Vec<f64>> = (0..rounds)
+                .map(|_| each(&hosts, name, depth, time))
+                .collect();
+            let mut counts = counts.with_context(|| format!("{name}, depth {depth}"))?;
+            counts.sort_by(f64::total_cmp);
+            let [least, median, most] =
+                [0, counts.len() / 2, counts.len() - 1].map(|it| counts[it]);
+            let shown = format!("{median:.0} [{least:.0}, {most:.0}]");
+            println!("{name:<12} {depth:>8} {shown:>28}");
+            medians.push((name, median));
+        }
+        ratios(&medians);
+    }
+    Ok(())
+}
+
+/// User-level instructions of each server ÷ those of `bypass`. The published ratio is of another
+/// thing: it has the kernel in it.
+fn ratios(medians: &[(&str, f64)]) {
+    let Some((_, own)) = medians.iter().find(|it| it.0 == "bypass") else {
+        return;
+    };
+    for (name, median) in medians.iter().filter(|it| it.0 != "bypass") {
+        println!(
+            "  {name} ÷ bypass, user level: {:.2} (published, whole path, Linux ÷ library OS: \
+             {PUBLISHED})",
+            median / own
+        );
+    }
+}
+
+/// Instructions for each request.
+fn each(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<f64> {
+    let once = counted(hosts, name, depth, time)?;
+    let twice = counted(hosts, name, depth, 2 * time)?;
+    let answers = twice.answers - once.answers;
+    if answers < 1_000.0 {
+        bail!("only {answers} more requests were answered in twice the time");
+    }
+    Ok((twice.instructions - once.instructions) / answers)
+}
+
+/// What a server did from its start to its end.
+struct Counted {
+    instructions: f64,
+    answers: f64,
+}
+
+fn counted(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<Counted> {
+    let folder = TempDir::new().context("make a folder")?;
+    let log = folder.path().join("log");
+    let (mut server, address) = start(hosts, name, &log)?;
+    let duration = format!("{}ms", time.as_millis());
+    let words = [
+        "--rate",
+        "max",
+        "-c",
+        CONNECTIONS,
+        "-d",
+        depth,
+        "-w",
+        "0",
+        "-t",
+        &duration,
+        "-r",
+        RECORDS,
+        "-u",
+        "0.25",
+        "--prefill",
+        "--no-spin",
+        "-q",
+    ];
+    let mut command = hosts.in_client(0, Command::new(curtail_path()));
+    add_words(&mut command, &address, &[], &words);
+    let run = Run::of(command, folder.path())?;
+    let summary = run.summary.as_ref();
+    let summary = summary.with_context(|| format!("the load: {:?}", run.verdict()))?;
+    sys::child::terminate(server.0.id()).context("send SIGTERM")?;
+    wait(&mut server.0)?;
+    let text = fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))?;
+    // ==123== Collected : 1234567
+    let line = text.lines().find(|it| it.contains("Collected :"));
+    let number = line.and_then(|it| it.rsplit_once(':')?.1.trim().parse().ok());
+    Ok(Counted {
+        instructions: number.context("callgrind has counted nothing")?,
+        answers: summary.answered as f64,
+    })
+}
+
+/// A server under valgrind, which ends with this value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server under callgrind, and waits until it accepts a connection.
+fn start(hosts: &Hosts, name: &str, log: &std::path::Path) -> Result<(Server, String)> {
+    let ip = match name {
+        "bypass" => BYPASS_ADDRESS.to_owned(),
+        _ => hosts.server_ip().to_string(),
+    };
+    let mut own = match memcached() {
+        Some(path) if name == MEMCACHED => {
+            let mut command = memcached_command(&path);
+            command.args(["-c", &open_files_under_valgrind()?]);
+            command
+        }
+        _ => {
+            let mut command = Command::new(curtail_path());
+            command.args(["serve", "-u", "root", "--runtime", name]);
+            command
+        }
+    };
+    own.args(["-t", "1", "-m", "64", "-p", &PORT.to_string()]);
+    match name {
+        "bypass" => own.args(["--interface", DEVICE, "--address", &format!("{ip}/24")]),
+        _ => own.args(["-l", &ip]),
+    };
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(format!("--log-file={}", log.display()))
+        .arg(own.get_program())
+        .args(own.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut server = Server(hosts.in_server(command).spawn()?);
+    let address: SocketAddr = format!("{ip}:{PORT}").parse()?;
+    let deadline = Instant::now() + TIMEOUT;
+    let attempt = Duration::from_secs(1);
+    while hosts.connect_from_client(0, address, attempt).is_err() {
+        if let Some(status) = server.0.try_wait()? {
+            let text = fs::read_to_string(log).unwrap_or_default();
+            bail!("{name} has ended ({status}): {text}");
+        }
+        if Instant::now() > deadline {
+            bail!("{name} does not answer");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok((server, address.to_string()))
+}
+
+/// The one number of connections that memcached can have there: it sets the hard limit of open
+/// files to it, and valgrind, which keeps some files for itself, refuses to change that limit.
+fn open_files_under_valgrind() -> Result<String> {
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--tool=none", "sh", "-c", "ulimit -H -n"]);
+    let output = command.output().context("start valgrind")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
