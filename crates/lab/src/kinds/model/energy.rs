@@ -12,7 +12,7 @@
 
 use power::model::peak::peak;
 use power::model::published::{NAMES, OBJECTIVE_US, Published, Savings, Which};
-use power::model::{Law, Machine, Parameters, Setting, System, fit, simulate};
+use power::model::{Law, Machine, Parameters, Setting, System, fit, simulate, system};
 use power::tuner::rival::DEFAULT_DELAY_US;
 
 use report::record::{Factor, Unit};
@@ -75,13 +75,18 @@ enum Series {
     LinuxTuned,
     LibosTuned,
     LibosPoll,
+    /// Work as measured of our own server, on Linux.
+    Rings,
+    Bypass,
 }
 
-const SERIES: [(&str, Series); 4] = [
+const SERIES: [(&str, Series); 6] = [
     ("linux-default", Series::LinuxDefault),
     ("linux-tuned", Series::LinuxTuned),
     ("libos-tuned", Series::LibosTuned),
     ("libos-poll", Series::LibosPoll),
+    ("rings", Series::Rings),
+    ("bypass", Series::Bypass),
 ];
 
 /// A trial of this model.
@@ -90,7 +95,6 @@ pub(super) struct Energy {
     machine: Machine,
     parameters: Parameters,
     system: System,
-    which: Which,
     rate_rps: f64,
     requests: usize,
     part: Part,
@@ -99,7 +103,8 @@ pub(super) struct Energy {
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Point(Setting),
-    Saving(usize),
+    /// Of a system, on a line.
+    Saving(Which, usize),
     Peak(Setting),
     Day(Day),
 }
@@ -125,22 +130,25 @@ impl Energy {
         let parameters = Parameters::default();
         let machine = Machine::default();
         let name = settings.one_of("part", &PARTS)?;
-        let (which, part) = match name {
+        let preset = || settings.one_of("system", &SYSTEMS);
+        let (mut system, part) = match name {
             PartName::Points | PartName::Peak => {
-                let (which, setting) = point(settings, &machine)?;
+                let (system, setting) = point(settings, &machine, &parameters)?;
                 let part = match name {
                     PartName::Peak => Part::Peak(setting),
                     _ => Part::Point(setting),
                 };
-                (which, part)
+                (system, part)
             }
             PartName::Savings => {
-                let line = settings.one_of("line", &LINES)?;
-                (settings.one_of("system", &SYSTEMS)?, Part::Saving(line))
+                let (which, line) = (preset()?, settings.one_of("line", &LINES)?);
+                (fit::system(&parameters, which), Part::Saving(which, line))
             }
-            PartName::Day => (settings.one_of("system", &SYSTEMS)?, Part::Day(Day::read(settings)?)),
+            PartName::Day => {
+                let day = Part::Day(Day::read(settings)?);
+                (fit::system(&parameters, preset()?), day)
+            }
         };
-        let mut system = fit::system(&parameters, which);
         let cycles = settings.number("request-cycles")?;
         if cycles > 0.0 {
             system.request_cycles = cycles;
@@ -156,14 +164,14 @@ impl Energy {
             let (least, most) = (bounds.start(), bounds.end());
             return Err(format!("`requests` is {requests}, not {least} to {most}"));
         }
-        Ok(Self { machine, parameters, system, which, rate_rps, requests, part })
+        Ok(Self { machine, parameters, system, rate_rps, requests, part })
     }
 
     /// Requests that a trial simulates, roughly.
     pub(super) fn requests(&self) -> usize {
         let simulations = match self.part {
             Part::Point(_) => 1,
-            Part::Saving(_) => 25,
+            Part::Saving(..) => 25,
             Part::Peak(_) => 60,
             Part::Day(day) => day.simulations(),
         };
@@ -173,10 +181,10 @@ impl Energy {
     pub(super) fn compute(&self, seed: u64) -> Computed {
         match self.part {
             Part::Point(setting) => self.compute_point(setting, seed),
-            Part::Saving(line) => {
+            Part::Saving(which, line) => {
                 let published = Published {
                     rate_rps: self.rate_rps,
-                    which: self.which,
+                    which,
                     // Not read: only system and rate say what is simulated.
                     savings: Savings::NONE,
                 };
@@ -226,7 +234,11 @@ fn rate(settings: &Settings<'_>, system: &System) -> Result<f64, String> {
     }
 }
 
-fn point(settings: &Settings<'_>, machine: &Machine) -> Result<(Which, Setting), String> {
+fn point(
+    settings: &Settings<'_>,
+    machine: &Machine,
+    parameters: &Parameters,
+) -> Result<(System, Setting), String> {
     let series = settings.one_of("series", &SERIES)?;
     let delay_us = settings.number("delay-us")?;
     let speed_ghz = settings.positive("speed-ghz")?;
@@ -238,13 +250,17 @@ fn point(settings: &Settings<'_>, machine: &Machine) -> Result<(Which, Setting),
     if !(least..=most).contains(&speed_ghz) {
         return Err(format!("`speed-ghz` is {speed_ghz}, not {least} to {most}"));
     }
-    Ok(match series {
+    let tuned = Setting::new(delay_us, speed_ghz);
+    let (system, setting) = match series {
         // Its speed is assumed to be the highest.
-        Series::LinuxDefault => (Which::Linux, Setting::new(DEFAULT_DELAY_US, most)),
-        Series::LinuxTuned => (Which::Linux, Setting::new(delay_us, speed_ghz)),
-        Series::LibosTuned => (Which::Libos, Setting::new(delay_us, speed_ghz)),
-        Series::LibosPoll => (Which::Libos, Setting::polling(speed_ghz)),
-    })
+        Series::LinuxDefault => (System::linux(parameters), Setting::new(DEFAULT_DELAY_US, most)),
+        Series::LinuxTuned => (System::linux(parameters), tuned),
+        Series::LibosTuned => (System::libos(parameters), tuned),
+        Series::LibosPoll => (System::libos(parameters), Setting::polling(speed_ghz)),
+        Series::Rings => (System::measured(&system::RINGS), tuned),
+        Series::Bypass => (System::measured(&system::BYPASS), tuned),
+    };
+    Ok((system, setting))
 }
 
 #[cfg(test)]
@@ -299,6 +315,7 @@ mod tests {
         assert_eq!(value(&poll, "idle_mean_ns"), None);
         assert_eq!(at("linux-default", 2.0), at("linux-default", 400.0));
         assert_ne!(at("linux-tuned", 2.0), at("linux-tuned", 400.0));
+        assert_ne!(at("rings", 2.0), at("bypass", 2.0));
     }
 
     #[test]
