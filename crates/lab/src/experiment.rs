@@ -71,6 +71,7 @@ pub fn shipped() -> &'static [Shipped] {
         "energy-delay",
         "energy-pareto",
         "energy-peak",
+        "energy-software",
         "energy-speed",
         "energy-sweep",
         "energy-why",

@@ -19,6 +19,7 @@ mod error;
 mod experiment;
 pub mod host;
 pub mod hosts;
+mod interval;
 pub mod kind;
 mod kinds;
 pub mod limits;

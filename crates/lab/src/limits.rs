@@ -73,7 +73,7 @@ pub const RELAY_BATCH: usize = 64;
 /// Lateness of a relay, 99th percentile, above which a trial is suspect: as for the generator.
 pub const RELAY_LATENESS_NS: u64 = measure::LATENESS_LIMIT_NS;
 /// Time between two looks at whether a generator has begun to measure.
-pub const RELAY_POLL: Duration = Duration::from_millis(5);
+pub const INTERVAL_POLL: Duration = Duration::from_millis(5);
 /// Stall of the server's processor above which the highest percentiles of a trial do not count: the
 /// bound of the floor benchmark.
 pub const STALL_NS: u64 = 300_000;

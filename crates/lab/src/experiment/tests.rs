@@ -130,7 +130,7 @@ fn an_unknown_key_is_named_with_its_line_and_a_suggestion() {
     );
     assert_eq!(
         violation("trials = 1", "zzz = 1"),
-        "my/ladder.toml:24: unknown key `zzz` in [capacity]; known are trials"
+        "my/ladder.toml:24: unknown key `zzz` in [capacity]; known are trials, of"
     );
     assert_eq!(
         violation("values = [0.5", "vales = [0.5"),

@@ -1,13 +1,11 @@
 //! What a relay did during a trial, as metrics, and whether it was the limit.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use report::record::{Better, Measured, Metric, Unit};
 
 use super::{Error, Hosts, RelayRecord};
+use crate::interval::Edge;
 use crate::limits;
 
 /// Why a trial is suspect whose relay added to the link's delay.
@@ -74,89 +72,36 @@ pub(crate) fn add(record: &RelayRecord, measured: &mut Measured) -> bool {
     is_limit
 }
 
-/// The relay's record of the measured interval of `curtail load`, which is a process of its own.
-///
-/// The generator prints a line at the end of each second of the warm-up, counted back from the
-/// start of the interval, so the last of them marks that start. The prefill, whose frames come in
-/// bursts, is thereby left out. Without a warm-up, the record is that of all the load.
+/// The relay's record of the measured interval of `curtail load`: the frames of the prefill, which
+/// come in bursts, are left out. Without a warm-up, the record is that of all the load.
 #[derive(Debug)]
 pub(crate) struct RelayWindow<'a> {
     hosts: &'a Hosts,
-    /// The generator's output.
-    output: &'a Path,
-    /// The lines of the warm-up.
-    lines: usize,
-    length: Duration,
-    phase: Phase,
+    /// None: the interval is not over, or cannot be noticed.
+    record: Option<Option<RelayRecord>>,
 }
-
-#[derive(Debug)]
-enum Phase {
-    /// There is no relay, or the record is that of all the load.
-    Unbounded,
-    BeforeInterval,
-    InInterval {
-        end: Instant,
-    },
-    AfterInterval(Option<RelayRecord>),
-}
-
-/// What the generator prints at the end of a line of its warm-up.
-const WARM_UP: &str = "  warm-up";
 
 impl<'a> RelayWindow<'a> {
-    /// A window of a generator that is about to start, and prints to `output`.
+    /// A window of a generator that is about to start.
     ///
     /// # Errors
     /// The relay has failed.
-    pub(crate) fn begin(
-        hosts: &'a Hosts,
-        output: &'a Path,
-        warmup: Duration,
-        length: Duration,
-    ) -> Result<Self, Error> {
+    pub(crate) fn begin(hosts: &'a Hosts) -> Result<Self, Error> {
         hosts.take_relay_record()?;
-        let is_bounded = hosts.has_relay() && !warmup.is_zero();
         Ok(Self {
             hosts,
-            output,
-            lines: warmup.as_nanos().div_ceil(1_000_000_000) as usize,
-            length,
-            phase: match is_bounded {
-                true => Phase::BeforeInterval,
-                false => Phase::Unbounded,
-            },
+            record: None,
         })
     }
 
-    /// After which time to call [`Self::advance`] again. None: never.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        match self.phase {
-            Phase::Unbounded | Phase::AfterInterval(_) => None,
-            Phase::BeforeInterval => Some(limits::RELAY_POLL),
-            Phase::InInterval { end } => Some(end.saturating_duration_since(Instant::now())),
-        }
-    }
-
-    /// Notices the start and the end of the interval.
+    /// Notices the start or the end of the interval.
     ///
     /// # Errors
     /// The relay has failed.
-    pub(crate) fn advance(&mut self) -> Result<(), Error> {
-        match self.phase {
-            Phase::BeforeInterval => {
-                let printed = fs::read_to_string(self.output).unwrap_or_default();
-                let lines = printed.lines().filter(|line| line.contains(WARM_UP));
-                if lines.count() >= self.lines {
-                    self.hosts.take_relay_record()?;
-                    let end = Instant::now() + self.length;
-                    self.phase = Phase::InInterval { end };
-                }
-            }
-            Phase::InInterval { end } if Instant::now() >= end => {
-                self.phase = Phase::AfterInterval(self.hosts.take_relay_record()?);
-            }
-            _ => {}
+    pub(crate) fn note(&mut self, edge: Edge) -> Result<(), Error> {
+        let record = self.hosts.take_relay_record()?;
+        if edge == Edge::End {
+            self.record = Some(record);
         }
         Ok(())
     }
@@ -166,9 +111,9 @@ impl<'a> RelayWindow<'a> {
     /// # Errors
     /// The relay has failed.
     pub(crate) fn end(self) -> Result<Option<RelayRecord>, Error> {
-        match self.phase {
-            Phase::AfterInterval(record) => Ok(record),
-            _ => self.hosts.take_relay_record(),
+        match self.record {
+            Some(record) => Ok(record),
+            None => self.hosts.take_relay_record(),
         }
     }
 }
@@ -228,12 +173,8 @@ mod tests {
 
     #[test]
     fn without_a_relay_a_window_is_empty() {
-        let hosts = Hosts::One;
-        let second = Duration::from_secs(1);
-        let output = Path::new("/dev/null");
-        let mut window = RelayWindow::begin(&hosts, output, second, second).unwrap();
-        assert_eq!(window.pause(), None);
-        window.advance().unwrap();
+        let mut window = RelayWindow::begin(&Hosts::One).unwrap();
+        window.note(Edge::Begin).unwrap();
         assert_eq!(window.end().unwrap(), None);
     }
 }

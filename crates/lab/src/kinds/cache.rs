@@ -33,6 +33,7 @@ use crate::plan::Options;
 mod agents;
 mod capacity;
 mod check;
+mod energy;
 mod generator;
 mod pins;
 mod server;
@@ -106,6 +107,8 @@ struct Pins {
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct CapacityTable {
     trials: u32,
+    /// Values of factors for all capacities.
+    of: Factors,
 }
 
 /// A server as a file declares it.
@@ -147,6 +150,10 @@ struct Cache {
         skip_serializing_if = "HostsTable::is_default"
     )]
     hosts: HostsTable,
+    /// The values that these factors have in each capacity trial, whatever they are in a cell:
+    /// levels are then shares of one capacity.
+    #[serde(default, skip_serializing_if = "Factors::is_empty")]
+    capacity_of: Factors,
 }
 
 impl From<File> for Cache {
@@ -185,6 +192,7 @@ impl From<File> for Cache {
                 },
             },
             capacity_trials: file.capacity.trials,
+            capacity_of: file.capacity.of,
             go_first: file.pins.go_first,
             declared: file.server,
             hosts: file.hosts,
@@ -250,7 +258,8 @@ impl Kind for Cache {
     fn stages(&self, cells: Vec<Factors>, repeats: Repeats) -> Vec<Stage> {
         let mut stages = Vec::new();
         if self.capacity_trials > 0 {
-            let mut capacity: Vec<Factors> = cells.iter().map(capacity::factors).collect();
+            let of = |cell| capacity::factors_with(cell, &self.capacity_of);
+            let mut capacity: Vec<Factors> = cells.iter().map(of).collect();
             capacity.dedup();
             let mut seen = BTreeSet::new();
             capacity.retain(|cell| seen.insert(cell.clone()));
@@ -329,7 +338,7 @@ impl Kind for Cache {
         let Some(level) = factors.get(LEVEL).and_then(Value::number) else {
             return Ok(Resolved::default());
         };
-        let capacity = capacity::of(done, factors)
+        let capacity = capacity::of(done, &capacity::factors_with(factors, &self.capacity_of))
             .ok_or("the rate is a share of the server's capacity, and none was measured")?;
         let mut resolved = offered((level * capacity.rps.value).round().max(1.0));
         if capacity.at_least {

@@ -49,6 +49,10 @@ pub fn encode(measurement: &Measurement) -> Measured {
         put("server_resident_bytes", count(cost.resident_bytes));
         let switches = cost.voluntary_switches.and_then(count);
         put("server_voluntary_switches", switches);
+        put(
+            "server_wakes_per_request",
+            switches.and_then(|it| cost.per_request(it)),
+        );
         let switches = cost.involuntary_switches.and_then(count);
         put("server_involuntary_switches", switches);
     }

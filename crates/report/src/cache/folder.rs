@@ -360,6 +360,15 @@ pub struct Cost {
     pub involuntary_switches: Option<u64>,
 }
 
+impl Cost {
+    /// A count of the interval for each answer. None: no processor time tells how many there were.
+    #[must_use]
+    pub fn per_request(&self, count: f64) -> Option<f64> {
+        let used_ns = (self.user_ns + self.system_ns) as f64;
+        (used_ns > 0.0).then(|| count * self.cpu_ns_per_request / used_ns)
+    }
+}
+
 /// Ready connections per wake-up, over a trial's measured interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {

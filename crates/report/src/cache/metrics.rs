@@ -24,11 +24,23 @@ pub(super) const PERCENTILES: [(&str, &str); 8] = [
 ];
 
 /// The other metrics: name, title, unit, which way is better.
-const OTHERS: [(&str, &str, &str, Better); 24] = [
+const OTHERS: [(&str, &str, &str, Better); 26] = [
     (
         "server_cpu_ns_per_request",
         "processor time of the server per request",
         "ns",
+        Lower,
+    ),
+    (
+        "server_wakes_per_request",
+        "voluntary context switches of the server per request",
+        "count",
+        Lower,
+    ),
+    (
+        "energy_per_request_uj",
+        "energy of packages and memory per request",
+        "µJ",
         Lower,
     ),
     (

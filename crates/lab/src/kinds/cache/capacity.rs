@@ -20,10 +20,16 @@ pub(super) fn factors(cell: &Factors) -> Factors {
     factors
 }
 
-/// The capacity of a cell's server under its settings. None: not measured.
-pub(super) fn of(done: &[Record], cell: &Factors) -> Option<Capacity> {
-    let wanted = factors(cell);
-    let is_of = |it: &&Record| it.stage == CAPACITY && it.factors == wanted;
+/// The same, with the values `of` in place of the cell's own.
+pub(super) fn factors_with(cell: &Factors, of: &Factors) -> Factors {
+    let mut factors = factors(cell);
+    factors.extend(of.clone());
+    factors
+}
+
+/// The capacity that trials with these factors have measured. None: not measured.
+pub(super) fn of(done: &[Record], wanted: &Factors) -> Option<Capacity> {
+    let is_of = |it: &&Record| it.stage == CAPACITY && it.factors == *wanted;
     let trials: Vec<CapacityTrial> = done
         .iter()
         .filter(is_of)

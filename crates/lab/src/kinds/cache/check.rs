@@ -219,6 +219,14 @@ fn check_capacity(cache: &Cache, cells: &[Factors]) -> Result<(), Violation> {
     if cache.capacity_trials > limits::REPEATS {
         return violation(format!("is more than {}", limits::REPEATS));
     }
+    let missing = cache.capacity_of.keys().find(|name| {
+        let is_rate = [SERVER, RATE, LEVEL].contains(&name.as_str());
+        is_rate || !cells.iter().all(|cell| cell.contains_key(*name))
+    });
+    if let Some(name) = missing {
+        let problem = format!("has `{name}`, which is no factor of all cells besides the rate");
+        return Err(Violation::new("[capacity]", 0, "of", problem));
+    }
     let is_saturated = |cell: &Factors| cache.load_at(cell).is_ok_and(|it| it.saturating > 0);
     if cache.capacity_trials > 0 && cells.iter().any(is_saturated) {
         return violation(

@@ -12,12 +12,14 @@ use report::cache::folder::Load;
 use units::{duration_argument, duration_text};
 
 use super::agents::Agents;
+use super::energy::EnergyWindow;
 use super::server::Server;
 use super::summary::{self, Measured};
 use super::{Cache, cpu_list};
 use crate::error::Error;
 use crate::hosts::relayed::RelayWindow;
 use crate::hosts::{Hosts, RelayRecord};
+use crate::interval::Interval;
 use crate::kind::{Context, Trial, TrialError};
 use crate::limits;
 use crate::process::{Process, WaitResult, with_last_lines};
@@ -28,6 +30,8 @@ pub(super) struct Generated {
     pub(super) measured: Measured,
     /// What the relay did in the measured interval. None: there is no relay.
     pub(super) relay: Option<RelayRecord>,
+    /// Joules of packages and memory in the measured interval. None: they were not measured.
+    pub(super) joules: Option<f64>,
     /// Remarks for the record.
     pub(super) notes: Vec<String>,
 }
@@ -42,7 +46,8 @@ pub(super) fn run(
 ) -> Result<Generated, TrialError> {
     let load = cache.load_at(trial.factors).map_err(TrialError::Failed)?;
     let agents = Agents::start(cache, trial, context, hosts, load.threads as usize)?;
-    let files = Files::of(trial, context, hosts);
+    let energy = EnergyWindow::find(power::root::Root::machine());
+    let files = Files::of(trial, context, hosts.has_relay() || energy.is_some());
     let create = |path: &Path| File::create(path).map_err(Error::file("create", path));
     let mut notes = Vec::new();
     let command = Command::new(&context.options.curtail);
@@ -62,13 +67,22 @@ pub(super) fn run(
         .stderr(create(&files.log)?);
     let settings = &cache.settings;
     let [warmup, interval] = [settings.warmup_ns, settings.trial_ns].map(Duration::from_nanos);
-    let window = RelayWindow::begin(hosts, files.output(), warmup, interval)?;
+    let mut windows = Windows {
+        interval: files
+            .seconds
+            .as_deref()
+            .map(|seconds| Interval::new(seconds, warmup, interval)),
+        relay: RelayWindow::begin(hosts)?,
+        energy,
+    };
     let mut generator = Process::start(&mut command, &settings.load_cpus, settings.goes_first)
         .map_err(|error| {
             TrialError::Failed(format!("the generator could not be started: {error}"))
         })?;
     let timeout = cache.interval() + context.options.timeouts.generator;
-    let relay = wait(context, window, &generator, timeout, &files.log)?;
+    wait(context, &mut windows, &generator, timeout, &files.log)?;
+    let joules = windows.energy.as_ref().and_then(EnergyWindow::joules);
+    let relay = windows.relay.end()?;
     let status = generator.finish()?;
     if !status.success() {
         let reason = format!("the generator failed ({status})");
@@ -81,8 +95,30 @@ pub(super) fn run(
     Ok(Generated {
         measured,
         relay,
+        joules,
         notes,
     })
+}
+
+/// What is read at the ends of the measured interval.
+struct Windows<'a> {
+    /// None: there is nothing to read, and the generator prints no seconds.
+    interval: Option<Interval<'a>>,
+    relay: RelayWindow<'a>,
+    energy: Option<EnergyWindow>,
+}
+
+impl Windows<'_> {
+    fn advance(&mut self) -> Result<(), Error> {
+        let Some(edge) = self.interval.as_mut().and_then(Interval::advance) else {
+            return Ok(());
+        };
+        // Its counters are as of now, and the relay's wait until they are taken.
+        if let Some(energy) = &mut self.energy {
+            energy.note(edge);
+        }
+        Ok(self.relay.note(edge)?)
+    }
 }
 
 /// The files that the generator writes. They are no pipes: the lab does not have to drain them
@@ -95,13 +131,13 @@ struct Files {
 }
 
 impl Files {
-    fn of(trial: &Trial<'_>, context: &Context<'_>, hosts: &Hosts) -> Self {
+    /// With `seconds`, the generator tells when the measured interval begins.
+    fn of(trial: &Trial<'_>, context: &Context<'_>, seconds: bool) -> Self {
         let log = |of| context.log(trial.id, of);
         Self {
             log: log("load"),
             summary: log("summary"),
-            // They tell when the measured interval begins.
-            seconds: hosts.has_relay().then(|| log("seconds")),
+            seconds: seconds.then(|| log("seconds")),
         }
     }
 
@@ -124,24 +160,23 @@ impl Files {
     }
 }
 
-/// Waits until the generator exits. Returns what the relay did in the measured interval.
+/// Waits until the generator exits.
 fn wait(
     context: &Context<'_>,
-    mut window: RelayWindow<'_>,
+    windows: &mut Windows<'_>,
     generator: &Process,
     timeout: Duration,
     log: &Path,
-) -> Result<Option<RelayRecord>, TrialError> {
+) -> Result<(), TrialError> {
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let pause = window.pause().map_or(left, |pause| pause.min(left));
+        let pause = windows.interval.as_ref().and_then(Interval::pause);
+        let pause = pause.map_or(left, |pause| pause.min(left));
         match generator.wait(pause, Some(context.stop_signals))? {
-            WaitResult::Exited => return Ok(window.end()?),
+            WaitResult::Exited => return Ok(()),
             WaitResult::StopRequested => return Err(TrialError::StopRequested),
-            WaitResult::TimedOut if Instant::now() < deadline => {
-                window.advance()?;
-            }
+            WaitResult::TimedOut if Instant::now() < deadline => windows.advance()?,
             WaitResult::TimedOut => {
                 let timeout = duration_text(timeout);
                 let reason = format!("the generator did not exit within {timeout}");

@@ -15,6 +15,8 @@ pub(super) struct Measured {
     pub(super) histograms: TrialHistograms,
     /// The stalls of the server's processor. None: they were not measured.
     pub(super) stalls: Option<Stalls>,
+    /// Requests that the server answered in the interval, to saturating connections too.
+    pub(super) answers: f64,
 }
 
 /// Wake-up latencies of a real-time thread on the server's first processor.
@@ -114,6 +116,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         bursts: bursts(&summary),
         stolen: None,
     };
+    let answers = summary.answers_of_server();
     let (response, censored) = match summary.response {
         Some(LatencyDistribution { hdr, censored, .. }) => (Some(hdr), censored.map(|it| it.hdr)),
         None => (None, None),
@@ -127,6 +130,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
     };
     let stalls = optional(&summary.stalls, "stalls")?;
     Ok(Measured {
+        answers,
         measurement: Box::new(measurement),
         histograms,
         stalls: stalls.map(|it| Stalls {
@@ -287,8 +291,8 @@ mod tests {
 
     #[test]
     fn a_summary_becomes_a_measurement() {
-        let Measured { measurement, histograms, stalls } = read_as(&summary()).unwrap();
-        assert_eq!(stalls, None);
+        let Measured { measurement, histograms, stalls, answers } = read_as(&summary()).unwrap();
+        assert_eq!((stalls, answers), (None, 80.0));
         assert_eq!(measurement.response.unwrap().p999, 99_900);
         let bounds = LowerBounds {
             p95: true,

@@ -66,7 +66,7 @@ fn at(server: &str, numbers: &[(&str, f64)]) -> Factors {
 }
 
 fn capacity_rps(done: &[Record], cell: &Factors) -> Option<f64> {
-    capacity::of(done, cell).map(|it| it.rps.value)
+    capacity::of(done, &capacity::factors(cell)).map(|it| it.rps.value)
 }
 
 /// The offered rate of a cell after the trials `done`.
@@ -103,6 +103,20 @@ fn a_level_is_a_share_of_the_median_capacity() {
     let in_capacity = cache.resolve_trial(CAPACITY, &at("curtail", &[]), &trials);
     assert_eq!(in_capacity, Ok(Resolved::default()));
     assert_eq!(offered_rps(&cache, &trials, &at("curtail", &[])), Ok(None));
+}
+
+#[test]
+fn with_values_of_factors_all_settings_share_a_capacity() {
+    let text = text(&format!("{DEPTHS}{LEVELS}"));
+    let (cache, plan) = resolved(&text.replace("[capacity]\n", "[capacity]\nof = { depth = 4 }\n"));
+    let expected = ["curtail", "memcached"].map(|server| at(server, &[("depth", 4.0)]));
+    assert_eq!(plan.stages[0].cells, expected);
+    let mut trial = capacity("curtail", 80_000.0, false);
+    trial.factors = at("curtail", &[("depth", 4.0)]);
+    for depth in [1.0, 4.0] {
+        let cell = at("curtail", &[("depth", depth), (LEVEL, 0.5)]);
+        assert_eq!(offered_rps(&cache, &[trial.clone()], &cell), Ok(Some(40_000.0)));
+    }
 }
 
 #[test]

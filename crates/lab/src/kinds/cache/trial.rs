@@ -10,7 +10,7 @@ use report::cache::{SERVER, artefacts, encode};
 use report::record::Factors;
 use sys::machine::Ticks;
 
-use super::{Cache, generator, server, summary};
+use super::{Cache, energy, generator, server, summary};
 use crate::error::Error;
 use crate::hosts::{Hosts, relayed};
 use crate::kind::{Context, Performed, Trial, TrialError};
@@ -64,8 +64,12 @@ pub(super) fn perform(
         measurement,
         histograms,
         stalls,
+        answers,
     } = generated.measured;
     let mut encoded = encode(&measurement);
+    if let Some(joules) = generated.joules {
+        energy::add(joules, answers, &mut encoded);
+    }
     if let Some(stalls) = &stalls {
         stalls.add_to(&mut encoded);
     }
