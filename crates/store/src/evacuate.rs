@@ -498,8 +498,8 @@ impl Worker {
     }
 
     /// Allocates memory for a copy. If no segment is free but a retired one is about to become
-    /// free, waits for it briefly. Returns `None` if no segment becomes free in time. Without a copy
-    /// the item is then evicted. In a store that does not evict, the evacuation is abandoned.
+    /// free, waits for it briefly. Returns `None` if no segment becomes free in time. Without a
+    /// copy the item is then evicted. In a store that does not evict, the evacuation is abandoned.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.allocate(len, target) {

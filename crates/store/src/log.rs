@@ -6,14 +6,11 @@
 //!                   (evacuate.rs: blocks to keep are copied to an open segment)
 //! ```
 //!
-//! To append a block, a worker makes one atomic addition to the tail of the open segment. (A block
-//! that fills a hole is not appended: `holes.rs`.) All other steps of the life cycle happen once
-//! per segment, under the lock of the segment lists. No system call is made under this lock, and
-//! the only lock taken under it is that of the worker slots (`epochs.rs`).
-//!
-//! A *stripe* is a group of workers that share open segments. The log has two *parts*, as the two
-//! queues of S3-FIFO: a small part for new items, and a main part for items that were requested
-//! again (`evacuate.rs`). An *expiry class* is a range of times to live.
+//! To append a block, a worker makes one atomic addition to the tail of the open segment (a block
+//! in a hole is not appended: `holes.rs`). All other steps happen once per segment, under the lock
+//! of the segment lists: without system calls, and with no lock under it but that of the worker
+//! slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The *parts* are
+//! the two queues of S3-FIFO: small for new items, main for those requested again (`evacuate.rs`).
 
 mod content;
 mod eviction;
@@ -490,9 +487,8 @@ impl Log {
         self.can_allocate(&lists, false)
     }
 
-    /// Returns true if a segment is free for a new block, or will be free without further
-    /// evacuation, as soon as other workers have been quiescent or a discarded segment has been
-    /// populated.
+    /// Returns true if a segment is free for a new block, or will be without further evacuation, as
+    /// soon as other workers have been quiescent or a discarded segment has been populated.
     pub(crate) fn has_free_or_pending_segment(&self) -> bool {
         self.is_free_or_pending(false)
     }
@@ -561,8 +557,7 @@ impl Log {
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 
-    /// Returns the number of segments that may have pages: the resident ones, and those that wait
-    /// to be discarded.
+    /// Returns the number of segments that are resident, or that wait to be discarded.
     pub(crate) fn with_pages(&self) -> u32 {
         let lists = self.lists();
         lists.resident + lists.to_discard.len() as u32

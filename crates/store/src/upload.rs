@@ -65,7 +65,7 @@ pub struct Upload {
     value_len: usize,
     /// Number of bytes of the value that are present.
     filled: usize,
-    /// The right to hold further segments for a peer. `None` if the upload does not wait for a peer.
+    /// The right to hold further segments for a peer. `None` if the upload does not wait for one.
     credit: Option<Credit>,
     memory: UploadMemory,
 }

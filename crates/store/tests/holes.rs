@@ -1,6 +1,7 @@
-//! Holes, which are the blocks of overwritten items. Later values of the same length fill them, with
-//! four exceptions. A hole is not filled while it is pinned, or after a flush. It is not filled by a
-//! slow upload. And it is not filled if that would keep a segment of expired items in use.
+//! Holes, which are the blocks of overwritten items. Later values of the same length fill them,
+//! with four exceptions. A hole is not filled while it is pinned, or after a flush. It is not
+//! filled by a slow upload. And it is not filled if that would keep a segment of expired items in
+//! use.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 

@@ -209,7 +209,7 @@ fn pipelined_replies_are_the_same_with_and_without_copies() {
     });
 }
 
-/// A peer that takes nothing more, of whose document the server keeps no bytes. With copies it does.
+/// The server keeps no bytes of a document whose peer takes nothing more. With copies it does.
 #[test]
 fn a_peer_that_takes_nothing_costs_no_memory() {
     if !is_supported() {

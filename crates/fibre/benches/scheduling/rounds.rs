@@ -111,8 +111,8 @@ impl Rounds {
 /// The measurements of a run that are known before its threads have ended.
 pub(crate) struct Measured {
     seconds: f64,
-    /// A round began in the second half of the run. If this is false, one of the threads was not run
-    /// during that half, so the number of earlier rounds does not give a rate.
+    /// A round began in the second half of the run. If this is false, one of the threads was not
+    /// run during that half, so the number of earlier rounds does not give a rate.
     is_finished: bool,
     /// Only for *turns*: the share of the kernel threads' time that was in gaps.
     share: Option<f64>,

@@ -119,8 +119,9 @@ impl Message {
 
     /// Appends a frame that contains the message.
     pub(crate) fn emit(&self, out: &mut Vec<u8>) -> Result<(), FrameError> {
-        // This cannot fail. serde_json fails for two reasons only: a map has a key that is not text,
-        // or the writer fails. Messages have no such map, and writing to a vector does not fail.
+        // This cannot fail. serde_json fails for two reasons only: a map has a key that is not
+        // text, or the writer fails. Messages have no such map, and writing to a vector does not
+        // fail.
         let body = serde_json::to_vec(self).unwrap_or_default();
         frame::emit(&body, out)
     }

@@ -39,10 +39,10 @@ impl IdleMaintenance {
     /// tasks' last step. The first call after maintenance has begun only sets the time of the first
     /// decision.
     ///
-    /// While requests arrive, no step is due, because the tasks run enough steps. A step also brings
-    /// a context online, which delays the reclamation of segments until the context is offline
-    /// again. A request may give its context new work. So the counts begin again if a request came
-    /// since the last decision, however long ago that decision was.
+    /// While requests arrive, no step is due, because the tasks run enough steps. A step also
+    /// brings a context online, which delays the reclamation of segments until the context is
+    /// offline again. A request may give its context new work. So the counts begin again if a
+    /// request came since the last decision, however long ago that decision was.
     pub(super) fn is_step_due(&mut self, now_ns: u64, requested_ns: u64) -> bool {
         let Some(next_ns) = self.next_ns else {
             self.next_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
