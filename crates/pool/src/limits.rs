@@ -47,11 +47,13 @@ pub const CHAINS_MAX: usize = 1 << 24;
 /// Most links of a chain that wait for others between. Beyond, all are forgotten and the chain is
 /// walked.
 pub const CHAIN_EDGES_MAX: usize = 256;
-/// Most requests to the metadata service that wait for the same new chain. More are dropped, and
-/// come again.
+/// Most requests to the metadata service that wait for the same chain, until it is there, read or
+/// closed. More are dropped, and come again.
 pub const WAITERS_MAX: usize = 256;
 /// Most READs at once of a pass of the metadata service over all chains.
 pub const SWEEP_READS_MAX: usize = 16;
+/// Most chains that such a pass looks at in one call, with or without a READ.
+pub const SWEEP_STEPS_MAX: usize = 1024;
 /// How many times as long as a pass took the service waits until the next one, unless a client is
 /// refused memory.
 pub const SWEEP_CALM: u64 = 15;

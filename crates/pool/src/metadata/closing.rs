@@ -26,7 +26,7 @@ use roce::wire::AtomicEth;
 
 use super::{Job, Metadata};
 use crate::layout::{EXACT, SlabEntry};
-use crate::limits::{EXPIRED_FOR_S, SWEEP_CALM, SWEEP_READS_MAX};
+use crate::limits::{EXPIRED_FOR_S, SWEEP_CALM, SWEEP_READS_MAX, SWEEP_STEPS_MAX};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -40,7 +40,7 @@ pub(super) struct Sweep {
     is_running: bool,
     began_ns: u64,
     /// The next pass does not begin before, and not before the second time unless a client was
-    /// refused memory.
+    /// refused memory. Both are equal if the last pass found no dead chain.
     next_ns: u64,
     calm_ns: u64,
     /// A client was refused memory since the last pass began.
@@ -50,9 +50,13 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// When a pass may begin.
+    /// When a pass may begin, or is to go on although no READ completes.
     pub(super) fn deadline_ns(&self) -> Option<u64> {
-        (!self.is_running).then_some(self.next_ns)
+        match (self.is_running, self.next) {
+            (false, _) => Some(self.next_ns),
+            (true, Some(_)) if self.reads < SWEEP_READS_MAX => Some(self.began_ns),
+            (true, _) => None,
+        }
     }
 }
 
@@ -74,9 +78,13 @@ impl Metadata {
                 ..Sweep::default()
             };
         }
-        while self.sweep.reads < SWEEP_READS_MAX
-            && let Some(from) = self.sweep.next
-        {
+        for _ in 0..SWEEP_STEPS_MAX {
+            let Some(from) = self.sweep.next else {
+                break;
+            };
+            if self.sweep.reads >= SWEEP_READS_MAX {
+                break;
+            }
             let mut chains = self.chains.range_mut(from..);
             self.sweep.next = chains.next().map(|(number, chain)| {
                 match chain.settled_first() {
@@ -105,8 +113,13 @@ impl Metadata {
         sweep.is_running = false;
         let took_ns = now_ns.saturating_sub(sweep.began_ns);
         let after = |pause_ns: u64| now_ns.saturating_add(pause_ns.max(self.config.sweep_ns));
-        sweep.next_ns = after(took_ns);
-        sweep.calm_ns = after(took_ns.saturating_mul(SWEEP_CALM));
+        let calm_ns = after(took_ns.saturating_mul(SWEEP_CALM));
+        // In a pool full of living values, passes would otherwise take half of the time.
+        sweep.next_ns = match sweep.dead_bytes {
+            0 => calm_ns,
+            _ => after(took_ns),
+        };
+        sweep.calm_ns = calm_ns;
         self.counters.swept += 1;
         self.counters.dead_bytes = sweep.dead_bytes;
     }

@@ -137,9 +137,10 @@ impl Metadata {
             self.slots.free(link);
         } else if let Some(record) = self.clients.get_mut(&owner) {
             record.freed.push_back(link);
-        } else if owner == 0 {
+        } else {
+            // There is no owner, or it is gone. An audit that begins later finds the slot itself,
+            // and one in progress leaves out what was retired meanwhile.
             self.orphans.entry(slab).or_default().push_back(link);
         }
-        // Otherwise the owner is gone, and the audit of its slabs finds the slot.
     }
 }
