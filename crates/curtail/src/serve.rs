@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use server::{
-    Config, Documents, InterfaceConfig, Misses, Permissions, Server, StrategyKind, UnixSocket,
-    WaitPolicy,
+    AllowedProtocols, Config, Documents, InterfaceConfig, Misses, Permissions, Server,
+    StrategyKind, UnixSocket, WaitPolicy,
 };
 use sys::daemon::Ready;
 
@@ -141,12 +141,19 @@ impl Flags {
         let interface = self.interface()?;
         let has_network = port != 0 && (unix_socket.is_none() || !self.listen.is_empty());
         let has_network = has_network && interface.is_none();
-        let mut listen = Vec::new();
+        let (mut listen, mut protocols) = (Vec::new(), self.protocol);
         if has_network {
             // -1 means a free port, for which the kernel's number is 0.
             let found = listen::addresses(&self.listen, u16::try_from(port).unwrap_or(0))?;
             notes.extend(found.notes);
             listen = found.listen;
+            protocols = match (protocols, found.is_text_only) {
+                (protocols, false) => protocols,
+                (AllowedProtocols::Binary, true) => {
+                    bail!("-l: proto[ascii] contradicts -B binary; leave one of them out")
+                }
+                (_, true) => AllowedProtocols::Text,
+            };
         }
         let config = Config {
             listen,
@@ -164,7 +171,7 @@ impl Flags {
             lock_memory: self.lock_memory,
             core_dumps: self.enable_coredumps,
             user: self.user.clone(),
-            protocols: self.protocol,
+            protocols,
             permissions: Permissions {
                 shutdown: self.enable_shutdown,
                 flush: !self.disable_flush_all,

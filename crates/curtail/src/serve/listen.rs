@@ -17,6 +17,8 @@ const TLS_PREFIXES: [&str; 3] = ["notls", "btls", "mtls"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) listen: Vec<SocketAddr>,
+    /// `proto[ascii]` precedes them: they serve text and meta only.
+    pub(super) is_text_only: bool,
     /// Parts of the list without effect, one line each.
     pub(super) notes: Vec<String>,
 }
@@ -26,10 +28,12 @@ pub(super) struct Addresses {
 /// `proto[ascii]:tag[NAME]:` may precede each.
 ///
 /// # Errors
-/// An address cannot be resolved, or names a protocol that is not served.
+/// An address cannot be resolved, or names a protocol that is not served, or that other addresses
+/// do not name: all have the same protocols.
 pub(super) fn addresses(lists: &[String], port: u16) -> anyhow::Result<Addresses> {
     let mut found = Addresses {
         listen: Vec::new(),
+        is_text_only: false,
         notes: Vec::new(),
     };
     let named: Vec<&str> = lists
@@ -42,8 +46,15 @@ pub(super) fn addresses(lists: &[String], port: u16) -> anyhow::Result<Addresses
         found.listen = any(port);
         return Ok(found);
     }
-    for text in named {
-        let address = without_prefixes(text, &mut found.notes)?;
+    for (index, text) in named.into_iter().enumerate() {
+        let (address, is_text_only) = without_prefixes(text, &mut found.notes)?;
+        if index > 0 && is_text_only != found.is_text_only {
+            bail!(
+                "-l {text}: all addresses have the same protocols; give proto[ascii] for all of \
+                 them, or -B ascii"
+            );
+        }
+        found.is_text_only = is_text_only;
         for address in resolve(address, port)? {
             // Port 0 is a different port each time.
             if address.port() == 0 || !found.listen.contains(&address) {
@@ -54,8 +65,8 @@ pub(super) fn addresses(lists: &[String], port: u16) -> anyhow::Result<Addresses
     Ok(found)
 }
 
-/// Removes `proto[…]:` and `tag[…]:`.
-fn without_prefixes<'a>(text: &'a str, notes: &mut Vec<String>) -> anyhow::Result<&'a str> {
+/// Removes `proto[…]:` and `tag[…]:`. Also returns whether it was `proto[ascii]:`.
+fn without_prefixes<'a>(text: &'a str, notes: &mut Vec<String>) -> anyhow::Result<(&'a str, bool)> {
     if let Some(prefix) = TLS_PREFIXES
         .iter()
         .find(|prefix| text.starts_with(**prefix))
@@ -64,13 +75,14 @@ fn without_prefixes<'a>(text: &'a str, notes: &mut Vec<String>) -> anyhow::Resul
             "-l {text}: {prefix} is for servers with TLS, which is not served; remove the prefix"
         );
     }
-    let mut rest = text;
+    let (mut rest, mut is_text_only) = (text, false);
     if let Some((protocol, behind)) = prefixed(rest, "proto") {
         match protocol {
-            "ascii" | "negotiating" => {}
+            "ascii" => is_text_only = true,
+            "negotiating" => {}
             _ => bail!(
-                "-l {text}: the protocol {protocol:?} is not served; give proto[ascii] or leave \
-                 the prefix out"
+                "-l {text}: the protocol {protocol:?} is not served at one address; give \
+                 proto[ascii], or leave the prefix out and give -B"
             ),
         }
         rest = behind;
@@ -81,7 +93,7 @@ fn without_prefixes<'a>(text: &'a str, notes: &mut Vec<String>) -> anyhow::Resul
         notes.push(format!("-l {text} (listeners have no tags)"));
         rest = behind;
     }
-    Ok(rest)
+    Ok((rest, is_text_only))
 }
 
 /// Splits `name[inside]:rest` into `inside` and `rest`.
@@ -146,6 +158,19 @@ mod tests {
         let with_tag = addresses(&list, 7).unwrap();
         assert_eq!(with_tag.listen, ["127.0.0.1:8".parse().unwrap()]);
         assert_eq!(with_tag.notes.len(), 1, "{with_tag:?}");
+        assert!(with_tag.is_text_only);
+        assert!(
+            !addresses(&["127.0.0.1".to_owned()], 7)
+                .unwrap()
+                .is_text_only
+        );
+        for mixed in [
+            "proto[ascii]:127.0.0.1,127.0.0.2",
+            "127.0.0.1,proto[ascii]:127.0.0.2",
+        ] {
+            let error = addresses(&[mixed.to_owned()], 7).unwrap_err();
+            assert!(error.to_string().contains("-B ascii"), "{error}");
+        }
         assert_eq!(found(&["tag_b_:127.0.0.1"]), ["127.0.0.1:7"]);
         for refused in [
             "proto[binary]:127.0.0.1",

@@ -144,9 +144,13 @@ fn flag_selects_the_protocols() {
         ("-B auto", Auto),
         ("-B ascii", Text),
         ("-B binary", Binary),
+        ("-l proto[ascii]:127.0.0.1", Text),
     ] {
         assert_eq!(config(line).protocols, protocols, "{line}");
     }
+    let both = parsed("-B binary -l proto[ascii]:127.0.0.1").unwrap();
+    let error = both.config().unwrap_err().to_string();
+    assert!(error.contains("contradicts"), "{error}");
 }
 
 #[test]

@@ -149,6 +149,10 @@ impl BinaryEncoder {
 
     /// Writes an error of a remote store. `line` is the reply of the text protocol.
     fn failed(&self, line: &[u8], out: &mut Vec<u8>) {
+        if line == protocol::reply::NO_MEMORY {
+            let text = reply::NO_MEMORY_TO_STORE;
+            return reply::error_text(out, self.head, Status::NoMemory, text);
+        }
         let line = line.strip_suffix(protocol::reply::LINE_END).unwrap_or(line);
         let (status, text) = if let Some(text) = line.strip_prefix(b"SERVER_ERROR ") {
             (Status::Internal, text)
