@@ -213,6 +213,34 @@ fn split_at_cuts<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
+/// Returns a session that has received `bytes`, split at the offsets `cuts`.
+fn received_in_parts(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> TestSession {
+    let mut session = TestSession::new(requests_per_turn);
+    for chunk in split_at_cuts(bytes, cuts) {
+        session.receive(chunk);
+    }
+    session
+}
+
+/// Replaces bytes of the input by `garbage`, and compares a session that receives it whole with one
+/// that receives it split.
+fn replies_do_not_depend_on_the_split(
+    mut bytes: Vec<u8>,
+    garbage: &[(usize, u8)],
+    cuts: &[usize],
+) -> Result<(), TestCaseError> {
+    for &(at, byte) in garbage {
+        let at = at % bytes.len();
+        bytes[at] = byte;
+    }
+    let mut whole = TestSession::new(20);
+    whole.receive(&bytes);
+    let split = received_in_parts(&bytes, cuts, 3);
+    prop_assert_eq!(whole.replies, split.replies);
+    prop_assert_eq!(whole.is_closed, split.is_closed);
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn replies_equal_those_of_the_model_however_the_input_is_split(
@@ -221,10 +249,7 @@ proptest! {
         requests_per_turn in 1..8_usize,
     ) {
         let bytes = commands.concat();
-        let mut session = TestSession::new(requests_per_turn);
-        for chunk in split_at_cuts(&bytes, &cuts) {
-            session.receive(chunk);
-        }
+        let session = received_in_parts(&bytes, &cuts, requests_per_turn);
         let mut cache = Cache::new(1 << 20);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let expected = ModelSession::new().receive(&mut cache, now_s, &bytes);
@@ -240,19 +265,7 @@ proptest! {
         garbage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..20),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
     ) {
-        let mut bytes = commands.concat();
-        for (at, byte) in garbage {
-            let at = at % bytes.len();
-            bytes[at] = byte;
-        }
-        let mut whole = TestSession::new(20);
-        whole.receive(&bytes);
-        let mut split = TestSession::new(3);
-        for chunk in split_at_cuts(&bytes, &cuts) {
-            split.receive(chunk);
-        }
-        prop_assert_eq!(whole.replies, split.replies);
-        prop_assert_eq!(whole.is_closed, split.is_closed);
+        replies_do_not_depend_on_the_split(commands.concat(), &garbage, &cuts)?;
     }
 }
 

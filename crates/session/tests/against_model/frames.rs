@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use protocol::binary::reply::Reply;
 use protocol::binary::{Arith, Get, Head, Header, Opcode, REQUEST_MAGIC, Request, Set, write};
 use protocol::{ArithMode, SetMode};
+use session::{AllowedProtocols, Session};
 
-use super::{NOW, TestSession, key, split_at_cuts, value};
+use super::{NOW, TestSession, key, received_in_parts, replies_do_not_depend_on_the_split, value};
 
 const READS: [(u8, bool, bool); 9] = [
     // The opcode, and whether it sets a time to live and replies with the key.
@@ -162,10 +163,7 @@ proptest! {
         requests_per_turn in 1..8_usize,
     ) {
         let bytes = frames.concat();
-        let mut session = TestSession::new(requests_per_turn);
-        for chunk in split_at_cuts(&bytes, &cuts) {
-            session.receive(chunk);
-        }
+        let session = received_in_parts(&bytes, &cuts, requests_per_turn);
         let mut cache = Cache::new(1 << 20);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let mut model = ModelSession::new();
@@ -180,27 +178,14 @@ proptest! {
         garbage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..20),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
     ) {
-        let mut bytes = frames.concat();
-        for (at, byte) in garbage {
-            let at = at % bytes.len();
-            bytes[at] = byte;
-        }
-        let mut whole = TestSession::new(20);
-        whole.receive(&bytes);
-        let mut split = TestSession::new(3);
-        for chunk in split_at_cuts(&bytes, &cuts) {
-            split.receive(chunk);
-        }
-        prop_assert_eq!(whole.replies, split.replies);
-        prop_assert_eq!(whole.is_closed, split.is_closed);
+        replies_do_not_depend_on_the_split(frames.concat(), &garbage, &cuts)?;
     }
 }
 
 /// With `-B ascii` a frame is an invalid line, and with `-B binary` a line is no frame.
 #[test]
 fn connection_has_only_the_allowed_protocols() {
-    use session::{AllowedProtocols, Session};
-    let noop = frame(0x0b, 0, &Request::Version, "");
+    let version = frame(0x0b, 0, &Request::Version, "");
     for (allowed, frame_reply, line_reply) in [
         (
             AllowedProtocols::Auto,
@@ -211,7 +196,7 @@ fn connection_has_only_the_allowed_protocols() {
         (AllowedProtocols::Binary, b"\x81\x0b", b""),
     ] {
         for (input, expected) in [
-            ([&noop[..], b"\r\n"].concat(), frame_reply),
+            ([&version[..], b"\r\n"].concat(), frame_reply),
             (b"version\r\n".to_vec(), line_reply),
         ] {
             let mut session = TestSession::new(8);
