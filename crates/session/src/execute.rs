@@ -21,7 +21,7 @@ use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
-use crate::session::{Output, RequestContext, State, Step};
+use crate::session::{Output, RequestContext, Step};
 
 /// Executes the request at the front of `input`.
 #[inline]
@@ -93,10 +93,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                     store: Some(context.worker.store()),
                 };
                 if !server::execute(encoder, *command, &server, bytes) {
-                    return Step::EnterState {
-                        len,
-                        state: State::Closed,
-                    };
+                    return Step::close(len);
                 }
                 true
             }
@@ -106,17 +103,11 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::Quit => {
                 encoder.outcome(b"", Outcome::Quit, bytes);
-                return Step::EnterState {
-                    len,
-                    state: State::Closed,
-                };
+                return Step::close(len);
             }
             Operation::RejectAndClose { rejection } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
-                return Step::EnterState {
-                    len,
-                    state: State::Closed,
-                };
+                return Step::close(len);
             }
             Operation::Reject { rejection, swallow } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);

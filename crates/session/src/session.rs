@@ -294,6 +294,14 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Consumes the last command, of `len` bytes.
+    pub(crate) fn close(len: usize) -> Self {
+        Self::EnterState {
+            len,
+            state: State::Closed,
+        }
+    }
+
     /// Consumes a command line of `len` bytes, and skips the `missing` bytes after it.
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
         match missing {

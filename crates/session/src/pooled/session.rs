@@ -326,6 +326,13 @@ impl PoolSession {
             // before it.
             return Err(self.needs());
         }
+        let write = |outcome: Outcome, bytes: &mut Vec<u8>| {
+            request.encoder.dispatch(WriteOutcome {
+                key,
+                outcome,
+                bytes,
+            });
+        };
         match planned {
             Plan::Submit(submission) => {
                 let encoder = request.encoder.to_owned();
@@ -334,12 +341,7 @@ impl PoolSession {
             Plan::ReadMany => return Ok(self.enter_keys(request, line)),
             Plan::Reply(outcome) => {
                 count_known(&outcome, turn.counters);
-                let bytes = turn.out.bytes_mut();
-                request.encoder.dispatch(WriteOutcome {
-                    key,
-                    outcome,
-                    bytes,
-                });
+                write(outcome, turn.out.bytes_mut());
             }
             Plan::Server(command) => {
                 let is_open = request.encoder.dispatch(ExecuteServer { command, turn });
@@ -348,12 +350,7 @@ impl PoolSession {
                 }
             }
             Plan::Close(outcome) => {
-                let bytes = turn.out.bytes_mut();
-                request.encoder.dispatch(WriteOutcome {
-                    key,
-                    outcome,
-                    bytes,
-                });
+                write(outcome, turn.out.bytes_mut());
                 self.state = State::Closed;
             }
         }

@@ -8,45 +8,12 @@ use crate::text::TextEncoder;
 #[test]
 fn values_that_wait_to_be_written_are_counted() {
     let mut session = PoolSession::default();
-    for _ in 0..2 {
-        session.replies.push_back(Reply {
-            encoder: Encoder::Text(TextEncoder::default()).to_owned(),
-            key: Box::from(*b"key"),
-            command: Command::Read(ReadOptions::plain(None)),
-            vivify: None,
-            progress: ReplyProgress::Waiting,
-        });
-    }
+    session.replies.extend((0..2).map(|_| reading()));
     assert_eq!(session.result_bytes(), 0);
-    let content = pool::NewItem {
-        value: vec![0; 100_000],
-        client_flags: 0,
-        expiry_s: 0,
-    };
-    let item = pool::Item { content, unique: 1 };
-    session.complete(1, Ok(Some(Ok(pool::Outcome::Found(item)))));
+    session.complete(1, found(100_000));
     assert_eq!(session.result_bytes(), 100_000);
     session.complete(0, Err(Abandoned));
     assert_eq!(session.result_bytes(), 100_000);
-}
-
-fn reading() -> Reply {
-    Reply {
-        encoder: Encoder::Text(TextEncoder::default()).to_owned(),
-        key: Box::default(),
-        command: Command::ReadOne { touch: None },
-        vivify: None,
-        progress: ReplyProgress::Waiting,
-    }
-}
-
-fn found(len: usize) -> Result<Completed, Abandoned> {
-    let content = pool::NewItem {
-        value: vec![0; len],
-        ..pool::NewItem::default()
-    };
-    let item = pool::Item { content, unique: 1 };
-    Ok(Some(Ok(pool::Outcome::Found(item))))
 }
 
 #[test]
@@ -61,4 +28,23 @@ fn values_that_are_read_count_as_long_as_those_before() {
         session.complete(number, found(10));
     }
     assert_eq!(session.expected_len(), 1000 + 15 * 10);
+}
+
+fn reading() -> Reply {
+    Reply {
+        encoder: Encoder::Text(TextEncoder::default()).to_owned(),
+        key: Box::default(),
+        command: Command::Read(ReadOptions::plain(None)),
+        vivify: None,
+        progress: ReplyProgress::Waiting,
+    }
+}
+
+fn found(len: usize) -> Result<Completed, Abandoned> {
+    let content = pool::NewItem {
+        value: vec![0; len],
+        ..pool::NewItem::default()
+    };
+    let item = pool::Item { content, unique: 1 };
+    Ok(Some(Ok(pool::Outcome::Found(item))))
 }
