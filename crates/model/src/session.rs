@@ -21,7 +21,7 @@ pub struct ModelSession {
     /// Bytes left to skip of the data block of a rejected command.
     swallow: u64,
     closed: bool,
-    /// Whether the first byte was that of a binary frame.
+    /// Whether the first byte was that of a binary frame. `None` before that byte.
     is_binary: Option<bool>,
 }
 
@@ -58,14 +58,10 @@ impl ModelSession {
             self.swallow -= len as u64;
             return len > 0;
         }
-        let is_binary = match self.is_binary {
-            Some(is_binary) => is_binary,
-            None => match self.input.first() {
-                None => return false,
-                Some(&first) => *self.is_binary.insert(first == 0x80),
-            },
-        };
-        if is_binary {
+        if self.is_binary.is_none() {
+            self.is_binary = self.input.first().map(|&first| first == 0x80);
+        }
+        if self.is_binary == Some(true) {
             return self.frame(cache, now_s, answer);
         }
         if let Some((line, len)) = &self.waiting {

@@ -28,15 +28,6 @@ impl Answer {
             is_common: true,
         }
     }
-
-    fn error(status: u16, text: &str) -> Self {
-        Self {
-            status,
-            value: text.into(),
-            is_common: false,
-            ..Self::done(0)
-        }
-    }
 }
 
 const NOT_FOUND: (u16, &str) = (1, "Not found");
@@ -255,7 +246,12 @@ fn time(exptime: u32) -> i32 {
 }
 
 fn error((status, text): (u16, &str)) -> Answer {
-    Answer::error(status, text)
+    Answer {
+        status,
+        value: text.into(),
+        is_common: false,
+        ..Answer::done(0)
+    }
 }
 
 fn write_unless_quiet(out: &mut Vec<u8>, head: Head, answer: &Answer) {
