@@ -25,8 +25,8 @@ pub mod surface;
 pub mod trace;
 
 use self::gaussian::{Gaussian, Kernel, Observation};
-use crate::model::Setting;
 use crate::model::sweep::{DELAYS_US, speeds_ghz};
+use crate::model::{Law, Machine, Setting, Simulated};
 
 /// The points that may be set, first the knob of delay, then that of speed.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,12 @@ impl Limits {
     /// What p99 must be below for a window to keep the objective by its margin, microseconds.
     #[must_use]
     pub fn bound_us(&self) -> f64 {
-        self.objective_us * libm::exp(-self.margins.1 * self.noise.0)
+        self.objective_us * libm::exp(-self.window_margin())
+    }
+
+    /// The margin of a window, in the logarithm of p99.
+    fn window_margin(&self) -> f64 {
+        self.margins.1 * self.noise.0
     }
 }
 
@@ -90,6 +95,19 @@ pub struct Window {
     pub power_w: f64,
     /// Response time at the 99th percentile.
     pub p99_us: f64,
+}
+
+impl Window {
+    /// The true values of a simulation at a speed. Without a response, no objective is kept.
+    fn simulated(machine: &Machine, law: &Law, speed_ghz: f64, found: &Simulated) -> Self {
+        Self {
+            power_w: law.power_w(machine, speed_ghz, found),
+            p99_us: match found.latency.is_empty() {
+                true => f64::MAX,
+                false => found.p99_us(),
+            },
+        }
+    }
 }
 
 /// A trial, and what its windows had in the mean of logarithms.
@@ -229,8 +247,8 @@ impl Tuner {
             return false;
         }
         let (mean, deviation) = tail.predict(self.place(at));
-        let of_window = self.limits.margins.1 * self.limits.noise.0;
-        let bound = mean + libm::log(self.prior_us(at)) + margin * deviation + of_window;
+        let window_margin = self.limits.window_margin();
+        let bound = mean + libm::log(self.prior_us(at)) + margin * deviation + window_margin;
         bound < libm::log(self.limits.objective_us)
     }
 

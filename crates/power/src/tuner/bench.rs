@@ -36,10 +36,7 @@ impl Case {
         let window = |delay_us: f64, speed_ghz: f64| {
             let setting = Setting::new(delay_us, speed_ghz);
             let found = simulate(&machine, &system, setting, rate_rps, requests, 1);
-            Window {
-                power_w: law.power_w(&machine, speed_ghz, &found),
-                p99_us: found.p99_us(),
-            }
+            Window::simulated(&machine, &law, speed_ghz, &found)
         };
         let row = |delay: &f64| {
             space

@@ -9,7 +9,7 @@
 //! independent of each other.
 
 use super::noise::Noise;
-use super::rival::DEFAULT_DELAY_US;
+use super::rival::default_delay;
 use super::surface::Surface;
 use super::trace::Trace;
 use super::{Limits, Tuner, Window};
@@ -69,7 +69,10 @@ pub fn hour(
     let rates = trace.hour(hour);
     let fastest = surface.space().speeds_ghz.len() - 1;
     let fixed = match controller {
-        Controller::Default => Some((default_delay(surface), fastest)),
+        Controller::Default => {
+            let delay = default_delay(&surface.space().delays_us).unwrap_or(0);
+            Some((delay, fastest))
+        }
         Controller::RaceToIdle => Some((0, fastest)),
         Controller::PaceToIdle => Some(pace(surface, rates, limits, 0).unwrap_or((0, fastest))),
         Controller::Foreseen => Some(foresee(surface, rates, limits).unwrap_or((0, fastest))),
@@ -144,11 +147,6 @@ fn faster((delay, speed): (usize, usize), fastest: usize) -> (usize, usize) {
         true => (delay, speed + 1),
         false => (delay.saturating_sub(1), speed),
     }
-}
-
-fn default_delay(surface: &Surface) -> usize {
-    let mut delays = surface.space().delays_us.iter();
-    delays.position(|it| *it >= DEFAULT_DELAY_US).unwrap_or(0)
 }
 
 /// The lowest speed at a delay that keeps the objective at the hour's greatest rate, by the margin

@@ -43,10 +43,7 @@ impl Rival {
         let keeps = |&(delay, speed): &(usize, usize)| truth[delay][speed].p99_us < objective_us;
         let power = |&(delay, speed): &(usize, usize)| truth[delay][speed].power_w;
         match self {
-            Self::Default => {
-                let delay = delays_us.iter().position(|it| *it >= DEFAULT_DELAY_US)?;
-                Some((delay, fastest))
-            }
+            Self::Default => Some((default_delay(delays_us)?, fastest)),
             Self::RaceToIdle => Some((0, fastest)),
             Self::PaceToIdle => (0..=fastest).map(|speed| (0, speed)).find(keeps),
             Self::Exhaustive => {
@@ -57,4 +54,9 @@ impl Rival {
             }
         }
     }
+}
+
+/// The index of the first delay that is at least [`DEFAULT_DELAY_US`].
+pub(super) fn default_delay(delays_us: &[f64]) -> Option<usize> {
+    delays_us.iter().position(|it| *it >= DEFAULT_DELAY_US)
 }

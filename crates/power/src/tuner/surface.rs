@@ -80,14 +80,7 @@ impl Surface {
         let rate_rps = libm::pow(STEP, f64::from(rung));
         let (machine, requests, seed) = (&self.machine, self.requests, self.seed);
         let found = simulate(machine, &self.system, setting, rate_rps, requests, seed);
-        let window = Window {
-            power_w: self.law.power_w(machine, setting.speed_ghz, &found),
-            // Without a response nothing is kept.
-            p99_us: match found.latency.is_empty() {
-                true => f64::MAX,
-                false => found.p99_us(),
-            },
-        };
+        let window = Window::simulated(machine, &self.law, setting.speed_ghz, &found);
         self.points.insert((rung, point), window);
         window
     }
