@@ -335,21 +335,18 @@ impl Stack {
     /// Connections whose data and end the peer has acknowledged are removed without a reset.
     pub fn reset_some(&mut self) -> bool {
         for slot in 0..self.connections.len() as u32 {
+            let is_full = self.frames.is_full();
             let Some(connection) = self.in_slot(slot) else {
                 continue;
             };
-            let is_needed = connection.phase != Phase::Closing || !connection.is_drained();
-            if is_needed && !connection.is_hung_up() {
-                if self.frames.is_full() {
-                    return true;
-                }
-                if let Some(connection) = self.in_slot(slot) {
-                    connection.socket_mut().abort();
-                    self.counts.reset += 1;
-                }
-                self.send_segments(slot);
+            let is_ended = connection.phase == Phase::Closing && connection.is_drained();
+            if is_ended || connection.is_hung_up() {
+                self.remove(slot);
+            } else if is_full {
+                return true;
+            } else {
+                self.reset_and_remove(slot);
             }
-            self.remove(slot);
         }
         false
     }
@@ -444,17 +441,21 @@ impl Stack {
     /// Resets a connection if it is in the phase `phase`, and removes it. If there is no space for
     /// a frame, its peer gets a reset only as the answer to a later segment.
     fn reset(&mut self, id: ConnectionId, phase: Phase) {
-        if !is_in(&self.connections, id, phase) {
-            return;
+        if is_in(&self.connections, id, phase) {
+            self.reset_and_remove(id.slot);
         }
-        if let Some(connection) = self.find_mut(id)
+    }
+
+    /// Resets a connection, unless it has ended already, and removes it.
+    fn reset_and_remove(&mut self, slot: u32) {
+        if let Some(connection) = self.in_slot(slot)
             && !connection.is_hung_up()
         {
             connection.socket_mut().abort();
             self.counts.reset += 1;
-            self.send_segments(id.slot);
+            self.send_segments(slot);
         }
-        self.remove(id.slot);
+        self.remove(slot);
     }
 
     /// Removes a connection without sending anything.
