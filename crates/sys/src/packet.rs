@@ -133,20 +133,8 @@ impl PacketSocket {
 /// Returns how many frames the kernel has discarded for a packet socket since the last call.
 pub(crate) fn take_discarded(fd: &OwnedFd) -> io::Result<u32> {
     // `struct tpacket_stats`: frames received, and frames discarded.
-    let mut counts = [0_u32; 2];
-    let mut len = size_of_val(&counts) as libc::socklen_t;
-    // SAFETY: `counts` is writable for `len` bytes, and both outlive the call.
-    let returned = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_PACKET,
-            PACKET_STATISTICS,
-            counts.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    checked(returned)?;
-    Ok(counts[1])
+    let [_, discarded] = option(fd, PACKET_STATISTICS)?;
+    Ok(discarded)
 }
 
 impl AsFd for PacketSocket {
@@ -200,6 +188,23 @@ pub(crate) fn set_option(fd: &OwnedFd, option: libc::c_int, value: libc::c_int) 
             size_of_val(&value) as libc::socklen_t,
         )
     })
+}
+
+/// Returns an option of a packet socket that consists of `N` words.
+pub(crate) fn option<const N: usize>(fd: &OwnedFd, option: libc::c_int) -> io::Result<[u32; N]> {
+    let mut words = [0_u32; N];
+    let mut len = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: `words` is writable for `len` bytes, and both outlive the call.
+    checked(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            words.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(words)
 }
 
 /// Binds a packet socket to the device with the number `index`, for frames of every protocol.

@@ -22,7 +22,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv, socket_with, sockopt};
 
 use crate::packet::{
-    FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, set_option, take_discarded,
+    FRAME_MAX, PACKET_IGNORE_OUTGOING, bind_to, checked, option, set_option, take_discarded,
 };
 use crate::socket::FLAGS;
 
@@ -160,18 +160,7 @@ impl PacketRing {
         };
         let value = (mode << 16 | u32::from(number)).cast_signed();
         set_option(&self.fd, libc::PACKET_FANOUT, value)?;
-        let mut value: libc::c_int = 0;
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: `value` is writable for `len` bytes, and both outlive the call.
-        checked(unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_FANOUT,
-                (&raw mut value).cast(),
-                &raw mut len,
-            )
-        })?;
+        let [value] = option(&self.fd, libc::PACKET_FANOUT)?;
         Ok((value & 0xffff) as u16)
     }
 
