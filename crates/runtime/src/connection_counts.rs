@@ -7,9 +7,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::frame_counts::{FrameCount, FrameCounts};
-
 use crate::acceptor::Exhausted;
+use crate::frame_counts::{FrameCount, FrameCounts};
 
 /// The counters of connections of the process, and a list of the counters of each worker.
 #[derive(Debug)]
@@ -243,13 +242,7 @@ impl ConnectionCounts {
     /// Returns the traffic of all workers together.
     #[must_use]
     pub fn traffic(&self) -> TrafficCounts {
-        let mut sums = TrafficCounts::default();
-        for counts in &*self.workers() {
-            for (sum, count) in sums.iter_mut().zip(&counts.traffic) {
-                *sum += count.load(Ordering::Relaxed);
-            }
-        }
-        sums
+        self.sums(|counts| &counts.traffic)
     }
 
     /// Returns the burst sizes of all workers together.
@@ -268,9 +261,17 @@ impl ConnectionCounts {
     /// Returns what the workers of `bypass` have counted at their devices, all together.
     #[must_use]
     pub fn frames(&self) -> FrameCounts {
-        let mut sums = FrameCounts::default();
-        for counts in &*self.workers() {
-            for (sum, count) in sums.iter_mut().zip(&counts.frames) {
+        self.sums(|counts| &counts.frames)
+    }
+
+    /// Returns the sums of counters of all workers.
+    fn sums<const N: usize>(
+        &self,
+        counters: impl Fn(&WorkerCounts) -> &[AtomicU64; N],
+    ) -> [u64; N] {
+        let mut sums = [0; N];
+        for worker in &*self.workers() {
+            for (sum, count) in sums.iter_mut().zip(counters(worker)) {
                 *sum += count.load(Ordering::Relaxed);
             }
         }

@@ -74,9 +74,7 @@ impl FibreSocket {
             }),
         })
     }
-}
 
-impl FibreSocket {
     /// Waits until the socket has space, if that is why nothing was sent. The caller then repeats
     /// the call. Before that, it checks whether the connection has been shut.
     fn or_wait<T>(&self, sent: io::Result<T>) -> io::Result<T> {
