@@ -1,6 +1,7 @@
 //! Documents that are sent from the page cache without a copy, on every runtime: the client
 //! receives the same bytes as with copies.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -121,12 +122,18 @@ fn receive_all(stream: &Stream) -> Vec<u8> {
 
 /// Takes a reply with this body from the front of `received`.
 fn take_reply(received: &mut &[u8], status: &str, body: &[u8], what: &str) {
-    let head_len = received.windows(4).position(|it| it == b"\r\n\r\n");
-    let (head, rest) = received.split_at(head_len.unwrap_or(0) + 4);
-    let head = String::from_utf8_lossy(head);
+    let (head, rest) = split_head(received, what);
     assert!(head.starts_with(status), "{what}: {head}");
     assert!(rest.starts_with(body), "{what}: {} bytes", rest.len());
     *received = &rest[body.len()..];
+}
+
+/// Splits what was received behind the first head.
+fn split_head<'r>(received: &'r [u8], what: &str) -> (Cow<'r, str>, &'r [u8]) {
+    let end = received.windows(4).position(|it| it == b"\r\n\r\n");
+    let end = end.unwrap_or_else(|| panic!("{what}: no head"));
+    let (head, rest) = received.split_at(end + 4);
+    (String::from_utf8_lossy(head), rest)
 }
 
 fn get(path: &str, fields: &str) -> String {
@@ -218,8 +225,8 @@ fn a_peer_that_takes_nothing_costs_no_memory() {
     let site = Site::new(LONG_UNIX);
     everywhere_with(|kind, scheduler| {
         for sends_files in [false, true] {
-            let kind_and_scheduler = (kind, scheduler);
-            let server = Server::start(site.root.path(), kind_and_scheduler, sends_files, || None);
+            let runtime = (kind, scheduler);
+            let server = Server::start(site.root.path(), runtime, sends_files, || None);
             let sockets = &server.sockets;
             let (slow, fast) = (sockets.connect_unix(), sockets.connect_unix());
             send(&slow, &get_last("/long"));
@@ -339,13 +346,9 @@ fn a_document_that_becomes_shorter_while_it_is_sent_ends_the_connection() {
             file.unwrap().set_len(len as u64).unwrap();
             let received = receive_all(&slow);
             let what = format!("{}, {len}: {}", kind.name(), received.len());
-            let head_len = received
-                .windows(4)
-                .position(|it| it == b"\r\n\r\n")
-                .unwrap();
-            let (head, body) = received.split_at(head_len + 4);
+            let (head, body) = split_head(&received, &what);
             let declared = format!("Content-Length: {LONG_UNIX}\r\n");
-            assert!(String::from_utf8_lossy(head).contains(&declared), "{what}");
+            assert!(head.contains(&declared), "{what}");
             assert!((len..LONG_UNIX).contains(&body.len()), "{what}");
             assert!(body[..len] == site.long[..len], "{what}");
             drop(slow);
@@ -357,6 +360,10 @@ fn a_document_that_becomes_shorter_while_it_is_sent_ends_the_connection() {
 /// Inverts all bytes.
 struct Invert;
 
+fn inverted(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|byte| !byte).collect()
+}
+
 impl Transform for Invert {
     fn receive(
         &mut self,
@@ -364,12 +371,12 @@ impl Transform for Invert {
         plain: &mut Vec<u8>,
         _: &mut Vec<u8>,
     ) -> Result<(), TransformError> {
-        plain.extend(wire.iter().map(|byte| !byte));
+        plain.extend(inverted(wire));
         Ok(())
     }
 
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
-        wire.extend(plain.iter().map(|byte| !byte));
+        wire.extend(inverted(plain));
     }
 
     fn buffered(&self) -> usize {
@@ -384,9 +391,9 @@ fn documents_are_copied_through_a_transform() {
         let invert = || -> Option<NewTransform> { Some(Box::new(|| Box::new(Invert))) };
         let server = Server::start(site.root.path(), (kind, scheduler), true, invert);
         let stream = server.sockets.connect();
-        let request: Vec<u8> = get_last("/short").bytes().map(|byte| !byte).collect();
+        let request = inverted(get_last("/short").as_bytes());
         assert_eq!(stream.send(&request).unwrap(), request.len());
-        let received: Vec<u8> = receive_all(&stream).iter().map(|byte| !byte).collect();
+        let received = inverted(&receive_all(&stream));
         take_reply(
             &mut &received[..],
             "HTTP/1.1 200 ",
