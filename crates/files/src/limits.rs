@@ -5,7 +5,7 @@ pub const BLOCK_LEN: usize = 64 * 1024;
 /// Shortest part of a document in bytes that is sent from the page cache without a copy
 /// (docs/decisions/028-sendfile.md).
 pub const FILE_RANGE_MIN: u64 = 64 * 1024;
-/// Longest part of a document in bytes that is sent so at a time. All its bytes must be in memory.
+/// Longest part of a document in bytes that an output has. All its bytes must be in memory.
 pub const FILE_RANGE_MAX: u64 = 256 * 1024;
 /// Number of threads that may wait for a disk, and of openers if there are any. It bounds the
 /// operations that a disk has at a time.

@@ -21,8 +21,8 @@ pub enum FrameCount {
     Unknown,
     /// Half-open connections that were dropped at their bound, or after their time.
     HalfOpenDropped,
-    /// Connections that the server has reset, because their clients did not answer or because of
-    /// the bound of closed connections.
+    /// Connections that the server has reset: the client did not answer, a bound of closed
+    /// connections was reached, or the worker ended.
     Reset,
 }
 

@@ -164,7 +164,7 @@ impl Foundation<'_> {
         let unix_start_ns = sys::clock::unix_less_monotonic_ns();
         let clients = pool::start(config, ports, unix_start_ns)?;
         let running = self.run_pool(listen, &clients, unix_start_ns);
-        // All end at the same time, each of which may have to wait for the pool.
+        // All begin to end before one is dropped: each may have to wait for the pool until it ends.
         let close = |_: &Error| clients.iter().for_each(ClientThread::close);
         let (state, running) = running.inspect_err(close)?;
         Ok(Serving {

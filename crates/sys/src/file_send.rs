@@ -4,8 +4,9 @@
 //! has received them, the peer receives the new bytes, or a mixture of both.
 //!
 //! sendfile waits for the disk if a page is not in memory, also on a socket that does not block. So
-//! [`send_file`] looks first, and sends nothing if it would have to wait. A page that the kernel
-//! evicts between the look and the call is still waited for.
+//! [`send_file`] looks first, and sends nothing if it would have to wait. It still waits for a page
+//! that the kernel evicts between the look and the call, and for one in the middle of the part that
+//! the kernel has begun to read.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -39,7 +40,7 @@ pub fn send_before_file(
 
 /// Sends `len` bytes of a file from `offset` on, as many as the socket has space for, and returns
 /// their number, at least 1. A blocking socket waits for space. `None`: nothing was sent, because
-/// the bytes are not all in memory, or the kernel cannot send this file so.
+/// the bytes are not all in memory, or the kernel has no sendfile for this file.
 ///
 /// The process must ignore SIGPIPE, as programs of Rust do: no flag of the call does.
 ///
@@ -65,8 +66,9 @@ pub fn send_file(
 }
 
 /// Whether a part of a file can be sent without waiting for a disk. Pages that the kernel still
-/// reads are in the page cache too. It reads them in order, so a read of the last byte notices that
-/// they are not complete.
+/// reads are in the page cache too. A read of the last byte notices that they are not complete if
+/// the kernel reads them in order. It does not if another read has brought the last page into
+/// memory before those in front of it (docs/decisions/028-sendfile.md).
 fn is_resident(file: impl AsFd, offset: u64, len: usize) -> bool {
     let last = offset.saturating_add(len as u64).saturating_sub(1);
     matches!(has_pages(&file, offset, len as u64), Ok(true))

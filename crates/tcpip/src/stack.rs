@@ -117,8 +117,8 @@ pub struct Counts {
     pub established: u64,
     /// Half-open connections dropped at the bound, or after their time.
     pub half_open_dropped: u64,
-    /// Connections reset by this end: closed ones at the bound or after their time, and open ones
-    /// whose peer acknowledged nothing for too long.
+    /// Connections reset by this end: closed ones at a bound or after their time, open ones whose
+    /// peer was silent for too long, and those that were left when the stack ended.
     pub reset: u64,
     /// TCP segments that belonged to no connection.
     pub unknown: u64,
