@@ -95,16 +95,22 @@ pub(super) struct Energy {
     machine: Machine,
     parameters: Parameters,
     system: System,
-    rate_rps: f64,
     requests: usize,
     part: Part,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    Point(Setting),
+    Point {
+        setting: Setting,
+        rate_rps: f64,
+    },
     /// Of a system, on a line.
-    Saving(Which, usize),
+    Saving {
+        which: Which,
+        line: usize,
+        rate_rps: f64,
+    },
     Peak(Setting),
     Day(Day),
 }
@@ -129,49 +135,46 @@ impl Energy {
     pub(super) fn read(settings: &Settings<'_>) -> Result<Self, String> {
         let parameters = Parameters::default();
         let machine = Machine::default();
-        let name = settings.one_of("part", &PARTS)?;
-        let preset = || settings.one_of("system", &SYSTEMS);
-        let (mut system, part) = match name {
-            PartName::Points | PartName::Peak => {
+        let of_preset = || -> Result<(Which, System), String> {
+            let which = settings.one_of("system", &SYSTEMS)?;
+            Ok((which, fit::system(&parameters, which)))
+        };
+        let (mut system, part) = match settings.one_of("part", &PARTS)? {
+            PartName::Points => {
                 let (system, setting) = point(settings, &machine, &parameters)?;
-                let part = match name {
-                    PartName::Peak => Part::Peak(setting),
-                    _ => Part::Point(setting),
-                };
-                (system, part)
+                let rate_rps = rate(settings, &system)?;
+                (system, Part::Point { setting, rate_rps })
             }
             PartName::Savings => {
-                let (which, line) = (preset()?, settings.one_of("line", &LINES)?);
-                (fit::system(&parameters, which), Part::Saving(which, line))
+                let (which, system) = of_preset()?;
+                let line = settings.one_of("line", &LINES)?;
+                let rate_rps = rate(settings, &system)?;
+                (system, Part::Saving { which, line, rate_rps })
             }
-            PartName::Day => {
-                let day = Part::Day(Day::read(settings)?);
-                (fit::system(&parameters, preset()?), day)
+            PartName::Peak => {
+                let (system, setting) = point(settings, &machine, &parameters)?;
+                (system, Part::Peak(setting))
             }
+            PartName::Day => (of_preset()?.1, Part::Day(Day::read(settings)?)),
         };
         let cycles = settings.number("request-cycles")?;
         if cycles > 0.0 {
             system.request_cycles = cycles;
         }
-        let rate_rps = match name {
-            PartName::Points | PartName::Savings => rate(settings, &system)?,
-            // They have rates of their own.
-            PartName::Peak | PartName::Day => 0.0,
-        };
         let requests = settings.whole("requests")? as usize;
         let bounds = power::limits::REQUESTS;
         if !bounds.contains(&requests) {
             let (least, most) = (bounds.start(), bounds.end());
             return Err(format!("`requests` is {requests}, not {least} to {most}"));
         }
-        Ok(Self { machine, parameters, system, rate_rps, requests, part })
+        Ok(Self { machine, parameters, system, requests, part })
     }
 
     /// Requests that a trial simulates, roughly.
     pub(super) fn requests(&self) -> usize {
         let simulations = match self.part {
-            Part::Point(_) => 1,
-            Part::Saving(..) => 25,
+            Part::Point { .. } => 1,
+            Part::Saving { .. } => 25,
             Part::Peak(_) => 60,
             Part::Day(day) => day.simulations(),
         };
@@ -180,10 +183,10 @@ impl Energy {
 
     pub(super) fn compute(&self, seed: u64) -> Computed {
         match self.part {
-            Part::Point(setting) => self.compute_point(setting, seed),
-            Part::Saving(which, line) => {
+            Part::Point { setting, rate_rps } => self.compute_point(setting, rate_rps, seed),
+            Part::Saving { which, line, rate_rps } => {
                 let published = Published {
-                    rate_rps: self.rate_rps,
+                    rate_rps,
                     which,
                     // Not read: only system and rate say what is simulated.
                     savings: Savings::NONE,
@@ -208,9 +211,9 @@ impl Energy {
         }
     }
 
-    fn compute_point(&self, setting: Setting, seed: u64) -> Computed {
-        let Self { machine, system, rate_rps, requests, .. } = self;
-        let found = simulate(machine, system, setting, *rate_rps, *requests, seed);
+    fn compute_point(&self, setting: Setting, rate_rps: f64, seed: u64) -> Computed {
+        let Self { machine, system, requests, .. } = self;
+        let found = simulate(machine, system, setting, rate_rps, *requests, seed);
         let law = Law::new(&self.parameters);
         let power_w = law.power_w(machine, setting.speed_ghz, &found);
         let mut metrics = metrics::of_point(&found, power_w, machine.run_s);
@@ -321,7 +324,11 @@ mod tests {
     #[test]
     fn a_level_is_a_share_of_the_systems_own_peak() {
         let rate = |series: &str| {
-            read(&[("level", number(0.5)), ("series", text(series))]).unwrap().rate_rps
+            let given = [("level", number(0.5)), ("series", text(series))];
+            match read(&given).unwrap().part {
+                Part::Point { rate_rps, .. } => rate_rps,
+                part => panic!("{part:?}"),
+            }
         };
         assert_eq!((rate("linux-tuned"), rate("libos-tuned")), (400e3, 1_000e3));
     }
