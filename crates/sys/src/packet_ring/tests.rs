@@ -153,6 +153,42 @@ fn sent_frames_arrive_at_the_other_end() {
         .unwrap();
 }
 
+/// The number of a VLAN is another network; a tag without one has a priority only.
+#[test]
+fn frames_of_a_vlan_are_skipped_and_tags_with_a_priority_only_are_ignored() {
+    const PRIORITY: u8 = 3 << 5;
+    let Some(namespace) = device_pair() else {
+        return;
+    };
+    namespace
+        .run(|| {
+            let mut ring = open(64);
+            let sender = PacketSocket::open("one", 1 << 20).unwrap();
+            for (tag, last) in [([PRIORITY, 5], 1), ([PRIORITY, 0], 2)] {
+                let mut frame = [0xff; 64];
+                // The tag, and IPv4 for the address of the ring.
+                frame[12..18].copy_from_slice(&[0x81, 0, tag[0], tag[1], 8, 0]);
+                frame[34..38].copy_from_slice(&[192, 0, 2, 2]);
+                frame[63] = last;
+                assert!(sender.send(&frame).unwrap());
+            }
+            let poll = Poll::new().unwrap();
+            poll.add(&ring, 0, Interest::Read).unwrap();
+            let mut events = Events::with_capacity(1);
+            let (mut taken, mut read) = (0, Vec::new());
+            while taken < 2 {
+                poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+                assert!(!events.is_empty(), "{taken} frames");
+                let read_one = |frame: ReceivedFrame<'_>| read = frame.bytes.to_vec();
+                taken += u32::from(ring.receive(read_one));
+                assert!(taken == 2 || read.is_empty(), "a frame of another network");
+            }
+            assert_eq!((read.len(), read[12..14].to_vec()), (60, vec![8, 0]));
+            assert_eq!(read.last(), Some(&2));
+        })
+        .unwrap();
+}
+
 #[test]
 fn sockets_that_share_a_device_receive_each_frame_once_and_flows_stay_together() {
     let Some(namespace) = device_pair() else {
