@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use service::{FileRest, Output, Pin};
-use sys::file::Wait;
 use sys::file_send::{send_before_file, send_file};
 use sys::socket::Stream;
 
@@ -260,7 +259,7 @@ fn send_once<P: Pin>(
     }
     let has_file = output.has_file();
     let send = |slices: &[IoSlice<'_>]| match has_file {
-        true => send_before_file(stream, slices, Wait::Allowed),
+        true => send_before_file(stream, slices),
         false => stream.send_vectored(slices),
     };
     with_slices(output, sent, usize::MAX, send).map(Some)

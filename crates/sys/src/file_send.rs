@@ -20,20 +20,12 @@ use crate::page_cache::has_pages;
 
 /// Sends the bytes in memory that come before a part of a file, as many as the socket has space
 /// for. An incomplete segment is kept back, so that it is sent together with bytes of the file.
-/// Returns the number of bytes sent. With [`Wait::Never`] it does not wait for space, even if the
-/// socket is blocking.
+/// Returns the number of bytes sent. It does not wait for space, even if the socket is blocking.
 ///
 /// # Errors
 /// `WouldBlock`: the socket has no space. After any other error the connection is lost.
-pub fn send_before_file(
-    socket: impl AsFd,
-    slices: &[IoSlice<'_>],
-    wait: Wait,
-) -> io::Result<usize> {
-    let mut flags = SendFlags::NOSIGNAL | SendFlags::MORE;
-    if wait == Wait::Never {
-        flags |= SendFlags::DONTWAIT;
-    }
+pub fn send_before_file(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::MORE | SendFlags::DONTWAIT;
     let mut control = SendAncillaryBuffer::default();
     Ok(sendmsg(socket, slices, &mut control, flags)?)
 }
@@ -117,7 +109,7 @@ mod tests {
         let (file, bytes) = file(3_000_000);
         let (server, client) = Stream::pair().unwrap();
         let head = [IoSlice::new(b"he"), IoSlice::new(b"ad")];
-        assert_eq!(send_before_file(&server, &head, Wait::Never).unwrap(), 4);
+        assert_eq!(send_before_file(&server, &head).unwrap(), 4);
         let (mut at, mut was_full, mut received) = (100, 0, Vec::new());
         while at < bytes.len() {
             match send_file(&server, &file, at as u64, bytes.len() - at) {

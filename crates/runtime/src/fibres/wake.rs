@@ -13,7 +13,6 @@ use std::time::Duration;
 use fibre::{IoBackend, Semaphore, Socket, Watch};
 use service::{FileRest, Worker};
 use sys::clock::monotonic_ns;
-use sys::file::Wait;
 use sys::file_send::send_before_file;
 
 use super::ContextPool;
@@ -111,7 +110,7 @@ impl PeerSocket for FibreSocket {
     }
 
     fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        send_before_file(&self.socket.inner().peer.stream, slices, Wait::Never)
+        send_before_file(&self.socket.inner().peer.stream, slices)
     }
 
     fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {

@@ -8,7 +8,6 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use service::FileRest;
-use sys::file::Wait;
 use sys::file_send::send_before_file;
 
 use crate::connection_tasks::{Peer, PeerSocket};
@@ -66,7 +65,7 @@ impl PeerSocket for BlockingSocket {
     }
 
     fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        send_before_file(&self.peer.stream, slices, Wait::Never)
+        send_before_file(&self.peer.stream, slices)
     }
 
     fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>> {
