@@ -29,14 +29,14 @@ mod slabs;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use chain::Link;
+use chain::{Link, Next};
 use roce::connect;
 use roce::endpoint::{Completion, Outcome, Request};
-use roce::wire::Datagram;
+use roce::wire::{AtomicEth, Datagram};
 use thiserror::Error;
 
 use crate::channel::{Channel, ChannelConfig};
-use crate::layout::{FIRST_CLIENT, METADATA, SlabEntry, Superblock};
+use crate::layout::{EXACT, FIRST_CLIENT, METADATA, SlabEntry, Superblock};
 use crate::limits::METADATA_OPERATIONS_MAX;
 use crate::message;
 use crate::slots::Slots;
@@ -401,7 +401,7 @@ impl Metadata {
     fn read(&mut self, address: u64, len: u32, job: Job) {
         let request = Request::Read {
             address,
-            key: crate::layout::EXACT,
+            key: EXACT,
             len,
         };
         self.queue.push_back((request, job));
@@ -410,10 +410,21 @@ impl Metadata {
     fn write(&mut self, address: u64, bytes: Vec<u8>, job: Job) {
         let request = Request::Write {
             address,
-            key: crate::layout::EXACT,
+            key: EXACT,
             bytes,
             immediate: None,
         };
+        self.queue.push_back((request, job));
+    }
+
+    /// Changes the word `next` of a node, if it is `from`.
+    fn swap(&mut self, node: Link, from: Next, to: Next, job: Job) {
+        let request = Request::CompareSwap(AtomicEth {
+            address: node.address(),
+            key: EXACT,
+            compare: from.word(),
+            swap_or_add: to.word(),
+        });
         self.queue.push_back((request, job));
     }
 

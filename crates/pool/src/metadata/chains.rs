@@ -9,11 +9,9 @@ use std::collections::BTreeMap;
 
 use chain::limits::PREFIX_LEN;
 use chain::{Kind, Link, Next, Node, Prefix, node_len};
-use roce::endpoint::Request;
-use roce::wire::AtomicEth;
 
 use super::{Job, Metadata};
-use crate::layout::{EXACT, METADATA, slot_len};
+use crate::layout::{METADATA, slot_len};
 use crate::limits::{CHAIN_EDGES_MAX, CHAINS_MAX, WAITERS_MAX};
 use crate::message::{Answer, Edge};
 
@@ -214,13 +212,19 @@ impl Metadata {
         self.counters.full += 1;
         self.sweep.was_full = true;
         for number in std::mem::take(&mut self.slotless) {
-            if let Some(chain) = self.chains.remove(&number) {
-                self.by_key.remove(&*chain.key);
+            if let Some(chain) = self.remove(number) {
                 for waiter in chain.waiters {
                     self.answer(waiter.client, waiter.sequence, Answer::Full);
                 }
             }
         }
+    }
+
+    /// Removes a chain from the tables. Its key has none from now on.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Chain> {
+        let chain = self.chains.remove(&number)?;
+        self.by_key.remove(&*chain.key);
+        Some(chain)
     }
 
     /// The anchor of a chain is in memory.
@@ -327,15 +331,10 @@ impl Metadata {
             return;
         };
         chain.is_busy = true;
-        let request = Request::CompareSwap(AtomicEth {
-            address: anchor.address(),
-            key: EXACT,
-            compare: old.word(),
-            swap_or_add: new.word(),
-        });
+        let from = Next::Node(*old);
         let chain = number;
         let job = Job::Advance { chain, new, passed };
-        self.queue.push_back((request, job));
+        self.swap(anchor, from, Next::Node(new), job);
     }
 
     /// An anchor was to be moved from the first of the nodes passed to another; `word` is what it
@@ -358,7 +357,21 @@ impl Metadata {
             chain.first = Some(new);
             self.retire(passed.iter().copied());
         } else {
-            chain.first = had;
+            self.begins_elsewhere(now_ns, number, had);
+        }
+    }
+
+    /// The anchor of a chain links to another node than was known.
+    pub(super) fn begins_elsewhere(&mut self, now_ns: u64, number: u64, first: Option<Link>) {
+        if let Some(chain) = self.chains.get_mut(&number) {
+            chain.first = first;
+            self.read_later(now_ns, number);
+        }
+    }
+
+    /// Reads a chain when its anchor may move next.
+    pub(super) fn read_later(&mut self, now_ns: u64, number: u64) {
+        if let Some(chain) = self.chains.get_mut(&number) {
             chain.must_be_read = true;
             self.make_dirty(now_ns, number);
         }
@@ -415,16 +428,15 @@ impl Metadata {
                 self.read_node(number, next, passed);
                 return;
             }
-            chain.must_be_read = true;
             self.move_anchor(number, next, passed);
-            self.make_dirty(now_ns, number);
+            self.read_later(now_ns, number);
             return;
         }
         chain.is_busy = false;
         chain.is_unread = false;
         let is_closed = prefix.is_some_and(|prefix| prefix.next == Next::Closed);
         if is_closed && is_anchor {
-            self.bury(number, []);
+            self.remove_closed(number, []);
         } else if is_closed {
             passed.push(at);
             self.close_anchor(number, passed);

@@ -21,11 +21,9 @@
 
 use chain::limits::HEADER_LEN;
 use chain::{Header, Kind, Link, Next};
-use roce::endpoint::Request;
-use roce::wire::AtomicEth;
 
 use super::{Job, Metadata};
-use crate::layout::{EXACT, SlabEntry};
+use crate::layout::SlabEntry;
 use crate::limits::{EXPIRED_FOR_S, SWEEP_CALM, SWEEP_READS_MAX, SWEEP_STEPS_MAX};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -79,29 +77,22 @@ impl Metadata {
             };
         }
         for _ in 0..SWEEP_STEPS_MAX {
-            let Some(from) = self.sweep.next else {
+            let is_free = self.sweep.reads < SWEEP_READS_MAX;
+            let Some(from) = self.sweep.next.filter(|_| is_free) else {
                 break;
             };
-            if self.sweep.reads >= SWEEP_READS_MAX {
+            let Some((&chain, record)) = self.chains.range_mut(from..).next() else {
+                self.sweep.next = None;
                 break;
+            };
+            self.sweep.next = Some(chain + 1);
+            if let Some(at) = record.settled_first() {
+                self.sweep.reads += 1;
+                let job = Job::Examine { chain, at };
+                self.read(at.address(), HEADER_LEN as u32, job);
+            } else {
+                record.dead = None;
             }
-            let mut chains = self.chains.range_mut(from..);
-            self.sweep.next = chains.next().map(|(number, chain)| {
-                match chain.settled_first() {
-                    Some(at) => {
-                        self.sweep.reads += 1;
-                        let job = Job::Examine { chain: *number, at };
-                        let request = Request::Read {
-                            address: at.address(),
-                            key: EXACT,
-                            len: HEADER_LEN as u32,
-                        };
-                        self.queue.push_back((request, job));
-                    }
-                    None => chain.dead = None,
-                }
-                number + 1
-            });
         }
         if self.sweep.next.is_none() && self.sweep.reads == 0 {
             self.end_sweep(now_ns);
@@ -147,8 +138,7 @@ impl Metadata {
         let next = header.map(|header| header.prefix.next);
         let (Some(header), Some(Next::Empty { .. })) = (header, next) else {
             // It has a successor, or an earlier service has closed it. Reading the chain decides.
-            chain.must_be_read = true;
-            self.make_dirty(now_ns, number);
+            self.read_later(now_ns, number);
             return;
         };
         let is_dead = match header.kind {
@@ -177,17 +167,6 @@ impl Metadata {
         slab.map_or(0, |slab| self.slabs[slab as usize].slot_len.into())
     }
 
-    /// Changes the word `next` of a node.
-    fn swap(&mut self, node: Link, from: Next, to: Next, job: Job) {
-        let request = Request::CompareSwap(AtomicEth {
-            address: node.address(),
-            key: EXACT,
-            compare: from.word(),
-            swap_or_add: to.word(),
-        });
-        self.queue.push_back((request, job));
-    }
-
     /// The last node of a chain was to be closed; `word` is what it had as its successor.
     pub(super) fn closed(&mut self, now_ns: u64, number: u64, at: Link, word: u64) {
         let Some(chain) = self.chains.get_mut(&number) else {
@@ -196,7 +175,7 @@ impl Metadata {
         // After a lost connection, it may have been closed before.
         if word == at.empty().word() || word == Next::Closed.word() {
             if chain.anchor == Some(at) {
-                self.bury(number, []);
+                self.remove_closed(number, []);
             } else {
                 self.close_anchor(number, vec![at]);
             }
@@ -204,8 +183,7 @@ impl Metadata {
         }
         chain.is_busy = false;
         chain.is_closing = false;
-        chain.must_be_read = true;
-        self.make_dirty(now_ns, number);
+        self.read_later(now_ns, number);
         self.answer_waiters(number);
     }
 
@@ -231,24 +209,22 @@ impl Metadata {
     pub(super) fn anchor_closed(&mut self, now_ns: u64, number: u64, nodes: Vec<Link>, word: u64) {
         let had = Next::from_word(word).and_then(Next::node);
         if had == nodes.first().copied() || word == Next::Closed.word() {
-            self.bury(number, nodes);
+            self.remove_closed(number, nodes);
             return;
         }
-        // The chain begins elsewhere than was known. Reading it leads here again.
+        // Reading the chain leads here again.
         if let Some(chain) = self.chains.get_mut(&number) {
             chain.is_busy = false;
-            chain.first = had;
-            chain.must_be_read = true;
-            self.make_dirty(now_ns, number);
+            self.begins_elsewhere(now_ns, number, had);
         }
     }
 
-    /// Forgets a chain that has ended. Requests for its key go on as if it had none.
-    pub(super) fn bury(&mut self, number: u64, nodes: impl IntoIterator<Item = Link>) {
-        let Some(chain) = self.chains.remove(&number) else {
+    /// Removes a chain that is closed, and retires its nodes. Requests for its key go on as if it
+    /// had none.
+    pub(super) fn remove_closed(&mut self, number: u64, nodes: impl IntoIterator<Item = Link>) {
+        let Some(chain) = self.remove(number) else {
             return;
         };
-        self.by_key.remove(&*chain.key);
         self.counters.closed += 1;
         self.retire(nodes.into_iter().chain(chain.anchor));
         for waiter in chain.waiters {
