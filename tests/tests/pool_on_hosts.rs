@@ -8,6 +8,9 @@
     reason = "what the tests share is a test too"
 )]
 
+#[path = "../../crates/roce/tests/other_tools/scapy.rs"]
+mod scapy;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -17,12 +20,9 @@ use curtail_tests::pool_capture::{
 };
 use curtail_tests::pool_hosts::PoolHosts;
 use curtail_tests::pool_processes::{count, read_json};
-use curtail_tests::process::target_folder;
 use pool::hosts::{Host, device};
 use serde_json::Value;
 
-/// The exit code of a script that cannot run here and has printed the reason.
-const SKIPPED: i32 = 77;
 /// Most frames of a capture that scapy reads: it takes about a millisecond for each.
 const SCAPY_MAX: usize = 1500;
 
@@ -171,21 +171,7 @@ fn check_with_scapy(run: &Run, folder: &Path) {
     }
     let path = folder.join("scapy.pcap");
     write(&path, &frames).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/scapy.sh");
-    let environment = target_folder().unwrap().join("tmp/scapy");
-    let output = Command::new(script)
-        .arg(environment)
-        .arg(path)
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.code() == Some(SKIPPED) {
-        eprintln!("{}", printed.trim_end());
-        return;
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let expected = format!("{} of {} packets agree\n", frames.len(), frames.len());
-    assert!(printed == expected, "{printed}{complaint}");
+    scapy::assert_agrees(path, frames.len());
 }
 
 #[test]
