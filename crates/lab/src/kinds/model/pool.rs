@@ -1,13 +1,13 @@
 //! The packets of our memory pool and middlebox, in virtual time, on a network with faults. The
 //! model is `sim::world`; here are its settings.
 
-use measure::Histogram;
 use report::record::Better;
 use sim::world::trial::Trial;
 use sim::world::{Faults, NetworkFaults, Step};
 use workload::Ycsb;
 
 use super::settings::{Default, Settings};
+use super::steering::Simulated;
 
 /// The settings, with the values of those that are not given.
 pub(super) const SETTINGS: [(&str, Default); 16] = [
@@ -61,32 +61,22 @@ const STEPS: [(&str, Step); 5] = [
     ("conversion", Step::Conversion),
 ];
 
-/// What a simulation measured.
-pub(super) struct Simulated {
-    pub(super) response: Histogram,
-    pub(super) metrics: Vec<(&'static str, f64)>,
-}
-
 /// The trial that the settings describe.
 pub(super) fn read(settings: &Settings<'_>) -> Result<Trial, String> {
-    let count = |name| {
-        let whole = settings.whole(name)?;
-        u32::try_from(whole).map_err(|_| format!("`{name}` is {whole}, which is too many"))
-    };
     let time_ns = |name| Ok::<u64, String>((settings.number(name)? * 1e3).round() as u64);
-    let clients = count("threads")?;
+    let clients = settings.count("threads")?;
     let workloads = Ycsb::ALL.map(|it| (it.name(), it));
     let trial = Trial {
         step: settings.one_of("step", &STEPS)?,
         errors: settings.one_of("errors", &errors())?,
-        shared: count("shared")? as usize,
+        shared: settings.count("shared")? as usize,
         clients: u16::try_from(clients)
             .map_err(|_| format!("`threads` is {clients}, which is too many"))?,
-        outstanding: count("outstanding")?,
+        outstanding: settings.count("outstanding")?,
         workload: settings.one_of("workload", &workloads)?,
         theta: settings.number("theta")?,
-        keys: count("keys")?,
-        value_len: count("value-bytes")?,
+        keys: settings.count("keys")?,
+        value_len: settings.count("value-bytes")?,
         network: network(settings, time_ns("reorder-us")?)?,
         hop_ns: time_ns("hop-us")?,
         acknowledge_ns: time_ns("acknowledge-us")?,
@@ -135,7 +125,7 @@ fn network(settings: &Settings<'_>, late_ns: u64) -> Result<NetworkFaults, Strin
 
 pub(super) fn run(trial: &Trial) -> Result<Simulated, String> {
     let found = trial.run().map_err(|error| error.to_string())?;
-    let mut metrics = vec![
+    let metrics = vec![
         ("total_rps", found.total_rps),
         ("bytes_per_operation", found.bytes),
         ("repeats_per_operation", found.retransmissions),
@@ -146,9 +136,5 @@ pub(super) fn run(trial: &Trial) -> Result<Simulated, String> {
         ("wrong_keys", found.wrong_keys as f64),
         ("undecided_keys", found.undecided_keys as f64),
     ];
-    metrics.extend(found.swap_success.map(|share| ("swap_success_share", share)));
-    metrics.extend(super::steering::percentiles(&found.reads, &found.writes));
-    let mut response = found.reads;
-    response.merge(&found.writes);
-    Ok(Simulated { response, metrics })
+    Ok(Simulated::new(metrics, found.swap_success, found.reads, &found.writes))
 }

@@ -53,6 +53,12 @@ impl Settings<'_> {
         }
     }
 
+    /// A whole number of at least 0, of at most 32 bits.
+    pub(super) fn count(&self, name: &str) -> Result<u32, String> {
+        let whole = self.whole(name)?;
+        u32::try_from(whole).map_err(|_| format!("`{name}` is {whole}, which is too many"))
+    }
+
     /// A text.
     pub(super) fn text(&self, name: &str) -> String {
         match (self.given(name), self.default(name)) {

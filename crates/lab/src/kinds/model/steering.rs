@@ -46,18 +46,30 @@ pub(super) const METRICS: [(&str, &str, &str, Better); 11] = [
 /// What things cost: at the published prototype, and with our own middlebox.
 const COSTS: [(&str, Costs); 2] = [("prototype", Costs::prototype()), ("ours", Costs::ours())];
 
-/// What a simulation measured.
+/// What a simulation of a store measured.
 pub(super) struct Simulated {
     pub(super) response: Histogram,
     pub(super) metrics: Vec<(&'static str, f64)>,
 }
 
+impl Simulated {
+    /// Adds the metrics that both models have, where they were measured.
+    pub(super) fn new(
+        mut metrics: Vec<(&'static str, f64)>,
+        swap_success: Option<f64>,
+        reads: Histogram,
+        writes: &Histogram,
+    ) -> Self {
+        metrics.extend(swap_success.map(|share| ("swap_success_share", share)));
+        metrics.extend(percentiles(&reads, writes));
+        let mut response = reads;
+        response.merge(writes);
+        Self { response, metrics }
+    }
+}
+
 /// The configuration that the settings describe.
 pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
-    let count = |name| {
-        let whole = settings.whole(name)?;
-        u32::try_from(whole).map_err(|_| format!("`{name}` is {whole}, which is too many"))
-    };
     let step = settings.one_of("step", &Step::ALL)?;
     let mut costs = settings.one_of("costs", &COSTS)?;
     if settings.text("cost-of") != "own" {
@@ -66,16 +78,16 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
     }
     let workloads = Ycsb::ALL.map(|it| (it.name(), it));
     let config = Config {
-        threads: count("threads")?,
-        outstanding: count("outstanding")?,
+        threads: settings.count("threads")?,
+        outstanding: settings.count("outstanding")?,
         workload: settings.one_of("workload", &workloads)?,
         theta: settings.number("theta")?,
-        keys: count("keys")?,
-        value_len: count("value-bytes")?,
+        keys: settings.count("keys")?,
+        value_len: settings.count("value-bytes")?,
         step,
-        hottest: Some(count("hottest")?).filter(|&hottest| hottest > 0),
+        hottest: Some(settings.count("hottest")?).filter(|&hottest| hottest > 0),
         is_steering: settings.one_of("steering", &[("rewrite", true), ("look-up", false)])?,
-        cores: count("cores")?,
+        cores: settings.count("cores")?,
         costs,
         operations: settings.whole("operations")?,
         seed: 0,
@@ -86,7 +98,7 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, String> {
 
 pub(super) fn run(config: &Config) -> Result<Simulated, String> {
     let found = simulate(config).map_err(|error| error.to_string())?;
-    let mut metrics = vec![
+    let metrics = vec![
         ("threads_rps", found.threads_rps),
         ("total_rps", found.total_rps),
         ("verbs_per_operation", found.verbs),
@@ -94,15 +106,11 @@ pub(super) fn run(config: &Config) -> Result<Simulated, String> {
         ("core_busy_share", found.core_busy),
         ("packet_ns", config.costs.packet(config.step)),
     ];
-    metrics.extend(found.swap_success.map(|share| ("swap_success_share", share)));
-    metrics.extend(percentiles(&found.reads, &found.writes));
-    let mut response = found.reads;
-    response.merge(&found.writes);
-    Ok(Simulated { response, metrics })
+    Ok(Simulated::new(metrics, found.swap_success, found.reads, &found.writes))
 }
 
 /// Median and 99th percentile of reads and writes, where there are any.
-pub(super) fn percentiles(
+fn percentiles(
     reads: &Histogram,
     writes: &Histogram,
 ) -> impl Iterator<Item = (&'static str, f64)> {
