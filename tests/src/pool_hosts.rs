@@ -1,9 +1,6 @@
 //! A memory pool on hosts of its own ([`pool::hosts`]), for tests.
 
-use std::io::ErrorKind;
-use std::process::Command;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use pool::hosts::{Host, Hosts, device};
 use sys::packet::PacketSocket;
 
@@ -26,12 +23,7 @@ impl PoolHosts {
     pub fn open() -> Result<Option<Self>> {
         match Hosts::open() {
             Ok(hosts) => Ok(Some(Self(hosts))),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::NotFound
-                ) =>
-            {
+            Err(error) if Hosts::is_unavailable(&error) => {
                 eprintln!("skipped: hosts of a pool: {error}");
                 Ok(None)
             }
@@ -100,10 +92,7 @@ impl PoolHosts {
     /// # Errors
     /// It fails.
     pub fn ip(&self, host: Host, words: &str) -> Result<()> {
-        let run = || Command::new("ip").args(words.split(' ')).status();
-        let status = self.0.namespace(host).run(run)??;
-        ensure!(status.success(), "ip {words}: {status}");
-        Ok(())
+        Ok(self.0.ip(host, words)?)
     }
 
     /// Sockets that receive what arrives at the middlebox from clients and from the memory node,

@@ -111,13 +111,23 @@ impl Hosts {
         Ok(hosts)
     }
 
+    /// Whether an error of [`Hosts::open`] means that this process may not create hosts, or that
+    /// this machine cannot.
+    pub fn is_unavailable(error: &io::Error) -> bool {
+        use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+        matches!(error.kind(), PermissionDenied | Unsupported | NotFound)
+    }
+
     /// The namespace of a host.
     pub fn namespace(&self, host: Host) -> &NetworkNamespace {
         &self.namespaces[host as usize]
     }
 
-    /// Runs `ip` on a host.
-    fn ip(&self, host: Host, words: &str) -> io::Result<()> {
+    /// Runs `ip` (iproute2) with these words on a host.
+    ///
+    /// # Errors
+    /// It does not start, or fails: then the error has what it printed.
+    pub fn ip(&self, host: Host, words: &str) -> io::Result<()> {
         let run = || Command::new("ip").args(words.split(' ')).output();
         let output = self.namespace(host).run(run)??;
         if output.status.success() {

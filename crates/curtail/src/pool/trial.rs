@@ -113,10 +113,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 
 /// The hosts of a pool, unless this process may not create them, or this machine lacks the means.
 fn hosts_if_possible() -> anyhow::Result<Option<Hosts>> {
-    use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
     match Hosts::open() {
         Ok(hosts) => Ok(Some(hosts)),
-        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported | NotFound) => {
+        Err(error) if Hosts::is_unavailable(&error) => {
             eprintln!("over UDP on this machine, as there are no network namespaces: {error}");
             Ok(None)
         }
