@@ -1,4 +1,4 @@
-//! The proxy between sockets of this machine: which datagrams it takes from whom.
+//! The proxy between sockets of this machine: which datagrams of which senders it takes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -94,7 +94,7 @@ fn send(network: &Network, client: u32, port: u16, payload: &[u8]) {
     assert!(socket.send_to(payload, target).unwrap());
 }
 
-/// The frames that the proxy has for the middlebox, and how often it said that there is none.
+/// The frames that the proxy has for the middlebox, and how often it had a turn.
 fn received(proxy: &mut Proxy) -> (Vec<(Side, Vec<u8>)>, usize) {
     let (mut frames, mut turns) = (Vec::new(), 0);
     let mut frame = Vec::new();
@@ -112,7 +112,7 @@ fn received(proxy: &mut Proxy) -> (Vec<(Side, Vec<u8>)>, usize) {
     }
 }
 
-/// Who sent the one frame that has arrived.
+/// The sender of the one frame that has arrived.
 fn sender(frames: &[(Side, Vec<u8>)]) -> Ipv4Addr {
     let [(Side::Client, frame)] = frames else {
         panic!("{frames:?}");

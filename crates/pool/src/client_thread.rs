@@ -9,8 +9,9 @@
 //! - Each reply is completed or refused once. It is dropped only if the result is not needed any
 //!   more before the operation has begun, if the thread panics with the operation in progress, or
 //!   if it ends before the pool has answered.
-//! - Operations that are not complete are at most [`QUEUED_MAX`] and those of the client, and their
-//!   values have at most [`VALUES_LEN_MAX`] bytes together, in the queue and in the client.
+//! - Operations that are not complete are at most [`QUEUED_MAX`] and those of the client, and the
+//!   values that they bring have at most [`VALUES_LEN_MAX`] bytes together. Values that the client
+//!   reads to change them, and its copies of those that it writes, are not included.
 //! - An operation completes within twice the time that the client allows for one: it waits for the
 //!   client at most that long.
 

@@ -72,8 +72,8 @@ pub struct MetadataConfig {
 }
 
 impl MetadataConfig {
-    /// Leases of 3 s; anchors move every 5 ms; keys without a value are forgotten when less than an
-    /// eighth of the memory was never used.
+    /// Leases of 3 s; anchors move every 5 ms; keys without a value are forgotten when at most 12 %
+    /// of the slabs were never given to a client.
     pub fn new(me: Station, node: Station, seed: u64) -> Self {
         Self {
             me,
@@ -116,8 +116,8 @@ pub struct MetadataCounters {
     pub swept: u64,
     /// Chains that ended, because their keys had no value.
     pub closed: u64,
-    /// Bytes of the slots of chains without a value, as the last pass has found them. Most of them
-    /// are free soon after.
+    /// Bytes of the slots of chains without a value, as the last pass has found them. Those whose
+    /// chains are found the same again by the next pass are free soon after that.
     pub dead_bytes: u64,
 }
 
