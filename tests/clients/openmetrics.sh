@@ -13,11 +13,7 @@ version=0.26.0
 folder=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
-
-skip() {
-    echo "skipped: $1"
-    exit 77
-}
+. "$here/environment.sh"
 
 if command -v promtool >/dev/null && [ $# -gt 1 ]; then
     promtool check metrics <"$2"
@@ -26,18 +22,6 @@ else
     echo "skipped: promtool is not installed"
 fi
 
-command -v python3 >/dev/null || skip "python3 is not installed"
-python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 cannot make virtual environments"
-
-mkdir -p "$folder"
-environment=$folder/environment
-if ! [ -e "$environment/complete-$version" ]; then
-    rm -rf "$environment"
-    python3 -m venv "$environment" || skip "no virtual environment could be made"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        "prometheus_client==$version" >"$folder/pip.log" 2>&1 ||
-        skip "pip could not install prometheus_client $version (see $folder/pip.log)"
-    touch "$environment/complete-$version"
-fi
+make_environment "complete-$version" "prometheus_client $version" "prometheus_client==$version"
 
 exec "$environment/bin/python" "$here/openmetrics.py" "$@"

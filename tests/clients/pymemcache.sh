@@ -17,41 +17,10 @@ sha256=27bf9bd1bbc1e20f83633208620d56de50f14185055e49504f4f5e94e94aff94
 host=$1 port=$2 folder=$3
 shift 3
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/environment.sh"
 
-skip() {
-    echo "skipped: $1"
-    exit 77
-}
-
-command -v python3 >/dev/null || skip "python3 is not installed"
-python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 cannot make virtual environments"
-
-mkdir -p "$folder"
-source=$folder/pymemcache-$version
-environment=$folder/environment
-
-if ! [ -e "$environment/complete" ]; then
-    rm -rf "$environment"
-    python3 -m venv "$environment" || skip "no virtual environment could be made"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        --requirement "$here/requirements.txt" >"$folder/pip.log" 2>&1 ||
-        skip "pip could not install the test tools (see $folder/pip.log)"
-    touch "$environment/complete"
-fi
-
-archive=$source.tar.gz
-if ! [ -e "$archive" ]; then
-    "$environment/bin/pip" download --quiet --disable-pip-version-check --no-deps \
-        --no-binary :all: --dest "$folder" "pymemcache==$version" >"$folder/pip.log" 2>&1 ||
-        skip "pip could not download pymemcache $version (see $folder/pip.log)"
-fi
-echo "$sha256  $archive" | sha256sum --check --quiet
-rm -rf "$source"
-tar -xzf "$archive" -C "$folder"
-[ -e "$source/pymemcache/test/test_integration.py" ] || {
-    echo "pymemcache $version came without its tests"
-    exit 1
-}
+make_environment complete "the test tools" --requirement "$here/requirements.txt"
+unpack_source pymemcache "pymemcache-$version" pymemcache/test/test_integration.py
 
 if [ "${1-}" = --program ]; then
     program=$2

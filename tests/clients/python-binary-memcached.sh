@@ -12,42 +12,13 @@ sha256=f183bc67fd218c01ebc0bf4e9929a210dd5aa07fda53d5b627d0b443b76e2818
 
 host=$1 port=$2 folder=$3
 shift 3
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/environment.sh"
 
-skip() {
-    echo "skipped: $1"
-    exit 77
-}
-
-command -v python3 >/dev/null || skip "python3 is not installed"
-python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 cannot make virtual environments"
-
-mkdir -p "$folder"
-source=$folder/python_binary_memcached-$version
-environment=$folder/environment
-
-if ! [ -e "$environment/complete" ]; then
-    rm -rf "$environment"
-    python3 -m venv "$environment" || skip "no virtual environment could be made"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        pytest==8.4.2 six==1.17.0 uhashring==2.3 setuptools==80.9.0 >"$folder/pip.log" 2>&1 ||
-        skip "pip could not install the test tools (see $folder/pip.log)"
-    touch "$environment/complete"
-fi
-
-archive=$source.tar.gz
-if ! [ -e "$archive" ]; then
-    "$environment/bin/pip" download --quiet --disable-pip-version-check --no-deps \
-        --no-build-isolation --no-binary :all: --dest "$folder" \
-        "python-binary-memcached==$version" >"$folder/pip.log" 2>&1 ||
-        skip "pip could not download python-binary-memcached $version (see $folder/pip.log)"
-fi
-echo "$sha256  $archive" | sha256sum --check --quiet
-rm -rf "$source"
-tar -xzf "$archive" -C "$folder"
-[ -e "$source/test/test_simple_functions.py" ] || {
-    echo "python-binary-memcached $version came without its tests"
-    exit 1
-}
+make_environment complete "the test tools" \
+    pytest==8.4.2 six==1.17.0 uhashring==2.3 setuptools==80.9.0
+unpack_source python-binary-memcached "python_binary_memcached-$version" \
+    test/test_simple_functions.py --no-build-isolation
 
 # The tests know one Unix socket and one port.
 cd "$source"

@@ -12,24 +12,8 @@ version=2.8.0
 folder=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/environment.sh"
 
-skip() {
-    echo "skipped: $1"
-    exit 77
-}
-
-command -v python3 >/dev/null || skip "python3 is not installed"
-python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 cannot make virtual environments"
-
-mkdir -p "$folder"
-environment=$folder/environment
-if ! [ -e "$environment/complete-$version" ]; then
-    rm -rf "$environment"
-    python3 -m venv "$environment" || skip "no virtual environment could be made"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
-        "scapy==$version" >"$folder/pip.log" 2>&1 ||
-        skip "pip could not install scapy $version (see $folder/pip.log)"
-    touch "$environment/complete-$version"
-fi
+make_environment "complete-$version" "scapy $version" "scapy==$version"
 
 exec "$environment/bin/python" "$here/scapy_icrc.py" "$@"

@@ -84,15 +84,7 @@ fn odd_frames_are_answered_as_by_memcached() {
 
 #[test]
 fn flag_restricts_the_protocols() {
-    let noop = Header {
-        magic: REQUEST_MAGIC,
-        head: Head {
-            opcode: Opcode::NOOP,
-            opaque: 0,
-        },
-        ..Header::default()
-    };
-    let noop = noop.to_bytes();
+    let noop = noop(0);
     let reply = &[&[REPLY_MAGIC], &noop[1..]].concat()[..];
     let expected: [(&str, &[u8], &[u8]); 3] = [
         ("auto", b"MN\r\n", reply),
@@ -126,16 +118,21 @@ fn sequence(number: u32, rng: &mut impl Rng) -> Vec<u8> {
         };
         bytes.extend(frame);
     }
-    let noop = Header {
+    bytes.extend(noop(u32::MAX));
+    bytes
+}
+
+fn noop(opaque: u32) -> [u8; BINARY_HEADER_LEN] {
+    let head = Head {
+        opcode: Opcode::NOOP,
+        opaque,
+    };
+    let header = Header {
         magic: REQUEST_MAGIC,
-        head: Head {
-            opcode: Opcode::NOOP,
-            opaque: u32::MAX,
-        },
+        head,
         ..Header::default()
     };
-    bytes.extend(noop.to_bytes());
-    bytes
+    header.to_bytes()
 }
 
 /// A frame, each of whose fields is odd with a probability of `odd` per cent.

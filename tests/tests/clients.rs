@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use curtail_tests::peer::Address;
@@ -29,13 +29,10 @@ fn pymemcache_passes_its_own_integration_tests() {
     if runtime() == "bypass" {
         // Downloads what it needs, for which there is no network where the server can be reached.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        pymemcache(nowhere, &["--collect-only"]);
+        own_tests("pymemcache", nowhere, &["--collect-only"]);
     }
     let server = Server::tcp(curtail).unwrap();
-    let Address::Tcp(address) = server.address else {
-        panic!("{:?}", server.address);
-    };
-    let output = pymemcache(address, &[]);
+    let output = own_tests("pymemcache", tcp_address(&server), &[]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = said.lines().last().unwrap_or_default();
     eprintln!("pymemcache: {last}");
@@ -65,12 +62,7 @@ fn python_binary_memcached_passes_its_own_tests() {
         return;
     }
     let server = Server::tcp(curtail).unwrap();
-    let script = "clients/python-binary-memcached.sh";
-    let output = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
-        .args(host_and_port(&server))
-        .arg(folder("python-binary-memcached"))
-        .output()
-        .unwrap();
+    let output = own_tests("python-binary-memcached", tcp_address(&server), &[]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let last = said.lines().last().unwrap_or_default();
     eprintln!("python-binary-memcached: {last}");
@@ -83,37 +75,37 @@ fn python_binary_memcached_passes_its_own_tests() {
 #[test]
 fn memccapable_finds_the_binary_protocol() {
     let server = Server::tcp(curtail).unwrap();
-    let [host, port] = host_and_port(&server);
+    let address = tcp_address(&server);
     let command = Command::new("memccapable")
-        .args(["-b", "-h", &host, "-p", &port])
+        .args(["-b", "-h", &address.ip().to_string()])
+        .args(["-p", &address.port().to_string()])
         .output();
     let Ok(output) = command else {
         eprintln!("skipped: memccapable is not installed");
         return;
     };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let passed = said.lines().filter(|line| line.ends_with("[pass]"));
-    let passed = passed.count();
+    let is_pass = |line: &&str| line.ends_with("[pass]");
+    let passed = said.lines().filter(is_pass).count();
     eprintln!("memccapable: {passed} passed");
     assert!(said.contains("All tests passed"), "{said}");
     assert_eq!(passed, MEMCCAPABLE_COUNT, "{said}");
 }
 
-/// The address of a server, in words.
-fn host_and_port(server: &Server) -> [String; 2] {
+fn tcp_address(server: &Server) -> SocketAddr {
     let Address::Tcp(address) = server.address else {
         panic!("{:?}", server.address);
     };
-    [address.ip().to_string(), address.port().to_string()]
+    address
 }
 
-/// Runs pymemcache's tests against a server, with further arguments of pytest.
-fn pymemcache(address: SocketAddr, arguments: &[&str]) -> Output {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/pymemcache.sh");
-    Command::new(script)
+/// Runs a client's own tests against a server, with further arguments of pytest.
+fn own_tests(client: &str, address: SocketAddr, arguments: &[&str]) -> Output {
+    let script = format!("clients/{client}.sh");
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
         .arg(address.ip().to_string())
         .arg(address.port().to_string())
-        .arg(folder("pymemcache"))
+        .arg(target_folder().unwrap().join("clients").join(client))
         .args(arguments)
         .output()
         .unwrap()
@@ -124,9 +116,4 @@ fn count(line: &str, word: &str) -> usize {
     let words: Vec<&str> = line.split([' ', ',']).collect();
     let place = words.iter().position(|some| *some == word);
     place.map_or(0, |place| words[place - 1].parse().unwrap())
-}
-
-/// Where a client's download is kept.
-fn folder(client: &str) -> PathBuf {
-    target_folder().unwrap().join("clients").join(client)
 }

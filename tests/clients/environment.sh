@@ -1,0 +1,46 @@
+# The steps that the scripts of this folder share. Each of them includes this file.
+
+# Exits because this machine cannot run the client. $1 says why.
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+
+# Makes the virtual environment $folder/environment, and sets `environment` to it. It is complete
+# when it has the file $1. $2 names what the further arguments let pip install.
+make_environment() {
+    mark=$1 tools=$2
+    shift 2
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    python3 -c 'import venv, ensurepip' 2>/dev/null ||
+        skip "python3 cannot make virtual environments"
+    mkdir -p "$folder"
+    environment=$folder/environment
+    [ -e "$environment/$mark" ] && return
+    rm -rf "$environment"
+    python3 -m venv "$environment" || skip "no virtual environment could be made"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: \
+        "$@" >"$folder/pip.log" 2>&1 || skip "pip could not install $tools (see $folder/pip.log)"
+    touch "$environment/$mark"
+}
+
+# Unpacks the source of the package $1, of $version, to $2 in $folder, and sets `source` to it. The
+# archive must have the SHA-256 $sha256 and contain the file $3. Further arguments are for
+# `pip download`.
+unpack_source() {
+    package=$1 source=$folder/$2 test=$3
+    shift 3
+    archive=$source.tar.gz
+    if ! [ -e "$archive" ]; then
+        "$environment/bin/pip" download --quiet --disable-pip-version-check --no-deps \
+            --no-binary :all: --dest "$folder" "$@" "$package==$version" >"$folder/pip.log" 2>&1 ||
+            skip "pip could not download $package $version (see $folder/pip.log)"
+    fi
+    echo "$sha256  $archive" | sha256sum --check --quiet
+    rm -rf "$source"
+    tar -xzf "$archive" -C "$folder"
+    [ -e "$source/$test" ] || {
+        echo "$package $version came without its tests"
+        exit 1
+    }
+}
