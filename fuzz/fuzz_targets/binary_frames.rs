@@ -1,4 +1,4 @@
-//! Frames of the binary protocol that a client may send.
+//! Frames of the binary protocol that a client may send, or a server.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -18,10 +18,10 @@
 //! bytes after it. No line end follows a value.
 //!
 //! Frames and texts are those of memcached 1.6.45 (its `proto_bin.c`). Differences:
-//! - A `stat`, `touch` or `gat` with a value is invalid, as any other command with a value that it
-//!   has no use for. memcached takes the bytes of the value as the next frame.
-//! - The complete body of an unknown command is skipped. memcached skips as many bytes beyond the
-//!   body as extras and key have, and so loses the next frames.
+//! - A `stat`, `touch`, `gat` or `gatk` with a value is invalid, as are other commands with a value
+//!   that they do not use. memcached takes the bytes of the value as the next frame.
+//! - The body of an unknown command is skipped. memcached also skips as many bytes after the body
+//!   as extras and key have, and so loses the next frames.
 //! - An invalid header is answered when it has arrived, not when extras and key have.
 
 mod header;

@@ -8,7 +8,8 @@
 //!
 //! Replies equal those of memcached 1.6.45 byte for byte, error strings included.
 //!
-//! All this is the text and the meta protocol. The binary protocol is in [`binary`], cut likewise.
+//! All this is the text and the meta protocol. The binary protocol is in [`binary`], which also has
+//! no I/O and leaves values to the caller.
 
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,7 @@ pub const FETCH_TRIES_MAX: u8 = 4;
 /// Maximum number of reads of a memory pool that one connection has in progress, and so of values
 /// that it holds. No further read begins either while values of
 /// [`OUTPUT_SOFT_MAX`](service::limits::OUTPUT_SOFT_MAX) bytes wait for earlier replies, or are
-/// expected because as long a value was read before on this connection.
+/// expected by the lengths of the values that this connection has read before.
 pub const POOL_READS_MAX: usize = 16;
 /// Maximum number of times that a change which creates a missing item in a memory pool is tried
 /// again, because others have created or deleted the item meanwhile.

@@ -22,7 +22,8 @@ pub struct Session {
     /// the end of that command. `prepare` sets it when the command is incomplete, so that they are
     /// not searched again. Otherwise it is zero.
     pub(crate) scanned: u32,
-    /// The protocol, if it is not to be selected by the first byte of the connection, or has been.
+    /// The protocol of the connection. `None`: its first byte will select the protocol, and has not
+    /// arrived.
     pub(crate) protocol: Option<Protocol>,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,

@@ -110,9 +110,8 @@ const NONE: u16 = u16::MAX;
 const _: () = assert!(HOLES_MAX < NONE as usize);
 
 /// The holes that can be filled: a doubly linked list for each length and each part of the log
-/// ([`Part`]), last in first out.
-/// Lengths from 2 KiB share lists with shorter ones. The lists share one table of links. If the
-/// table is full and a hole is added, another hole is forgotten.
+/// ([`Part`]), last in first out. Lengths from 2 KiB share lists with shorter ones. The lists share
+/// one table of links. If the table is full and a hole is added, another hole is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
     links: Box<[HoleLink]>,

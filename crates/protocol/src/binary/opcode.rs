@@ -51,9 +51,9 @@ impl Opcode {
     /// `stat`
     pub const STAT: Self = Self(0x10);
 
-    /// The command, and whether this opcode is its quiet form. `None` if memcached does not know
-    /// the opcode. Among those are 0x1b (`verbosity`) and 0x30 to 0x3c (ranges), which the
-    /// protocol names but memcached has not.
+    /// The command, and whether this opcode is its quiet form. `None` if memcached does not
+    /// implement the opcode. The specification also has 0x1b (`verbosity`) and 0x30 to 0x3c (range
+    /// operations), which memcached does not implement.
     #[must_use]
     pub const fn command(self) -> Option<(Command, bool)> {
         use Command::{

@@ -24,9 +24,11 @@ pub enum Status {
     Unknown = 0x81,
     /// There is no memory.
     NoMemory = 0x82,
-    /// The server cannot do this (of the protocol's list; memcached does not reply it).
+    /// The server cannot execute the request. memcached does not reply this status. Curtail does
+    /// for a memory pool, where the text protocol replies `CLIENT_ERROR`.
     NotSupported = 0x83,
-    /// The server failed (of the protocol's list; memcached does not reply it).
+    /// The server failed. memcached does not reply this status. Curtail does for a memory pool,
+    /// where the text protocol replies `SERVER_ERROR`.
     Internal = 0x84,
 }
 

@@ -42,8 +42,8 @@ pub struct PoolSession {
     first_number: u32,
     /// The number of bytes of the values in `replies`.
     held_len: usize,
-    /// A length in bytes that values which are being read may have: that of the longest one that
-    /// was read lately.
+    /// The length in bytes that is assumed for each value that is being read: the greatest length
+    /// read before, reduced by an eighth at each shorter result.
     likely_len: usize,
     /// Why a key of the present request with several keys could not be read. `None`: all keys so
     /// far could be read.

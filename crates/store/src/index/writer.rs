@@ -196,8 +196,8 @@ impl<'a> Writer<'a> {
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 
-    /// As [`replace`](Self::replace), for a copy of the same item: one that has not been requested
-    /// since it was restored stays so.
+    /// As [`replace`](Self::replace), for a copy of the same item: the entry keeps its restored
+    /// bit.
     pub(crate) fn relocate(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
