@@ -22,6 +22,30 @@ fn each(run: &mut General, cells: &[u32], change: impl Fn(&mut report::record::M
     }
 }
 
+/// Removes factors from cells, and from the records of their trials.
+fn remove_factors(run: &mut General, factors: &[(usize, &str)]) {
+    let cells = &mut run.plan.stages[0].cells;
+    for (cell, name) in factors {
+        cells[*cell].remove(*name);
+    }
+    for record in &mut run.records {
+        record.factors = cells[record.cell as usize].clone();
+    }
+}
+
+/// Adds the figure `both`, with a curve for each number of threads and a panel for each version.
+fn add_curves_in_panels(run: &mut General) {
+    let figure = Figure {
+        name: "both".to_owned(),
+        x: Some("drift_ns".to_owned()),
+        by: Some("threads".to_owned()),
+        panel: Some("version".to_owned()),
+        only: BTreeMap::new(),
+        ..run.plan.figures[0].clone()
+    };
+    run.plan.figures.push(figure);
+}
+
 fn number(node: &Node, name: &str) -> f64 {
     node.attribute(name).unwrap().parse().unwrap()
 }
@@ -172,11 +196,7 @@ fn values_of_x_with_one_label_have_places_of_their_own() {
 #[test]
 fn cells_without_a_factor_of_the_figure_are_a_curve_or_are_counted() {
     let mut run = run();
-    run.plan.stages[0].cells[1].remove("threads");
-    run.plan.stages[0].cells[2].remove("version");
-    for record in &mut run.records {
-        record.factors = run.plan.stages[0].cells[record.cell as usize].clone();
-    }
+    remove_factors(&mut run, &[(1, "threads"), (2, "version")]);
     let curve = drawn(&run, "curve");
     assert_eq!(
         curve.column("wall_ns", &[("curve", "no version")]).len(),
@@ -192,15 +212,7 @@ fn cells_without_a_factor_of_the_figure_are_a_curve_or_are_counted() {
         deciles.svg
     );
     // With curves, it is in the panel of each version.
-    let figure = Figure {
-        name: "both".to_owned(),
-        x: Some("drift_ns".to_owned()),
-        by: Some("threads".to_owned()),
-        panel: Some("version".to_owned()),
-        only: BTreeMap::new(),
-        ..run.plan.figures[0].clone()
-    };
-    run.plan.figures.push(figure);
+    add_curves_in_panels(&mut run);
     for (panel, points) in [("both-a", 3), ("both-b", 2), ("both-c", 3)] {
         let drawn = drawn(&run, panel);
         let medians = drawn.column("wall_ns", &[("row", "median")]);
@@ -213,21 +225,8 @@ fn cells_without_a_factor_of_the_figure_are_a_curve_or_are_counted() {
 #[test]
 fn cells_without_both_factors_are_not_mixed_with_those_of_a_panel() {
     let mut run = run();
-    run.plan.stages[0].cells[0].remove("threads");
-    run.plan.stages[0].cells[1].remove("threads");
-    run.plan.stages[0].cells[1].remove("version");
-    for record in &mut run.records {
-        record.factors = run.plan.stages[0].cells[record.cell as usize].clone();
-    }
-    let figure = Figure {
-        name: "both".to_owned(),
-        x: Some("drift_ns".to_owned()),
-        by: Some("threads".to_owned()),
-        panel: Some("version".to_owned()),
-        only: BTreeMap::new(),
-        ..run.plan.figures[0].clone()
-    };
-    run.plan.figures.push(figure);
+    remove_factors(&mut run, &[(0, "threads"), (1, "threads"), (1, "version")]);
+    add_curves_in_panels(&mut run);
     let drawn = drawn(&run, "both-a");
     let rows = |curve| drawn.column("wall_ns", &[("row", "median"), ("curve", curve)]);
     assert_eq!(rows("no threads").len(), 1, "{:?}", drawn.rows);
