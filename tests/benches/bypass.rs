@@ -22,25 +22,19 @@
 
 use std::env;
 use std::fs;
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::agents::{Run, add_words};
+use curtail_tests::host_server::{HostServer, add_flags};
 use curtail_tests::process::{curtail_path, memcached, memcached_command};
 use lab::hosts::{Hosts, Layout};
 use sys::child::{Bounds, bind};
 
 const GENERATOR_CPU: usize = 0;
 const SERVER_CPU: usize = 1;
-const PORT: u16 = 11211;
-/// An address that the client reaches through the server's device, and that the kernel does not
-/// have.
-const BYPASS_ADDRESS: &str = "192.0.2.9";
-/// The server's device.
-const DEVICE: &str = "client0";
 const RATES: [u32; 2] = [5_000, 20_000];
 const CONNECTIONS: &str = "64";
 /// The greatest share of a window in which any task may wait for a processor.
@@ -237,9 +231,9 @@ fn measure(hosts: &Hosts, subject: &Subject, rate: Option<u32>, window: Duration
     let (trial, run) = thread::scope(|scope| {
         let run = scope.spawn(|| Run::of(command, folder.path()));
         thread::sleep(WINDOW_DELAY);
-        let before = Usage::now(server.0.id())?;
+        let before = Usage::now(server.pid())?;
         thread::sleep(window);
-        let after = Usage::now(server.0.id())?;
+        let after = Usage::now(server.pid())?;
         let run = run.join().ok().context("the generator panicked")??;
         anyhow::Ok(((before, after), run))
     })?;
@@ -321,19 +315,8 @@ fn measured_on(cpu: usize) -> Bounds {
     }
 }
 
-/// A server, which ends with this value.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a server, and waits until it answers.
-fn start(hosts: &Hosts, subject: &Subject) -> Result<(Server, String)> {
-    let is_bypass = subject.flags.contains(&"bypass");
+fn start(hosts: &Hosts, subject: &Subject) -> Result<(HostServer, String)> {
     let mut command = match memcached() {
         Some(path) if subject.name == MEMCACHED => memcached_command(&path),
         _ => {
@@ -342,29 +325,10 @@ fn start(hosts: &Hosts, subject: &Subject) -> Result<(Server, String)> {
             command
         }
     };
-    let ip = match is_bypass {
-        true => BYPASS_ADDRESS.to_owned(),
-        false => hosts.server_ip().to_string(),
-    };
-    command.args(["-t", "1", "-m", "64", "-p", &PORT.to_string()]);
-    match is_bypass {
-        true => command.args(["--interface", DEVICE, "--address", &format!("{ip}/24")]),
-        false => command.args(["-l", &ip]),
-    };
+    let address = add_flags(&mut command, hosts, subject.flags.contains(&"bypass"));
     command.stdin(Stdio::null()).stderr(Stdio::null());
     let mut command = hosts.in_server(command);
     bind(&mut command, &measured_on(SERVER_CPU))?;
-    let server = Server(command.spawn()?);
-    let address: SocketAddr = format!("{ip}:{PORT}").parse()?;
-    let deadline = Instant::now() + TIMEOUT;
-    while hosts
-        .connect_from_client(0, address, Duration::from_secs(1))
-        .is_err()
-    {
-        if Instant::now() > deadline {
-            bail!("{} does not answer", subject.name);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    let server = HostServer::start(command, hosts, address, TIMEOUT).context(subject.name)?;
     Ok((server, address.to_string()))
 }

@@ -21,22 +21,17 @@
 use std::env;
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::agents::{Run, add_words};
-use curtail_tests::process::{curtail_path, installed, memcached, memcached_command, wait};
+use curtail_tests::host_server::{HostServer, add_flags};
+use curtail_tests::process::{curtail_path, installed, memcached, memcached_command};
 use lab::hosts::{Hosts, Layout};
 use tempfile::TempDir;
 
-const PORT: u16 = 11211;
-/// An address that the client reaches through the server's device, and that the kernel does not
-/// have.
-const BYPASS_ADDRESS: &str = "192.0.2.9";
-/// The server's device.
-const DEVICE: &str = "client0";
 /// A server starts slowly under valgrind.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECTIONS: &str = "8";
@@ -45,7 +40,8 @@ const DEPTHS: [&str; 2] = ["1", "4"];
 /// What the study has published: Linux ÷ library OS, of the whole path.
 const PUBLISHED: f64 = 2.5;
 
-const SUBJECTS: [&str; 3] = ["bypass", "events", MEMCACHED];
+const SUBJECTS: [&str; 3] = [BYPASS, "events", MEMCACHED];
+const BYPASS: &str = "bypass";
 const MEMCACHED: &str = "memcached";
 
 fn main() -> Result<()> {
@@ -100,10 +96,10 @@ fn main() -> Result<()> {
 /// User-level instructions of each server ÷ those of `bypass`. The published ratio is of another
 /// thing: it has the kernel in it.
 fn ratios(medians: &[(&str, f64)]) {
-    let Some((_, own)) = medians.iter().find(|it| it.0 == "bypass") else {
+    let Some((_, own)) = medians.iter().find(|it| it.0 == BYPASS) else {
         return;
     };
-    for (name, median) in medians.iter().filter(|it| it.0 != "bypass") {
+    for (name, median) in medians.iter().filter(|it| it.0 != BYPASS) {
         println!(
             "  {name} ÷ bypass, user level: {:.2} (published, whole path, Linux ÷ library OS: \
              {PUBLISHED})",
@@ -154,12 +150,11 @@ fn counted(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<Cou
         "-q",
     ];
     let mut command = hosts.in_client(0, Command::new(curtail_path()));
-    add_words(&mut command, &address, &[], &words);
+    add_words(&mut command, &address.to_string(), &[], &words);
     let run = Run::of(command, folder.path())?;
     let summary = run.summary.as_ref();
     let summary = summary.with_context(|| format!("the load: {:?}", run.verdict()))?;
-    sys::child::terminate(server.0.id()).context("send SIGTERM")?;
-    wait(&mut server.0)?;
+    server.end()?;
     let text = fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))?;
     // ==123== Collected : 1234567
     let line = text.lines().find(|it| it.contains("Collected :"));
@@ -170,22 +165,8 @@ fn counted(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<Cou
     })
 }
 
-/// A server under valgrind, which ends with this value.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a server under callgrind, and waits until it accepts a connection.
-fn start(hosts: &Hosts, name: &str, log: &std::path::Path) -> Result<(Server, String)> {
-    let ip = match name {
-        "bypass" => BYPASS_ADDRESS.to_owned(),
-        _ => hosts.server_ip().to_string(),
-    };
+fn start(hosts: &Hosts, name: &str, log: &Path) -> Result<(HostServer, SocketAddr)> {
     let mut own = match memcached() {
         Some(path) if name == MEMCACHED => {
             let mut command = memcached_command(&path);
@@ -198,11 +179,7 @@ fn start(hosts: &Hosts, name: &str, log: &std::path::Path) -> Result<(Server, St
             command
         }
     };
-    own.args(["-t", "1", "-m", "64", "-p", &PORT.to_string()]);
-    match name {
-        "bypass" => own.args(["--interface", DEVICE, "--address", &format!("{ip}/24")]),
-        _ => own.args(["-l", &ip]),
-    };
+    let address = add_flags(&mut own, hosts, name == BYPASS);
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -212,21 +189,9 @@ fn start(hosts: &Hosts, name: &str, log: &std::path::Path) -> Result<(Server, St
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let mut server = Server(hosts.in_server(command).spawn()?);
-    let address: SocketAddr = format!("{ip}:{PORT}").parse()?;
-    let deadline = Instant::now() + TIMEOUT;
-    let attempt = Duration::from_secs(1);
-    while hosts.connect_from_client(0, address, attempt).is_err() {
-        if let Some(status) = server.0.try_wait()? {
-            let text = fs::read_to_string(log).unwrap_or_default();
-            bail!("{name} has ended ({status}): {text}");
-        }
-        if Instant::now() > deadline {
-            bail!("{name} does not answer");
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok((server, address.to_string()))
+    let server = HostServer::start(hosts.in_server(command), hosts, address, TIMEOUT);
+    let server = server.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
+    Ok((server, address))
 }
 
 /// The one number of connections that memcached can have there: it sets the hard limit of open

@@ -20,6 +20,7 @@ pub mod client;
 pub mod device_pair;
 pub mod disk_process;
 pub mod echo;
+pub mod host_server;
 pub mod http_corpus;
 pub mod in_process;
 pub mod ledger;
