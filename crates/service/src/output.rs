@@ -189,9 +189,12 @@ impl<P: Pin> Output<P> {
         std::mem::replace(&mut self.bytes, content)
     }
 
-    /// Takes the content out, of which `sent` bytes have been sent and at least one has not.
-    /// Returns it with the number of its bytes that have been sent. If only a part of a file is
-    /// left, the buffer stays with this output, and the returned content occupies no memory.
+    /// Takes the content out, of which `sent` bytes have been sent. Returns it with the number of
+    /// its bytes that have been sent. If only a part of a file is left, the buffer stays with this
+    /// output, and the returned content occupies no memory.
+    ///
+    /// # Panics
+    /// The content has a part of a file, of which all has been sent.
     #[must_use]
     pub fn take_unsent(&mut self, sent: usize) -> (Self, usize) {
         let sent_of_file = sent.checked_sub(self.memory_len());
