@@ -80,16 +80,21 @@ fn measure(runtime: &str, root: &Path, lengths: &[usize]) -> Result<()> {
             };
             pairs.push(pair);
         }
-        let median = |mut all: Vec<f64>| {
-            all.sort_by(f64::total_cmp);
-            (all[0], all[ROUNDS / 2], all[ROUNDS - 1])
+        let sorted = |of: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = pairs.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values
         };
-        let (_, copied_us, _) = median(pairs.iter().map(|it| it.0).collect());
-        let (_, sent_us, _) = median(pairs.iter().map(|it| it.1).collect());
-        let (least, ratio, greatest) = median(pairs.iter().map(|it| it.1 / it.0).collect());
+        let (copied_us, sent_us) = (sorted(|it| it.0), sorted(|it| it.1));
+        let ratios = sorted(|it| it.1 / it.0);
+        let median = ROUNDS / 2;
         println!(
-            "{runtime:8} {len:7} {copied_us:10.1} {sent_us:12.1}   \
-             {ratio:.2} [{least:.2}, {greatest:.2}]"
+            "{runtime:8} {len:7} {:10.1} {:12.1}   {:.2} [{:.2}, {:.2}]",
+            copied_us[median],
+            sent_us[median],
+            ratios[median],
+            ratios[0],
+            ratios[ROUNDS - 1],
         );
     }
     let (copied, sent) = (copies.sent_bytes()?, sends.sent_bytes()?);
