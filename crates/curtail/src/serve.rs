@@ -147,13 +147,12 @@ impl Flags {
             let found = listen::addresses(&self.listen, u16::try_from(port).unwrap_or(0))?;
             notes.extend(found.notes);
             listen = found.listen;
-            protocols = match (protocols, found.is_text_only) {
-                (protocols, false) => protocols,
-                (AllowedProtocols::Binary, true) => {
-                    bail!("-l: proto[ascii] contradicts -B binary; leave one of them out")
+            if found.is_text_only {
+                if protocols == AllowedProtocols::Binary {
+                    bail!("-l: proto[ascii] contradicts -B binary; leave one of them out");
                 }
-                (_, true) => AllowedProtocols::Text,
-            };
+                protocols = AllowedProtocols::Text;
+            }
         }
         let config = Config {
             listen,
