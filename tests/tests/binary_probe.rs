@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use curtail_tests::peer::{Address, SocketPeer};
+use curtail_tests::peer::{Address, Peer, SocketPeer};
 use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime, server};
 use protocol::SetMode;
 use protocol::binary::reply::Reply;
@@ -50,8 +50,8 @@ fn odd_frames_are_answered_as_by_memcached() {
     }
     let ours = Server::tcp(curtail).unwrap();
     let theirs = Server::tcp(|| memcached_command(&path)).unwrap();
-    let version = SocketPeer::new(theirs.address.clone()).unwrap();
-    let has_body_max = curtail_tests::peer::Peer::version(&version) != "1.6.18";
+    let peer = SocketPeer::new(theirs.address.clone()).unwrap();
+    let has_body_max = peer.version() != "1.6.18";
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(SEED);
     let mut equal = 0;
     let mut differences = BTreeMap::new();
