@@ -64,7 +64,10 @@ impl Held {
         let len = file.metadata()?.len();
         if len > 0 {
             let mapping = Mapping::new(&file, len)?;
-            mapping.lock()?;
+            mapping.lock().map_err(|error| {
+                let text = format!("{error} (raise the limit of locked memory: ulimit -l)");
+                io::Error::new(error.kind(), text)
+            })?;
             self.mappings.push(mapping);
             self.bytes += len;
         }
