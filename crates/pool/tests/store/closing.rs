@@ -195,7 +195,7 @@ fn histories_are_possible_while_chains_are_closed() {
 }
 
 #[test]
-fn a_chain_is_closed_at_a_node_that_was_linked_last() {
+fn a_chain_whose_key_has_a_value_is_not_closed() {
     let mut world = quiet(25);
     world.configure_metadata(closing);
     world.start_client(10);
