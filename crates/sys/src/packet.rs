@@ -404,7 +404,16 @@ mod tests {
                 assert_eq!(kind(&two), io::ErrorKind::WouldBlock);
                 assert!(two.has_device());
                 assert!(ip("link set two up"));
-                assert!(one.send(&[0xff; 100]).unwrap());
+                let poll = Poll::new().unwrap();
+                poll.add(&two, 0, Interest::Read).unwrap();
+                let mut events = Events::with_capacity(1);
+                // The other end notices a little later that it has a link, and loses frames before.
+                let mut arrives = || {
+                    assert!(one.send(&[0xff; 100]).unwrap());
+                    poll.wait(&mut events, Some(10_000_000)).unwrap();
+                    !events.is_empty()
+                };
+                assert!((0..500).any(|_| arrives()));
                 assert_eq!(receive(&two, &mut [0; 2000]).0, 100);
                 assert!(ip("link delete two"));
                 assert_eq!(kind(&two), io::ErrorKind::NetworkDown);
