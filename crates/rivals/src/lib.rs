@@ -4,8 +4,9 @@
 //! all over one interface and charged for every byte they would need, so that a hit ratio at
 //! equal memory can be compared. They hold no values and are no caches to use. [`ours`] is what the
 //! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
-//! they start beside it. [`textile`] holds the caches of the
-//! multithreaded-cache study, [`documents`] HTTP servers with a process for each connection.
+//! they start beside it. [`textile`] holds the caches of the multithreaded-cache study,
+//! [`documents`] HTTP servers with a process for each connection. [`trace`] reads the public traces
+//! that hit ratios are measured with.
 #![forbid(unsafe_code)]
 
 pub mod cases;
@@ -14,3 +15,4 @@ pub mod memcached;
 pub mod ours;
 pub mod policy;
 pub mod textile;
+pub mod trace;
