@@ -16,6 +16,7 @@ mod limits;
 mod maintenance;
 mod pool;
 mod serving;
+mod settings;
 mod start;
 mod state;
 mod tier;

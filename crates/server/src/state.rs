@@ -10,17 +10,21 @@ use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
 use session::{
-    AllowedProtocols, Counter, CounterRegistry, CounterSnapshot, Now, Permissions, PrefixSums,
-    ServerControl, StatWriter,
+    Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS, Now, Permissions, PrefixSums,
+    ServerControl, StatWriter, ZERO_STATISTICS,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
 use crate::config::Config;
 use crate::documents::Parts;
+use crate::settings::{self, CurrentSettings};
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
+
+/// Size of a slot of the index in bytes.
+const SLOT_BYTES: u64 = 8;
 
 /// Process-wide statistics and settings.
 #[derive(Debug)]
@@ -188,61 +192,23 @@ impl ServerControl for ServerState {
             Items::Pool(clients) => crate::pool::write_stats(clients, out),
         }
         out.number(b"threads", u64::from(self.config.workers));
+        for name in ZERO_STATISTICS {
+            out.number(name.as_bytes(), 0);
+        }
+        for (name, text) in FIXED_STATISTICS {
+            out.text(name.as_bytes(), text.as_bytes());
+        }
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
 
     fn write_settings(&self, out: &mut dyn StatWriter) {
-        let config = &self.config;
-        let port = config.listen.first().map_or(0, std::net::SocketAddr::port);
-        let inter: Vec<String> = config.listen.iter().map(|at| at.ip().to_string()).collect();
-        let socket = config.unix_socket.as_ref();
-        let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
-        let mode = socket.map_or(0o700, |unix| unix.mode);
-        let limit = self.items.store().map_or(0, Store::limit);
-        out.number(b"maxbytes", limit);
-        out.number(b"maxconns", u64::from(config.connections_max));
-        out.number(b"tcpport", u64::from(port));
-        out.number(b"udpport", 0);
-        let inter = if inter.is_empty() {
-            "NULL".to_owned()
-        } else {
-            inter.join(",")
+        let memory = self.items.store().map_or(0, Store::limit);
+        let current = CurrentSettings {
+            memory_bytes: memory,
+            verbosity: self.verbosity(),
+            prefix_counting: self.prefix_counting(),
         };
-        out.text(b"inter", inter.as_bytes());
-        out.number(b"verbosity", u64::from(self.verbosity()));
-        // A pool whose memory is full refuses new values.
-        let evicts = config.evicts && config.pool.is_none();
-        out.text(b"evictions", if evicts { b"on" } else { b"off" });
-        out.text(b"domain_socket", path.as_bytes());
-        out.text(b"umask", format!("{mode:o}").as_bytes());
-        out.number(b"num_threads", u64::from(config.workers));
-        out.number(b"reqs_per_event", u64::from(config.requests_per_turn));
-        let (counts_prefixes, delimiter) = self.prefix_counting();
-        out.text(b"stat_key_prefix", &[delimiter]);
-        out.text(b"detail_enabled", yes_or_no(counts_prefixes));
-        out.text(b"shutdown_command", yes_or_no(config.permissions.shutdown));
-        out.text(b"cas_enabled", b"yes");
-        out.number(b"tcp_backlog", u64::from(config.backlog));
-        let protocol: &[u8] = match config.protocols {
-            AllowedProtocols::Auto => b"auto-negotiate",
-            AllowedProtocols::Text => b"ascii",
-            AllowedProtocols::Binary => b"binary",
-        };
-        out.text(b"binding_protocol", protocol);
-        out.text(b"auth_enabled_sasl", b"no");
-        out.text(b"auth_enabled_ascii", b"no");
-        out.number(b"item_size_max", u64::from(config.item_size_max));
-        out.text(b"maxconns_fast", b"yes");
-        out.text(b"flush_enabled", yes_or_no(config.permissions.flush));
-        out.text(b"dump_enabled", yes_or_no(config.permissions.dump));
-        out.text(b"hash_algorithm", b"rapidhash");
-        out.number(b"busy_poll_us", config.wait_policy.busy_poll_ns / 1000);
-        out.number(b"min_wait_us", config.wait_policy.min_wait_ns / 1000);
-        let runtime = config.runtime.map_or("auto", runtime::Kind::name);
-        out.text(b"runtime", runtime.as_bytes());
-        for (name, value) in &config.settings {
-            out.text(name.as_bytes(), value.as_bytes());
-        }
+        settings::write(&self.config, &current, out);
     }
 
     fn reset_stats(&self) {
@@ -319,6 +285,7 @@ impl ServerState {
             out.number(b"idle_kicks", snapshot.idle_closed);
         }
         out.number(b"conn_buffer_bytes", snapshot.buffered);
+        out.number(b"read_buf_bytes", snapshot.buffered);
         out.number(b"conn_buffer_limit", snapshot.buffered_max);
         out.number(b"conn_buffer_closed", snapshot.buffered_closed);
         out.number(b"conn_panics", snapshot.panics);
@@ -354,6 +321,8 @@ fn memory(store: &Statistics, now: Now, reset: &Reset, out: &mut dyn StatWriter)
     out.number(b"limit_maxbytes", store.limit_bytes);
     out.number(b"bytes", store.bytes_live);
     out.number(b"hash_bytes", store.index_bytes);
+    let slots = store.index_bytes / SLOT_BYTES;
+    out.number(b"hash_power_level", u64::from(slots.max(1).ilog2()));
     out.number(
         b"bytes_dead",
         store.bytes_occupied.saturating_sub(store.bytes_live),
@@ -409,10 +378,6 @@ fn write_bursts(prefix: &str, bursts: BurstCounts, before: BurstCounts, out: &mu
     }
     let name = format!("{prefix}bursts_connections");
     out.number(name.as_bytes(), bursts.connections - before.connections);
-}
-
-fn yes_or_no(is: bool) -> &'static [u8] {
-    if is { b"yes" } else { b"no" }
 }
 
 fn process(now: Now, out: &mut dyn StatWriter) {

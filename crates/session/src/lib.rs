@@ -55,6 +55,7 @@ mod execute;
 mod latency;
 pub mod limits;
 mod lines;
+mod memcached_statistics;
 mod meta;
 mod now;
 mod operation;
@@ -76,6 +77,9 @@ pub use control::{Permissions, ServerControl, StatWriter};
 pub use counters::{Counter, CounterSnapshot, Counters};
 pub use latency::{
     ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot,
+};
+pub use memcached_statistics::{
+    FIXED_STATISTICS, REPEATED_STATISTICS, ZERO_STATISTICS, is_uninformative,
 };
 pub use now::{Clock, Now};
 pub use pooled::{PoolService, PoolSession, PoolWorker};

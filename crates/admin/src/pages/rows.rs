@@ -491,12 +491,13 @@ pub(super) static SPLIT_HISTOGRAMS: [SplitHistogram; 3] = [
     },
 ];
 
-/// Whether a figure appears in one of the tables.
+/// Whether a figure appears in one of the tables, or is left out because it has no meaning here.
 pub(super) fn is_listed(stat: &str) -> bool {
     let is_in_histogram = |histogram: &SplitHistogram| {
         histogram.sum == Some(stat) || histogram.buckets.iter().any(|(it, _)| *it == stat)
     };
     stat == POLICY.0
+        || session::is_uninformative(stat)
         || listed().any(|row| row.stat == stat)
         || SPLIT_HISTOGRAMS.iter().any(is_in_histogram)
 }

@@ -1,0 +1,158 @@
+//! The rows of `stats settings`: every name of memcached 1.6.45, and Curtail's own.
+//!
+//! A row of a flag that has no effect here shows the value that was given, or else memcached's
+//! default ([`DEFAULTS`]).
+
+use session::{AllowedProtocols, StatWriter};
+
+use crate::config::Config;
+
+/// The settings that may change while the server runs.
+pub(crate) struct CurrentSettings {
+    /// Limit of items and index, in bytes.
+    pub(crate) memory_bytes: u64,
+    /// The level of detail on standard error.
+    pub(crate) verbosity: u32,
+    /// Whether counting by key prefix is on, and the delimiter.
+    pub(crate) prefix_counting: (bool, u8),
+}
+
+/// The rows of memcached 1.6.45 that are not written by a function of this file, with memcached's
+/// defaults. TLS and the proxy are not served.
+const DEFAULTS: [(&str, &str); 54] = [
+    ("oldest", "0"),
+    ("growth_factor", "1.25"),
+    ("chunk_size", "48"),
+    ("hashpower_init", "0"),
+    ("slab_reassign", "yes"),
+    ("slab_automove", "1"),
+    ("slab_automove_ratio", "0.80"),
+    ("slab_automove_window", "10"),
+    ("slab_automove_freeratio", "0.010"),
+    ("slab_chunk_max", "524288"),
+    ("lru_crawler", "yes"),
+    ("lru_crawler_sleep", "100"),
+    ("lru_crawler_tocrawl", "0"),
+    ("tail_repair_time", "0"),
+    ("lru_maintainer_thread", "yes"),
+    ("lru_segmented", "yes"),
+    ("hot_lru_pct", "20"),
+    ("warm_lru_pct", "40"),
+    ("hot_max_factor", "0.20"),
+    ("warm_max_factor", "2.00"),
+    ("temp_lru", "no"),
+    ("temporary_ttl", "61"),
+    ("idle_timeout", "0"),
+    ("watcher_logbuf_size", "262144"),
+    ("worker_logbuf_size", "65536"),
+    ("read_buf_mem_limit", "0"),
+    ("track_sizes", "no"),
+    ("inline_ascii_response", "no"),
+    ("ext_item_size", "512"),
+    ("ext_item_age", "4294967295"),
+    ("ext_low_ttl", "0"),
+    ("ext_recache_rate", "2000"),
+    ("ext_wbuf_size", "4194304"),
+    ("ext_compact_under", "0"),
+    ("ext_drop_under", "0"),
+    ("ext_max_sleep", "1000000"),
+    ("ext_max_frag", "0.80"),
+    ("ext_drop_unread", "no"),
+    ("ssl_enabled", "no"),
+    ("ssl_chain_cert", "(null)"),
+    ("ssl_key", "(null)"),
+    ("ssl_verify_mode", "0"),
+    ("ssl_keyformat", "1"),
+    ("ssl_ciphers", "NULL"),
+    ("ssl_ca_cert", "NULL"),
+    ("ssl_wbuf_size", "16384"),
+    ("ssl_session_cache", "no"),
+    ("ssl_kernel_tls", "no"),
+    ("ssl_min_version", "tlsv1.2"),
+    ("proxy_enabled", "no"),
+    ("proxy_uring_enabled", "no"),
+    ("num_napi_ids", "0"),
+    ("memory_file", "(null)"),
+    ("client_flags_size", "4"),
+];
+
+/// Writes all rows.
+pub(crate) fn write(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
+    limits(config, current, out);
+    listeners(config, out);
+    permissions(config, current, out);
+    own(config, out);
+    let is_default = |name: &str| !config.settings.iter().any(|(given, _)| *given == name);
+    for (name, value) in DEFAULTS {
+        if is_default(name) {
+            out.text(name.as_bytes(), value.as_bytes());
+        }
+    }
+    for (name, value) in &config.settings {
+        out.text(name.as_bytes(), value.as_bytes());
+    }
+}
+
+fn limits(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
+    out.number(b"maxbytes", current.memory_bytes);
+    out.number(b"maxconns", u64::from(config.connections_max));
+    out.number(b"verbosity", u64::from(current.verbosity));
+    // A pool whose memory is full refuses new values.
+    let evicts = config.evicts && config.pool.is_none();
+    out.text(b"evictions", if evicts { b"on" } else { b"off" });
+    out.number(b"num_threads", u64::from(config.workers));
+    out.number(b"num_threads_per_udp", u64::from(config.workers));
+    out.number(b"reqs_per_event", u64::from(config.requests_per_turn));
+    out.number(b"tcp_backlog", u64::from(config.backlog));
+    out.number(b"item_size_max", u64::from(config.item_size_max));
+    out.text(b"cas_enabled", b"yes");
+    out.text(b"maxconns_fast", b"yes");
+    out.text(b"hash_algorithm", b"rapidhash");
+}
+
+fn listeners(config: &Config, out: &mut dyn StatWriter) {
+    let port = config.listen.first().map_or(0, std::net::SocketAddr::port);
+    let inter: Vec<String> = config.listen.iter().map(|at| at.ip().to_string()).collect();
+    let inter = if inter.is_empty() {
+        "NULL".to_owned()
+    } else {
+        inter.join(",")
+    };
+    let socket = config.unix_socket.as_ref();
+    let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
+    let mode = socket.map_or(0o700, |unix| unix.mode);
+    out.number(b"tcpport", u64::from(port));
+    out.number(b"udpport", 0);
+    out.text(b"inter", inter.as_bytes());
+    out.text(b"domain_socket", path.as_bytes());
+    out.text(b"umask", format!("{mode:o}").as_bytes());
+    let protocol: &[u8] = match config.protocols {
+        AllowedProtocols::Auto => b"auto-negotiate",
+        AllowedProtocols::Text => b"ascii",
+        AllowedProtocols::Binary => b"binary",
+    };
+    out.text(b"binding_protocol", protocol);
+    out.text(b"auth_enabled_sasl", b"no");
+    out.text(b"auth_enabled_ascii", b"no");
+}
+
+fn permissions(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
+    let (counts_prefixes, delimiter) = current.prefix_counting;
+    out.text(b"stat_key_prefix", &[delimiter]);
+    out.text(b"detail_enabled", yes_or_no(counts_prefixes));
+    out.text(b"shutdown_command", yes_or_no(config.permissions.shutdown));
+    out.text(b"flush_enabled", yes_or_no(config.permissions.flush));
+    out.text(b"dump_enabled", yes_or_no(config.permissions.dump));
+}
+
+/// The rows that memcached does not have.
+fn own(config: &Config, out: &mut dyn StatWriter) {
+    out.number(b"busy_poll_us", config.wait_policy.busy_poll_ns / 1000);
+    out.number(b"min_wait_us", config.wait_policy.min_wait_ns / 1000);
+    let runtime = config.runtime.map_or("auto", runtime::Kind::name);
+    out.text(b"runtime", runtime.as_bytes());
+}
+
+fn yes_or_no(is: bool) -> &'static [u8] {
+    if is { b"yes" } else { b"no" }
+}

@@ -1,0 +1,103 @@
+//! Every form of `stats` has the names that memcached has.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeSet;
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, memcached, memcached_command, server_with_key};
+
+/// The names of `stats` in memcached 1.6.45 without TLS, tier and proxy.
+const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
+    max_connections curr_connections total_connections rejected_connections \
+    connection_structures response_obj_oom response_obj_count response_obj_bytes read_buf_count \
+    read_buf_bytes read_buf_bytes_free read_buf_oom reserved_fds cmd_get cmd_set cmd_flush \
+    cmd_touch cmd_meta get_hits get_misses get_expired get_flushed delete_misses delete_hits \
+    incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits \
+    touch_misses store_too_large store_no_memory auth_cmds auth_errors bytes_read bytes_written \
+    limit_maxbytes accepting_conns listen_disabled_num time_in_listen_disabled_us threads \
+    conn_yields hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues \
+    slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items \
+    slab_reassign_busy_deletes slab_reassign_busy_nomem slab_reassign_last_busy_status \
+    slab_reassign_running slabs_moved lru_crawler_running lru_crawler_starts \
+    lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written \
+    log_watcher_skipped log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback \
+    bytes curr_items total_items slab_global_page_pool expired_unfetched evicted_unfetched \
+    evicted_active evictions reclaimed crawler_reclaimed crawler_items_checked lrutail_reflocked \
+    moves_to_cold moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped";
+
+/// The names of `stats settings` in memcached 1.6.45, with those of TLS, tier and proxy.
+const SETTINGS: &str = "maxbytes maxconns tcpport udpport inter verbosity oldest evictions \
+    domain_socket umask shutdown_command growth_factor chunk_size num_threads \
+    num_threads_per_udp stat_key_prefix detail_enabled reqs_per_event cas_enabled tcp_backlog \
+    binding_protocol auth_enabled_sasl auth_enabled_ascii item_size_max maxconns_fast \
+    hashpower_init slab_reassign slab_automove slab_automove_ratio slab_automove_window \
+    slab_chunk_max lru_crawler lru_crawler_sleep lru_crawler_tocrawl tail_repair_time \
+    flush_enabled dump_enabled hash_algorithm lru_maintainer_thread lru_segmented hot_lru_pct \
+    warm_lru_pct hot_max_factor warm_max_factor temp_lru temporary_ttl idle_timeout \
+    watcher_logbuf_size worker_logbuf_size read_buf_mem_limit track_sizes \
+    inline_ascii_response ext_item_size ext_item_age ext_low_ttl ext_recache_rate ext_wbuf_size \
+    ext_compact_under ext_drop_under ext_max_sleep ext_max_frag slab_automove_freeratio \
+    ext_drop_unread ssl_enabled ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat ssl_ciphers \
+    ssl_ca_cert ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version proxy_enabled \
+    proxy_uring_enabled num_napi_ids memory_file client_flags_size";
+
+/// The names that a reply to `command` contains, with any number of a class or a connection
+/// replaced by `N`, so that those of two servers can be compared.
+fn names(client: &mut Client, command: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut line = client.request(command).unwrap();
+    while line != "END" {
+        let name = line.split(' ').nth(1).unwrap_or_else(|| panic!("{line}"));
+        let parts: Vec<&str> = name.split(':').collect();
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let parts: Vec<&str> = parts
+            .into_iter()
+            .map(|part| if is_number(part) { "N" } else { part })
+            .collect();
+        let is_new = names.insert(parts.join(":"));
+        assert!(is_new || parts.len() > 1, "{line} occurs twice");
+        line = client.line().unwrap();
+    }
+    names
+}
+
+fn listed(names: &str) -> BTreeSet<String> {
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The commands, with the names that each must have.
+const FORMS: [(&str, &str); 2] = [("stats", GENERAL), ("stats settings", SETTINGS)];
+
+#[test]
+fn every_name_of_memcached_is_there_once() {
+    assert_eq!(listed(SETTINGS).len(), 79);
+    let (_server, mut client) = server_with_key(&["-m", "64"]);
+    for (command, expected) in FORMS {
+        let ours = names(&mut client, command);
+        let expected = listed(expected);
+        let missing: Vec<_> = expected.difference(&ours).collect();
+        assert!(missing.is_empty(), "{command} lacks {missing:?}");
+    }
+}
+
+/// The list above may be incomplete, and an older memcached may have other names.
+#[test]
+fn every_name_of_an_installed_memcached_is_there() {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return;
+    };
+    let other = Server::tcp(|| memcached_command(&path)).unwrap();
+    let mut other = Client::connect(&other.address).unwrap();
+    let (_server, mut client) = server_with_key(&["-m", "64"]);
+    other.set("key", b"value").unwrap();
+    other.get("key").unwrap();
+    for (command, _) in FORMS {
+        let ours = names(&mut client, command);
+        let theirs = names(&mut other, command);
+        assert!(theirs.len() >= 12, "{command}: {theirs:?}");
+        let missing: Vec<_> = theirs.difference(&ours).collect();
+        assert!(missing.is_empty(), "{command} lacks {missing:?}");
+    }
+}
