@@ -25,6 +25,7 @@ mod smoke;
 mod suite;
 mod tally;
 mod tidy;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -94,6 +95,8 @@ enum Verb {
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
+    /// memcached's own tests, from its source tree, against this server
+    Upstream(upstream::Options),
     /// Count the packages of the production server against their bound
     Crates,
     /// The production server alone: lint and build
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
         Verb::Sanitize { seconds } => sanitize::run(seconds),
         Verb::Smoke => smoke::run(),
         Verb::Sim { seed, first, count } => sim::run(seed, first, count),
+        Verb::Upstream(options) => upstream::run(&options),
         Verb::Crates => census::run(),
         Verb::ServeOnly => check::serve_only(),
         Verb::Ci => return ci::run(),
