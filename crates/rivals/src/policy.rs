@@ -1,30 +1,46 @@
 //! Eviction policies by bytes.
 //!
-//! A policy is asked for one record after another; it says whether the record is there, and keeps
-//! it if it is not. Records are numbers below a bound, so that every policy finds them in an array
-//! and none is favoured by its hash table; what a table would cost is part of the bytes that the
-//! caller charges for each record.
+//! A policy is asked for one record after another. It says whether the record is there, and is then
+//! given what was not. Records are numbers below a bound, so that every policy finds them in an
+//! array and none is favoured by its hash table; what a table would cost is part of the bytes that
+//! the caller charges for each record.
 
+mod gdsf;
 mod ghost;
 mod log;
 mod lru;
+mod optimum;
 mod queue;
 mod s3_fifo;
 mod sieve;
 mod tiny_lfu;
 
+pub use gdsf::Gdsf;
 pub use log::{Log, LogShape};
 pub use lru::Lru;
+pub use optimum::{Access, Optimum};
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
 pub use tiny_lfu::TinyLfu;
 
 /// An eviction policy at work.
 pub trait Policy {
-    /// Asks for `record`, which takes `bytes` of the capacity while it is kept (its own length and
-    /// whatever the design spends on it). True: it was there. False: it was not, and is now, unless
-    /// it is larger than the whole or the policy does not admit it.
-    fn request(&mut self, record: u32, bytes: u32) -> bool;
+    /// Looks `record` up, which counts as a request for it. Returns whether it is kept.
+    fn lookup(&mut self, record: u32) -> bool;
+
+    /// Stores `record`, which takes `bytes` of the capacity while it is kept (its own length and
+    /// whatever the design spends on it), unless it is larger than the whole or the policy does not
+    /// admit it. Does nothing if it is kept already.
+    fn insert(&mut self, record: u32, bytes: u32);
+
+    /// Looks `record` up, and stores it after a miss. Returns whether it was there.
+    fn request(&mut self, record: u32, bytes: u32) -> bool {
+        let is_kept = self.lookup(record);
+        if !is_kept {
+            self.insert(record, bytes);
+        }
+        is_kept
+    }
 
     /// Stores `record` anew, whether it was there or not. Designs that replace a record where it is
     /// see a request like others.

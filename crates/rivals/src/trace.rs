@@ -64,6 +64,13 @@ impl Trace {
         self.requests.iter().any(|request| request.second > 0)
     }
 
+    /// Keeps the first `requests` requests.
+    pub fn truncate(&mut self, requests: usize) {
+        self.requests.truncate(requests);
+        // Keys are numbered in the order of their first requests.
+        self.keys = self.requests.iter().map(|it| it.key + 1).max().unwrap_or(0);
+    }
+
     /// Share of the requests that write or delete.
     #[must_use]
     pub fn write_share(&self) -> f64 {
@@ -209,6 +216,17 @@ mod tests {
         assert_eq!(trace.keys, 2);
         assert!(trace.has_sizes() && !trace.has_times());
         assert!((trace.write_share() - 2.0 / 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_truncated_trace_has_only_the_keys_of_its_requests() {
+        let mut builder = Builder::default();
+        [5, 9, 5, 7]
+            .iter()
+            .for_each(|&name| builder.add_read(name).unwrap());
+        let mut trace = builder.finish();
+        trace.truncate(3);
+        assert_eq!((trace.requests.len(), trace.keys), (3, 2));
     }
 
     #[test]

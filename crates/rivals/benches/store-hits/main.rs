@@ -8,20 +8,28 @@
 //!
 //! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of the
 //! simulated log; the workload called `WORKLOAD`, or those whose names contain it.
+//!
+//! `--traces[=DIRECTORY] [--quick] [--learning | --judging] [--no-memcached] [TRACE]`: public
+//! traces instead (`traces.rs`), which a person has put into the directory, or into that of the
+//! variable `CURTAIL_TRACES`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a benchmark speaks to the terminal"
 )]
 
+mod cell;
 mod real;
+mod traces;
 mod workloads;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use measure::verdict;
 use rivals::cases::chosen;
 use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use rivals::trace::catalogue::Role;
 use workloads::{CASES, RECORDS, Workload};
 
 const REQUESTS: u32 = 10_000_000;
@@ -29,6 +37,8 @@ const REQUESTS: u32 = 10_000_000;
 const WORKERS: usize = 8;
 /// Shares of all records' own bytes that the memory is.
 const FOOTPRINTS: [f64; 5] = [0.01, 0.05, 0.1, 0.25, 0.5];
+/// The variable that names the directory of traces.
+const TRACES_VARIABLE: &str = "CURTAIL_TRACES";
 /// Points of the hit ratio that our store may be below the best of the others.
 const TARGET_BELOW: f64 = 0.5;
 
@@ -46,15 +56,53 @@ mod overhead {
 }
 
 fn main() -> ExitCode {
+    match std::env::args().find(|word| word.starts_with("--traces")) {
+        Some(word) => replay_traces(word.strip_prefix("--traces=")),
+        None => ask_workloads(),
+    }
+}
+
+/// Measures public traces.
+fn replay_traces(directory: Option<&str>) -> ExitCode {
+    let has = |wanted: &str| std::env::args().any(|word| word == wanted);
+    let variable = std::env::var_os(TRACES_VARIABLE).map(PathBuf::from);
+    let Some(directory) = directory.map(PathBuf::from).or(variable) else {
+        eprintln!(
+            "store-hits: --traces needs a directory: --traces=DIRECTORY or {TRACES_VARIABLE}"
+        );
+        return ExitCode::FAILURE;
+    };
+    let wanted = wanted();
+    traces::run(&traces::Options {
+        directory: &directory,
+        wanted: wanted.as_deref(),
+        role: match (has("--learning"), has("--judging")) {
+            (true, false) => Some(Role::Learning),
+            (false, true) => Some(Role::Judging),
+            _ => None,
+        },
+        is_quick: has("--quick"),
+        with_memcached: !has("--no-memcached"),
+    });
+    ExitCode::SUCCESS
+}
+
+/// The name in the arguments.
+fn wanted() -> Option<String> {
+    std::env::args()
+        .skip(1)
+        .find(|word| !word.starts_with("--"))
+}
+
+/// Measures the workloads made here.
+fn ask_workloads() -> ExitCode {
     let has = |wanted: &str| std::env::args().any(|word| word == wanted);
     let requests = if has("--quick") {
         REQUESTS / 5
     } else {
         REQUESTS
     };
-    let wanted = std::env::args()
-        .skip(1)
-        .find(|word| !word.starts_with("--"));
+    let wanted = wanted();
     let names = match chosen(&CASES.map(|case| case.name), wanted.as_deref()) {
         Ok(names) => names,
         Err(error) => {

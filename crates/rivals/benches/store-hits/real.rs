@@ -3,14 +3,16 @@
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 
-use rivals::memcached::Memcached;
+use rivals::memcached;
 use rivals::ours;
 use rivals::policy::Policy;
+use rivals::replay::{Cache, Pace, replay};
+use rivals::trace::{Operation, Request};
 use store::{Config, ConfigError, Expiry, Read, Store, Worker};
 
-use crate::workloads::{Request, Workload};
+use crate::workloads::Workload;
 
-const KEY_LEN: usize = 30;
+pub(crate) const KEY_LEN: usize = 30;
 /// Requests that make a second: an item's requests are counted once in each.
 const SECOND: usize = 100_000;
 /// Requests to memcached in one send; of what is missing the sets follow in the next.
@@ -30,9 +32,13 @@ fn key(record: u32) -> [u8; KEY_LEN] {
     key
 }
 
-/// A value that makes up a record of so many bytes.
-fn value(bytes: u32) -> Vec<u8> {
-    vec![b'v'; bytes as usize - KEY_LEN]
+/// The value of a record of so many bytes, from `values`, which becomes as long as it must.
+fn value(values: &mut Vec<u8>, bytes: u32) -> &[u8] {
+    let len = (bytes as usize).saturating_sub(KEY_LEN);
+    if values.len() < len {
+        values.resize(len, b'v');
+    }
+    &values[..len]
 }
 
 /// Our store as a policy; what it spends besides is in its capacity.
@@ -40,6 +46,7 @@ pub(crate) struct Ours {
     /// Asked one after the other, as the connections of a server are spread over its workers.
     workers: Vec<Worker>,
     requests: usize,
+    values: Vec<u8>,
 }
 
 impl Ours {
@@ -59,6 +66,7 @@ impl Ours {
         Ok(Self {
             workers: (0..workers).map(|_| store.worker()).collect(),
             requests: 0,
+            values: Vec::new(),
         })
     }
 
@@ -67,37 +75,64 @@ impl Ours {
         self.workers[0].store().statistics().eviction_policy
     }
 
-    /// The worker of this request, and its second.
-    fn next(&mut self) -> (&mut Worker, u32) {
+    /// The worker of this request, its second, and the bytes of values.
+    fn next(&mut self) -> (&mut Worker, u32, &mut Vec<u8>) {
         let number = self.requests;
         self.requests += 1;
         let count = self.workers.len();
         let worker = &mut self.workers[number % count];
-        (worker, 1 + (number / SECOND) as u32)
+        (worker, 1 + (number / SECOND) as u32, &mut self.values)
+    }
+
+    /// Stores the item of a request of a trace.
+    fn store(&mut self, request: &Request) {
+        let now_s = trace_second(request);
+        let expiry = match request.ttl_s {
+            0 => Expiry::NEVER,
+            ttl_s => Expiry::at(now_s.saturating_add(ttl_s)),
+        };
+        let value = value(&mut self.values, request.bytes);
+        ours::set(
+            &mut self.workers[0],
+            &key(request.key),
+            value,
+            expiry,
+            now_s,
+        );
     }
 }
 
-fn set(worker: &mut Worker, record: u32, bytes: u32, now_s: u32) {
-    ours::set(worker, &key(record), &value(bytes), Expiry::NEVER, now_s);
+/// The second of a request, from 1.
+fn trace_second(request: &Request) -> u32 {
+    request.second + 1
+}
+
+fn is_there(worker: &mut Worker, record: u32, now_s: u32) -> bool {
+    let key = key(record);
+    let hash = worker.hash(&key);
+    let shown = worker.read(&key, hash, now_s, Read::default(), |_| Some(()));
+    shown.is_ok()
 }
 
 impl Policy for Ours {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
-        let (worker, now_s) = self.next();
-        let key = key(record);
-        let hash = worker.hash(&key);
-        let shown = worker.read(&key, hash, now_s, Read::default(), |_| Some(()));
-        if shown.is_err() {
-            set(worker, record, bytes, now_s);
-        }
+    fn lookup(&mut self, record: u32) -> bool {
+        let (worker, now_s, _) = self.next();
+        let is_there = is_there(worker, record, now_s);
         // It sleeps while the others work: none of them waits for it.
         worker.offline();
-        shown.is_ok()
+        is_there
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        // The worker that looked it up.
+        self.requests -= 1;
+        self.write(record, bytes);
     }
 
     fn write(&mut self, record: u32, bytes: u32) {
-        let (worker, now_s) = self.next();
-        set(worker, record, bytes, now_s);
+        let (worker, now_s, values) = self.next();
+        let value = value(values, bytes);
+        ours::set(worker, &key(record), value, Expiry::NEVER, now_s);
         worker.offline();
     }
 
@@ -106,71 +141,160 @@ impl Policy for Ours {
     }
 }
 
+impl Cache for Ours {
+    fn perform(&mut self, burst: &[Request], hits: &mut Vec<bool>) {
+        for request in burst {
+            let now_s = trace_second(request);
+            hits.push(match request.operation {
+                Operation::Read => is_there(&mut self.workers[0], request.key, now_s),
+                Operation::Write => {
+                    self.store(request);
+                    false
+                }
+                Operation::Delete => {
+                    let (worker, key) = (&mut self.workers[0], key(request.key));
+                    let hash = worker.hash(&key);
+                    worker.delete(&key, hash, None, now_s);
+                    false
+                }
+            });
+        }
+        self.workers[0].quiescent();
+    }
+
+    fn fill(&mut self, request: &Request) {
+        self.store(request);
+        self.workers[0].quiescent();
+    }
+
+    fn items(&self) -> u64 {
+        self.workers[0].store().statistics().items
+    }
+}
+
 /// The hit ratio of a memcached with `capacity` bytes for items, its hash table and what else it
 /// needs not counted. None: it is not installed, or the memory is too little for it.
 pub(crate) fn memcached(workload: &Workload, capacity: u64) -> Option<f64> {
+    let request = |request: &crate::workloads::Request| Request {
+        key: request.record,
+        operation: match request.is_write {
+            true => Operation::Write,
+            false => Operation::Read,
+        },
+        bytes: workload.lens[request.record as usize],
+        ttl_s: 0,
+        second: 0,
+    };
+    let requests: Vec<Request> = workload.requests.iter().map(request).collect();
+    let pace = Pace {
+        burst: BURST,
+        counted_from: requests.len() / 2,
+    };
+    replay_on_memcached(&requests, capacity, pace)
+}
+
+/// The hit ratio of a memcached that is asked the requests of a trace. Its clock is the machine's,
+/// so its items do not expire as those of the trace do.
+pub(crate) fn replay_on_memcached(requests: &[Request], capacity: u64, pace: Pace) -> Option<f64> {
     if capacity < MEMCACHED_LEAST {
         return None;
     }
-    let server = Memcached::start(capacity >> 20).ok()??;
-    let stream = server.connect().ok()?;
-    ask(workload, stream).ok()
+    let server = memcached::Memcached::start(capacity >> 20).ok()??;
+    let mut client = MemcachedClient::new(server.connect().ok()?).ok()?;
+    let outcome = replay(requests, &mut client, pace);
+    client.error.is_none().then(|| outcome.ratio())
 }
 
-fn ask(workload: &Workload, mut stream: TcpStream) -> io::Result<f64> {
-    stream.set_nodelay(true)?;
-    let mut answers = BufReader::new(stream.try_clone()?);
-    let warm = workload.requests.len() / 2;
-    let (mut reads, mut hits) = (0_u32, 0_u32);
-    let mut out = Vec::new();
-    let mut line = Vec::new();
-    for (burst, requests) in workload.requests.chunks(BURST).enumerate() {
-        for &Request { record, is_write } in requests {
-            if is_write {
-                push_set(&mut out, workload, record)?;
-            } else {
-                out.extend_from_slice(b"mg ");
-                out.extend_from_slice(&key(record));
-                out.extend_from_slice(b"\r\n");
+/// A connection to memcached. The sets of a burst's misses are sent with the next burst.
+struct MemcachedClient {
+    stream: TcpStream,
+    replies: BufReader<TcpStream>,
+    out: Vec<u8>,
+    line: Vec<u8>,
+    values: Vec<u8>,
+    /// What ended the conversation.
+    error: Option<io::Error>,
+}
+
+impl MemcachedClient {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            replies: BufReader::new(stream.try_clone()?),
+            stream,
+            out: Vec::new(),
+            line: Vec::new(),
+            values: Vec::new(),
+            error: None,
+        })
+    }
+
+    fn push_set(&mut self, request: &Request) -> io::Result<()> {
+        let value = value(&mut self.values, request.bytes);
+        self.out.extend_from_slice(b"ms ");
+        self.out.extend_from_slice(&key(request.key));
+        write!(self.out, " {} q\r\n", value.len())?;
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    fn push(&mut self, request: &Request) -> io::Result<()> {
+        let (command, end): (&[u8], &[u8]) = match request.operation {
+            Operation::Write => return self.push_set(request),
+            Operation::Read => (b"mg ", b"\r\n"),
+            Operation::Delete => (b"md ", b" q\r\n"),
+        };
+        self.out.extend_from_slice(command);
+        self.out.extend_from_slice(&key(request.key));
+        self.out.extend_from_slice(end);
+        Ok(())
+    }
+
+    /// Sends a burst and reads its replies.
+    fn converse(&mut self, burst: &[Request], hits: &mut Vec<bool>) -> io::Result<()> {
+        for request in burst {
+            self.push(request)?;
+        }
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        for request in burst {
+            let is_read = request.operation == Operation::Read;
+            hits.push(is_read && self.read_reply()?);
+        }
+        Ok(())
+    }
+
+    /// Reads the reply to one read.
+    fn read_reply(&mut self) -> io::Result<bool> {
+        loop {
+            self.line.clear();
+            self.replies.read_until(b'\n', &mut self.line)?;
+            // A refused set speaks up although it is to be quiet.
+            if !self.line.starts_with(b"NS") && !self.line.starts_with(b"SERVER_ERROR") {
+                break;
             }
         }
-        stream.write_all(&out)?;
-        out.clear();
-        for (at, &Request { record, .. }) in requests
-            .iter()
-            .enumerate()
-            .filter(|(_, request)| !request.is_write)
-        {
-            line.clear();
-            answers.read_until(b'\n', &mut line)?;
-            // A refused set speaks up although it is to be quiet.
-            while line.starts_with(b"NS") || line.starts_with(b"SERVER_ERROR") {
-                line.clear();
-                answers.read_until(b'\n', &mut line)?;
-            }
-            let is_hit = line.starts_with(b"HD");
-            if !is_hit && !line.starts_with(b"EN") {
-                let text = String::from_utf8_lossy(&line).into_owned();
-                return Err(io::Error::other(text));
-            }
-            if !is_hit {
-                push_set(&mut out, workload, record)?;
-            }
-            if burst * BURST + at >= warm {
-                reads += 1;
-                hits += u32::from(is_hit);
-            }
+        let is_hit = self.line.starts_with(b"HD");
+        if !is_hit && !self.line.starts_with(b"EN") {
+            let text = String::from_utf8_lossy(&self.line).into_owned();
+            return Err(io::Error::other(text));
+        }
+        Ok(is_hit)
+    }
+}
+
+impl Cache for MemcachedClient {
+    fn perform(&mut self, burst: &[Request], hits: &mut Vec<bool>) {
+        if self.error.is_none() {
+            self.error = self.converse(burst, hits).err();
+        }
+        hits.resize(burst.len(), false);
+    }
+
+    fn fill(&mut self, request: &Request) {
+        if self.error.is_none() {
+            self.error = self.push_set(request).err();
         }
     }
-    Ok(f64::from(hits) / f64::from(reads))
-}
-
-fn push_set(out: &mut Vec<u8>, workload: &Workload, record: u32) -> io::Result<()> {
-    let value = value(workload.lens[record as usize]);
-    out.extend_from_slice(b"ms ");
-    out.extend_from_slice(&key(record));
-    write!(out, " {} q\r\n", value.len())?;
-    out.extend_from_slice(&value);
-    out.extend_from_slice(b"\r\n");
-    Ok(())
 }

@@ -271,15 +271,19 @@ impl Log {
 }
 
 impl Policy for Log {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
+    fn lookup(&mut self, record: u32) -> bool {
         self.requests += 1;
         let is_kept = self.known[record as usize].part.is_some();
         if is_kept {
             self.count_read(record);
-        } else {
-            self.arrive(record, bytes);
         }
         is_kept
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        if self.known[record as usize].part.is_none() {
+            self.arrive(record, bytes);
+        }
     }
 
     fn write(&mut self, record: u32, bytes: u32) {

@@ -26,15 +26,18 @@ impl Lru {
 }
 
 impl Policy for Lru {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
+    fn lookup(&mut self, record: u32) -> bool {
         if self.kept[record as usize] {
             let bytes = self.links.bytes(record);
             self.queue.take(&mut self.links, record);
             self.queue.push(&mut self.links, record, bytes);
-            return true;
         }
-        if u64::from(bytes) > self.capacity {
-            return false;
+        self.kept[record as usize]
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        if self.kept[record as usize] || u64::from(bytes) > self.capacity {
+            return;
         }
         while self.queue.bytes() + u64::from(bytes) > self.capacity {
             let Some(oldest) = self.queue.pop(&mut self.links) else {
@@ -44,7 +47,6 @@ impl Policy for Lru {
         }
         self.kept[record as usize] = true;
         self.queue.push(&mut self.links, record, bytes);
-        false
     }
 
     fn used(&self) -> u64 {

@@ -100,14 +100,19 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
+    fn lookup(&mut self, record: u32) -> bool {
         let at = record as usize;
-        if self.place[at] != Place::Away {
+        let is_kept = self.place[at] != Place::Away;
+        if is_kept {
             self.frequency[at] = (self.frequency[at] + 1).min(FREQUENCY_MAX);
-            return true;
         }
-        if u64::from(bytes) > self.capacity {
-            return false;
+        is_kept
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        let at = record as usize;
+        if self.place[at] != Place::Away || u64::from(bytes) > self.capacity {
+            return;
         }
         while self.used() + u64::from(bytes) > self.capacity {
             self.evict();
@@ -119,7 +124,6 @@ impl Policy for S3Fifo {
             self.place[at] = Place::Small;
             self.small.push(&mut self.links, record, bytes);
         }
-        false
     }
 
     fn used(&self) -> u64 {

@@ -50,20 +50,21 @@ impl Sieve {
 }
 
 impl Policy for Sieve {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
-        if let Some(visited) = &mut self.kept[record as usize] {
-            *visited = true;
-            return true;
-        }
-        if u64::from(bytes) > self.capacity {
-            return false;
+    fn lookup(&mut self, record: u32) -> bool {
+        let visited = &mut self.kept[record as usize];
+        *visited = visited.map(|_| true);
+        visited.is_some()
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        if self.kept[record as usize].is_some() || u64::from(bytes) > self.capacity {
+            return;
         }
         while self.queue.bytes() + u64::from(bytes) > self.capacity {
             self.evict();
         }
         self.kept[record as usize] = Some(false);
         self.queue.push(&mut self.links, record, bytes);
-        false
     }
 
     fn used(&self) -> u64 {

@@ -109,14 +109,18 @@ impl TinyLfu {
 }
 
 impl Policy for TinyLfu {
-    fn request(&mut self, record: u32, bytes: u32) -> bool {
+    fn lookup(&mut self, record: u32) -> bool {
         self.sketch.add(record);
-        if let Some(part) = self.place[record as usize] {
+        let part = self.place[record as usize];
+        if let Some(part) = part {
             self.hit(record, part);
-            return true;
         }
-        if u64::from(bytes) > self.capacity {
-            return false;
+        part.is_some()
+    }
+
+    fn insert(&mut self, record: u32, bytes: u32) {
+        if self.place[record as usize].is_some() || u64::from(bytes) > self.capacity {
+            return;
         }
         let window_max = ((self.capacity as f64 * WINDOW_SHARE) as u64).max(u64::from(bytes));
         while self.bytes(Part::Window) + u64::from(bytes) > window_max {
@@ -126,7 +130,6 @@ impl Policy for TinyLfu {
             self.take(self.victim());
         }
         self.put(record, bytes, Part::Window);
-        false
     }
 
     fn used(&self) -> u64 {
