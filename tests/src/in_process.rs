@@ -17,8 +17,8 @@ use runtime::{
 };
 use service::Service;
 use session::{
-    AllowedProtocols, CacheService, Clock, CounterRegistry, Now, Permissions, PrefixSums,
-    ServerControl, StatWriter,
+    Access, CacheService, Clock, CounterRegistry, Now, Permissions, PrefixSums, ServerControl,
+    StatWriter,
 };
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Bound, Listener, Stream};
@@ -114,7 +114,7 @@ pub fn cache(control: &Arc<Fragile>) -> CacheService {
         records_latency: true,
         clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
         tier: None,
-        protocols: AllowedProtocols::Auto,
+        access: Access::default(),
     }
 }
 

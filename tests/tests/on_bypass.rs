@@ -13,6 +13,8 @@ mod device;
 mod edges;
 #[path = "idle.rs"]
 mod idle;
+#[path = "login.rs"]
+mod login;
 #[path = "transcripts.rs"]
 mod transcripts;
 #[path = "waiting.rs"]

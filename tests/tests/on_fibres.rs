@@ -10,6 +10,8 @@ mod edges;
 mod idle;
 #[path = "lifecycle.rs"]
 mod lifecycle;
+#[path = "login.rs"]
+mod login;
 #[path = "memory.rs"]
 mod memory;
 #[path = "tier.rs"]

@@ -6,6 +6,7 @@ mod flags;
 mod getopt;
 mod help;
 mod listen;
+mod passwords;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -76,6 +77,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
                 let log = documents.log.take();
                 documents.log = log.map(std::path::absolute).transpose()?;
             }
+            if let Some(file) = &mut config.passwords {
+                file.path = std::path::absolute(&file.path)?;
+            }
             for file in config.tier.iter_mut().flat_map(|tier| &mut tier.files) {
                 file.path = std::path::absolute(&file.path)?;
             }
@@ -141,7 +145,8 @@ impl Flags {
         let interface = self.interface()?;
         let has_network = port != 0 && (unix_socket.is_none() || !self.listen.is_empty());
         let has_network = has_network && interface.is_none();
-        let (mut listen, mut protocols) = (Vec::new(), self.protocol);
+        let (mut listen, mut protocols) = (Vec::new(), self.protocols()?);
+        let passwords = self.passwords()?;
         if has_network {
             // -1 means a free port, for which the kernel's number is 0.
             let found = listen::addresses(&self.listen, u16::try_from(port).unwrap_or(0))?;
@@ -149,7 +154,12 @@ impl Flags {
             listen = found.listen;
             if found.is_text_only {
                 if protocols == AllowedProtocols::Binary {
-                    bail!("-l: proto[ascii] contradicts -B binary; leave one of them out");
+                    let flag = if self.protocol.is_some() {
+                        "-B binary"
+                    } else {
+                        "-S"
+                    };
+                    bail!("-l: proto[ascii] contradicts {flag}; leave one of them out");
                 }
                 protocols = AllowedProtocols::Text;
             }
@@ -171,6 +181,7 @@ impl Flags {
             core_dumps: self.enable_coredumps,
             user: self.user.clone(),
             protocols,
+            passwords,
             permissions: Permissions {
                 shutdown: self.enable_shutdown,
                 flush: !self.disable_flush_all,
@@ -254,19 +265,6 @@ impl Flags {
             bail!(
                 "-Z: TLS is not served, and clients would talk in the clear; leave the flag out, or \
                  put a TLS proxy in front and listen on 127.0.0.1 (-l)"
-            );
-        }
-        if self.enable_sasl {
-            bail!(
-                "-S: SASL is not served, and anyone could connect; leave the flag out and restrict \
-                 access to the port (-l, a firewall)"
-            );
-        }
-        if let Some(path) = &self.auth_file {
-            bail!(
-                "-Y {}: passwords are not served, and anyone could connect; leave the flag out and \
-                 restrict access to the port (-l, a firewall)",
-                path.display()
             );
         }
         Ok(())

@@ -200,6 +200,10 @@ fn error_reply(rejection: Rejection) -> &'static str {
         Rejection::BadKeyEncoding => "CLIENT_ERROR error decoding key\r\n",
         Rejection::BadSetMode => "CLIENT_ERROR invalid mode for ms M token\r\n",
         Rejection::BadArithMode => "CLIENT_ERROR invalid mode for ma M token\r\n",
+        Rejection::Unauthenticated => "CLIENT_ERROR unauthenticated\r\n",
+        Rejection::LoginTooLong => "CLIENT_ERROR auth token too long\r\n",
+        Rejection::BadLoginEnd => "CLIENT_ERROR bad command line termination\r\n",
+        Rejection::BadLogin => "CLIENT_ERROR bad authentication token format\r\n",
     }
 }
 

@@ -28,6 +28,7 @@ mod header;
 mod opcode;
 pub mod reply;
 mod request;
+pub mod sasl;
 mod status;
 
 pub use header::{Head, Header, REPLY_MAGIC, REQUEST_MAGIC};

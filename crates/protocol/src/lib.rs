@@ -20,12 +20,14 @@ pub mod decimal;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod limits;
+mod login;
 mod parse;
 mod rejection;
 pub mod reply;
 pub mod request;
 mod words;
 
+pub use login::{Credentials, ParsedLogin, parse_login};
 pub use parse::parse;
 pub use rejection::Rejection;
 pub use request::{

@@ -22,6 +22,14 @@ pub const COUNTER_MAX: usize = 20;
 /// Longest reply line in bytes before its line feed. A `VALUE` line has at most about 310 bytes, a
 /// statistic or a meta reply with every flag at most 700.
 pub const REPLY_LINE_MAX: usize = 2048;
+/// Shortest first line of a client that has to log in, in bytes before its line feed. A shorter one
+/// closes the connection (memcached `MIN_AUTH_REQ_LEN`).
+pub const LOGIN_LINE_MIN: usize = 6;
+/// Longest user and password together with the space between them, in bytes (memcached
+/// `MAX_AUTH_REQ_LEN`), and longest message of SASL.
+pub const LOGIN_TOKEN_MAX: usize = 16_384;
+/// Longest name of a mechanism of SASL in bytes (memcached `MAX_SASL_MECH_LEN`).
+pub const SASL_MECHANISM_MAX: usize = 32;
 /// Smallest limit that `cache_memlimit` accepts, in megabytes.
 pub const MEMLIMIT_MIN_MB: u32 = 8;
 /// Largest limit that `cache_memlimit` accepts, in megabytes. A larger number must have been meant

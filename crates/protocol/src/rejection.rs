@@ -42,6 +42,14 @@ pub enum Rejection {
     BadSetMode,
     /// `CLIENT_ERROR invalid mode for ma M token`
     BadArithMode,
+    /// `CLIENT_ERROR unauthenticated`: the client has to log in first.
+    Unauthenticated,
+    /// `CLIENT_ERROR auth token too long`
+    LoginTooLong,
+    /// `CLIENT_ERROR bad command line termination`: of a user and a password.
+    BadLoginEnd,
+    /// `CLIENT_ERROR bad authentication token format`: no user and password.
+    BadLogin,
 }
 
 impl Rejection {
@@ -68,6 +76,10 @@ impl Rejection {
             Self::BadKeyEncoding => b"CLIENT_ERROR error decoding key\r\n",
             Self::BadSetMode => b"CLIENT_ERROR invalid mode for ms M token\r\n",
             Self::BadArithMode => b"CLIENT_ERROR invalid mode for ma M token\r\n",
+            Self::Unauthenticated => b"CLIENT_ERROR unauthenticated\r\n",
+            Self::LoginTooLong => b"CLIENT_ERROR auth token too long\r\n",
+            Self::BadLoginEnd => b"CLIENT_ERROR bad command line termination\r\n",
+            Self::BadLogin => b"CLIENT_ERROR bad authentication token format\r\n",
         }
     }
 }

@@ -58,6 +58,8 @@ pub const LINE_END: &[u8] = b"\r\n";
 
 /// Unknown command or unknown statistic.
 pub const ERROR: &[u8] = b"ERROR\r\n";
+/// The user or the password is wrong.
+pub const LOGIN_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 /// No line end follows the data block.
 pub const BAD_DATA_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// `incr` or `decr` of a value that is not a number.

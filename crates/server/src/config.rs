@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use runtime::ConnectionCounts;
-use session::{AllowedProtocols, Permissions};
+use session::{Access, AllowedProtocols, Permissions};
 
 use crate::documents::Documents;
+use crate::passwords::PasswordFile;
 use crate::pool::PoolConfig;
 use crate::tier::TierConfig;
 
@@ -69,6 +70,8 @@ pub struct Config {
     pub core_dumps: bool,
     /// The protocols that clients may use (`-B`).
     pub protocols: AllowedProtocols,
+    /// The file of passwords (`-Y`, `-S`). `None`: clients need no password.
+    pub passwords: Option<PasswordFile>,
     /// Commands that flags enable or disable (`-A`, `-F`, `-X`, `-W`).
     pub permissions: Permissions,
     /// Count by key prefix from the start; this byte ends a prefix (`-D`).
@@ -99,6 +102,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// What a new connection may do.
+    pub(crate) fn access(&self) -> Access {
+        Access {
+            protocols: self.protocols,
+            needs_login: self.passwords.is_some(),
+        }
+    }
+
     /// The counts of the connections of one runtime, with the limits of connections and of their
     /// memory. Runtimes are limited and counted apart.
     pub(crate) fn connection_counts(&self) -> Arc<ConnectionCounts> {

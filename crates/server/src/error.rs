@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::passwords::PasswordFileError;
+
 /// Why a server did not start, or did not stop in order.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -80,6 +82,24 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The file of passwords cannot be used.
+    #[error(
+        "failed to read the passwords of {}: {source} (name another file with -Y, or with \
+         MEMCACHED_SASL_PWDB for -S)",
+        path.display()
+    )]
+    Passwords {
+        /// The path of the file.
+        path: PathBuf,
+        /// Why.
+        source: PasswordFileError,
+    },
+    /// Items over HTTP need no password.
+    #[error(
+        "--http-cache serves items to clients without a password, and -Y or -S asks for one: leave \
+         one of them out"
+    )]
+    HttpCacheWithPasswords,
     /// A file of the tier cannot be used.
     #[error("failed to open the file {} of the tier: {source} (choose another with --tier)", path.display())]
     TierFile {

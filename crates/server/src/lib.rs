@@ -14,6 +14,7 @@ mod documents;
 mod error;
 mod limits;
 mod maintenance;
+mod passwords;
 mod pool;
 mod serving;
 mod settings;
@@ -27,12 +28,13 @@ pub use config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 pub use documents::Documents;
 pub use error::Error;
 pub use files::{Misses, StrategyKind};
+pub use passwords::{PasswordFile, PasswordFileError};
 pub use pool::PoolConfig;
 pub use runtime::{
     Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
     has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,
 };
-pub use session::{AllowedProtocols, Permissions};
+pub use session::{AllowedProtocols, PasswordFormat, Permissions};
 pub use start::{Server, best_runtime, open_files_needed};
 pub use store::limits::HUGE_FROM;
 pub use tier::{TierConfig, TierFile};

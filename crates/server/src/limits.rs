@@ -1,5 +1,7 @@
 //! Bounds of a server.
 
+/// Longest file of passwords in bytes.
+pub(crate) const PASSWORD_FILE_MAX: u64 = 1 << 20;
 /// Operations that a client of a memory pool has in progress at once. More wait.
 pub(crate) const POOL_OPERATIONS_MAX: usize = 32;
 /// Attempts to find a loopback address for a client of a memory pool that no other process has.

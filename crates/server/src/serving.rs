@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::documents::{self, Parts, Root};
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
+use crate::passwords::PresentPasswords;
 use crate::pool;
 use crate::state::{HttpState, Items, ServerState};
 use crate::tier::{self, OpenTier, RunningTier};
@@ -44,6 +45,7 @@ pub(crate) struct Foundation<'a> {
     pub(crate) counts: Arc<ConnectionCounts>,
     pub(crate) counters: Arc<CounterRegistry>,
     pub(crate) clock: Clock,
+    pub(crate) passwords: Option<Arc<PresentPasswords>>,
 }
 
 /// The services that run, without the admin pages.
@@ -128,7 +130,7 @@ impl Foundation<'_> {
         let lower = lower.map(|lower| lower.start(&store)).transpose()?;
         let cache = CacheService {
             tier: lower.as_ref().map(|lower| Arc::clone(&lower.readers)),
-            protocols: config.protocols,
+            access: config.access(),
             store,
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
@@ -190,7 +192,7 @@ impl Foundation<'_> {
             counters: Arc::clone(&self.counters),
             clock: self.clock,
             unix_start_ns,
-            protocols: self.config.protocols,
+            access: self.config.access(),
             workers: AtomicUsize::new(0),
         };
         let running = self.run(&service, listen()?)?;
@@ -209,7 +211,15 @@ impl Foundation<'_> {
         if let Some(delimiter) = self.config.prefix_delimiter {
             self.counters.set_prefix_counting(true, delimiter);
         }
-        let state = ServerState::new(self.config, items, &self.counts, http, &self.counters);
+        let passwords = self.passwords.clone();
+        let state = ServerState::new(
+            self.config,
+            items,
+            &self.counts,
+            http,
+            &self.counters,
+            passwords,
+        );
         Ok(Arc::new(state.map_err(Error::Start)?))
     }
 

@@ -132,8 +132,13 @@ fn listeners(config: &Config, out: &mut dyn StatWriter) {
         AllowedProtocols::Binary => b"binary",
     };
     out.text(b"binding_protocol", protocol);
-    out.text(b"auth_enabled_sasl", b"no");
-    out.text(b"auth_enabled_ascii", b"no");
+    let passwords = config.passwords.as_ref();
+    let has_sasl = passwords.is_some() && config.protocols != AllowedProtocols::Text;
+    out.text(b"auth_enabled_sasl", yes_or_no(has_sasl));
+    // memcached shows the path of the file.
+    let file = passwords.filter(|_| config.protocols != AllowedProtocols::Binary);
+    let file = file.map_or("no".to_owned(), |file| file.path.display().to_string());
+    out.text(b"auth_enabled_ascii", file.as_bytes());
 }
 
 fn permissions(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {

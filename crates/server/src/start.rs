@@ -14,6 +14,7 @@ use crate::admin;
 use crate::config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 use crate::documents;
 use crate::error::Error;
+use crate::passwords::PresentPasswords;
 use crate::pool;
 use crate::serving::{Clients, Foundation, Serving};
 use crate::tier;
@@ -64,6 +65,8 @@ impl Server {
         let pool = config.pool.as_ref();
         let ports = pool.map(|it| pool::open_ports(it, config.workers.max(1)));
         let ports = ports.transpose()?;
+        // As root, which may be the only user that can read them.
+        let passwords = read_passwords(&config, say)?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
         become_who_serves(&config, user.as_ref(), say)?;
@@ -80,6 +83,7 @@ impl Server {
             counts: Arc::clone(&counts),
             counters: Arc::<CounterRegistry>::default(),
             clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
+            passwords,
         };
         let figures = foundation.figures();
         let listen = || {
@@ -149,10 +153,33 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
         return Err(Error::Scheduler);
     }
+    let serves_cache = config.documents.as_ref().is_some_and(|it| it.serves_cache);
+    if config.passwords.is_some() && serves_cache {
+        return Err(Error::HttpCacheWithPasswords);
+    }
     if config.pool.is_some() && (config.tier.is_some() || config.documents.is_some()) {
         return Err(Error::PoolAlone);
     }
     Ok(())
+}
+
+/// Reads the file of passwords, if one is configured.
+fn read_passwords(
+    config: &Config,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<Arc<PresentPasswords>>, Error> {
+    let Some(file) = &config.passwords else {
+        return Ok(None);
+    };
+    let passwords = file.read().map_err(|source| Error::Passwords {
+        path: file.path.clone(),
+        source,
+    })?;
+    if let Some(warning) = file.warning(&passwords) {
+        say(&warning);
+    }
+    let present = PresentPasswords::new(file.clone(), passwords);
+    Ok(Some(Arc::new(present)))
 }
 
 /// The configured runtime, or the best one that this machine supports.

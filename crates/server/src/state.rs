@@ -18,6 +18,7 @@ use sys::poll::Waker;
 
 use crate::config::Config;
 use crate::documents::Parts;
+use crate::passwords::PresentPasswords;
 use crate::settings::{self, CurrentSettings};
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
@@ -35,6 +36,8 @@ pub(crate) struct ServerState {
     /// The documents over HTTP, if they are served.
     http: Option<HttpState>,
     counters: Arc<CounterRegistry>,
+    /// The passwords, if clients need one.
+    pub(crate) passwords: Option<Arc<PresentPasswords>>,
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
@@ -102,6 +105,7 @@ impl ServerState {
         counts: &Arc<ConnectionCounts>,
         http: Option<HttpState>,
         counters: &Arc<CounterRegistry>,
+        passwords: Option<Arc<PresentPasswords>>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
@@ -109,6 +113,7 @@ impl ServerState {
             counts: Arc::clone(counts),
             http,
             counters: Arc::clone(counters),
+            passwords,
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
@@ -241,6 +246,11 @@ impl ServerControl for ServerState {
     fn set_verbosity(&self, level: u32) {
         self.verbosity.store(level, Ordering::Relaxed);
         self.waker.wake();
+    }
+
+    fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
+        let passwords = self.passwords.as_ref();
+        passwords.is_some_and(|it| it.contains(user, password))
     }
 
     fn permissions(&self) -> Permissions {

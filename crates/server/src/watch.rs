@@ -47,7 +47,12 @@ pub(crate) fn until_stopped(
         while let Some(signal) = signals.take() {
             match signal {
                 Signal::Stop | Signal::User1 => return Ok(()),
-                Signal::Reload => state.reopen_files(),
+                Signal::Reload => {
+                    state.reopen_files();
+                    if let Some(passwords) = &state.passwords {
+                        log(&passwords.reload());
+                    }
+                }
             }
         }
         if state.is_stopping() {

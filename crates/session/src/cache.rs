@@ -15,7 +15,7 @@ use crate::latency::LatencyRecorder;
 use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
-use crate::protocols::AllowedProtocols;
+use crate::protocols::Access;
 use crate::registry::CounterRegistry;
 use crate::session::{Output, RequestContext, Session};
 use crate::tier_reads::{TierAccess, TierRead};
@@ -37,8 +37,8 @@ pub struct CacheService {
     pub records_latency: bool,
     /// The threads that read from the tier below the store, if it has one.
     pub tier: Option<Arc<Readers>>,
-    /// The protocols that connections may use.
-    pub protocols: AllowedProtocols,
+    /// The protocols that connections may use, and whether they need a password.
+    pub access: Access,
 }
 
 /// The cache's state of one worker of a runtime.
@@ -98,7 +98,7 @@ impl service::Worker for CacheWorker {
     type Completion = TierRead;
 
     fn open(&self) -> Session {
-        Session::new(self.service.protocols)
+        Session::new(self.service.access)
     }
 
     fn online(&mut self) {

@@ -58,6 +58,13 @@ pub trait ServerControl: Sync {
     /// Sets the level of detail on standard error.
     fn set_verbosity(&self, level: u32);
 
+    /// Whether `user` has this password. The time that this takes must not depend on the passwords.
+    /// A server without passwords has no users.
+    fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
+        let _ = (user, password);
+        false
+    }
+
     /// The commands that the server's flags enable.
     fn permissions(&self) -> Permissions;
 

@@ -34,11 +34,13 @@ pub enum Counter {
     TouchMisses,
     StoreTooLarge,
     StoreNoMemory,
+    AuthCmds,
+    AuthErrors,
 }
 
 impl Counter {
     /// All counters, in the order of `stats`.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::CmdGet,
         Self::CmdSet,
         Self::CmdFlush,
@@ -61,6 +63,8 @@ impl Counter {
         Self::TouchMisses,
         Self::StoreTooLarge,
         Self::StoreNoMemory,
+        Self::AuthCmds,
+        Self::AuthErrors,
     ];
 
     /// The counter's name in `stats`.
@@ -89,6 +93,8 @@ impl Counter {
             Self::TouchMisses => "touch_misses",
             Self::StoreTooLarge => "store_too_large",
             Self::StoreNoMemory => "store_no_memory",
+            Self::AuthCmds => "auth_cmds",
+            Self::AuthErrors => "auth_errors",
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) use write::{publish_upload, reject_upload};
 
 use crate::counters::Counter;
 use crate::encode::Encode;
+use crate::login;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::prepare::Prepared;
@@ -104,6 +105,15 @@ impl WithEncoder for Execute<'_, '_, '_> {
             Operation::Quit => {
                 encoder.outcome(b"", Outcome::Quit, bytes);
                 return Step::close(len);
+            }
+            Operation::Login(login) => {
+                let (control, counters) = (context.control, context.counters);
+                let outcome = login::execute(encoder, *login, control, counters, bytes);
+                return Step::Login { len, outcome };
+            }
+            Operation::ListMechanisms => {
+                encoder.outcome(b"", Outcome::Mechanisms, bytes);
+                true
             }
             Operation::RejectAndClose { rejection } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);

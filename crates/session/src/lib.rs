@@ -32,7 +32,8 @@
 //!       └───── Encoder: the parts that only the reply needs ─────────┘
 //! ```
 //!
-//! `protocols.rs` lists all protocols, and says how to add one. Items in a pool of memory have the
+//! `protocols.rs` lists all protocols, and says how to add one. A client that has to log in has a
+//! grammar of its own until then (`login.rs`). Items in a pool of memory have the
 //! same decoders and encoders, and an execution of their own (`pooled.rs`).
 //!
 //! Invariants:
@@ -55,11 +56,13 @@ mod execute;
 mod latency;
 pub mod limits;
 mod lines;
+mod login;
 mod memcached_statistics;
 mod meta;
 mod now;
 mod operation;
 mod outcome;
+mod passwords;
 mod pooled;
 mod prefixes;
 mod prepare;
@@ -82,10 +85,11 @@ pub use memcached_statistics::{
     FIXED_STATISTICS, REPEATED_STATISTICS, ZERO_STATISTICS, is_uninformative,
 };
 pub use now::{Clock, Now};
+pub use passwords::{PasswordFormat, Passwords, PasswordsError};
 pub use pooled::{PoolService, PoolSession, PoolWorker};
 pub use prefixes::{PrefixCount, PrefixSums};
 pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items};
-pub use protocols::AllowedProtocols;
+pub use protocols::{Access, AllowedProtocols};
 pub use registry::CounterRegistry;
 pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;

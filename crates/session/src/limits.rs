@@ -18,6 +18,14 @@ pub const POOL_READS_MAX: usize = 16;
 /// Maximum number of times that a change which creates a missing item in a memory pool is tried
 /// again, because others have created or deleted the item meanwhile.
 pub const VIVIFY_TRIES_MAX: u32 = 32;
+/// Maximum number of users of a password file (memcached `MAX_ENTRIES`).
+pub const PASSWORDS_MAX: usize = 8;
+/// Maximum number of users of a password file of SASL. A login compares all of them, in about a
+/// tenth of a millisecond.
+pub const SASL_PASSWORDS_MAX: usize = 256;
+/// Longest user and password of a password file together with the colon, in bytes (memcached
+/// `MAX_ENTRY_LEN`, less a line end and a final zero).
+pub const PASSWORD_LINE_MAX: usize = 254;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not

@@ -5,9 +5,7 @@
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
 /// response objects and no NAPI ids.
-pub const ZERO_STATISTICS: [&str; 40] = [
-    "auth_cmds",
-    "auth_errors",
+pub const ZERO_STATISTICS: [&str; 38] = [
     "log_worker_dropped",
     "log_worker_written",
     "log_watcher_skipped",

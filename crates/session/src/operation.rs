@@ -12,6 +12,8 @@ use protocol::limits::KEY_MAX;
 use protocol::{Keys, MetaKey, Rejection, ShutdownMode, Stats};
 use store::{Direction, Mode};
 
+use crate::login::Login;
+
 /// What to do with a key, or with the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation<'a> {
@@ -53,6 +55,10 @@ pub(crate) enum Operation<'a> {
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
+    /// Logs in, and replies.
+    Login(Login<'a>),
+    /// Replies with the mechanisms of SASL.
+    ListMechanisms,
     /// Replies with an error, then closes the connection, because the next command cannot be found.
     RejectAndClose {
         /// The error.

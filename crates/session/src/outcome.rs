@@ -4,6 +4,7 @@ use protocol::Rejection;
 use store::Expiry;
 
 use crate::encode::EncodedItem;
+use crate::login::LoginOutcome;
 use crate::now::Now;
 use crate::operation::ReadOptions;
 
@@ -36,6 +37,10 @@ pub(crate) enum Outcome {
     Noop,
     /// The connection closes at the client's request.
     Quit,
+    /// The outcome of a login.
+    Login(LoginOutcome),
+    /// The mechanisms of SASL are to be written.
+    Mechanisms,
     /// The request was invalid.
     Rejected(Rejection),
     /// The request was not executed, or it is unknown whether it was. Only a remote store has this

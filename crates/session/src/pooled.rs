@@ -30,7 +30,7 @@ use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::now::{Clock, Now};
 use crate::prepare::Prepared;
-use crate::protocols::AllowedProtocols;
+use crate::protocols::Access;
 use crate::registry::CounterRegistry;
 pub use session::PoolSession;
 use session::Turn;
@@ -53,8 +53,8 @@ pub struct PoolService {
     /// Unix time at time 0 of the monotonic clock, in nanoseconds. The clients must use the same
     /// value, because they decide which items have expired.
     pub unix_start_ns: u64,
-    /// The protocols that connections may use.
-    pub protocols: AllowedProtocols,
+    /// The protocols that connections may use, and whether they need a password.
+    pub access: Access,
     /// The number of workers so far.
     pub workers: AtomicUsize,
 }
@@ -64,7 +64,7 @@ pub struct PoolWorker {
     clients: Arc<[ClientThread]>,
     /// The index of this worker's client.
     client: usize,
-    protocols: AllowedProtocols,
+    access: Access,
     control: Arc<dyn ServerControl + Send + Sync>,
     counters: Arc<Counters>,
     clock: Clock,
@@ -80,7 +80,7 @@ impl Service for PoolService {
         PoolWorker {
             clients: Arc::clone(&self.clients),
             client: number % self.clients.len().max(1),
-            protocols: self.protocols,
+            access: self.access,
             control: Arc::clone(&self.control),
             counters: self.counters.register(),
             clock: self.clock,
@@ -101,7 +101,7 @@ impl service::Worker for PoolWorker {
     type Completion = Completed;
 
     fn open(&self) -> PoolSession {
-        PoolSession::new(self.protocols)
+        PoolSession::new(self.access)
     }
 
     fn begin_burst(&mut self, now_ns: u64) {

@@ -118,7 +118,8 @@ impl Session {
         let (Some(mut at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
             return 0;
         };
-        let detect = || Protocol::detect(first_byte);
+        let needs_login = self.needs_login;
+        let detect = || Protocol::detect(first_byte).of_new_client(needs_login);
         let protocol = *self.protocol.get_or_insert_with(detect);
         while prepared.len() - first < max && at < input.len() {
             prepared.push(Prepared::undecoded());
@@ -139,7 +140,8 @@ impl Session {
                 Decoded::Command { data_len } if data_len <= (input.len() - at) as u64 => {
                     at += data_len as usize;
                 }
-                // The value of this request is incomplete, or the connection closes after it.
+                // The value of this request is incomplete, the connection closes after it, or the
+                // grammar may change.
                 _ => break,
             }
         }

@@ -12,19 +12,24 @@ use protocol::binary::REQUEST_MAGIC;
 use crate::binary::{self, BinaryEncoder};
 use crate::encode::Encode;
 use crate::lines;
+use crate::login::{self, LoginOutcome, SaslState};
 use crate::meta::{MetaEncoder, OwnedMetaEncoder};
 use crate::prepare::Prepared;
 use crate::text::TextEncoder;
 #[cfg(test)]
 use crate::toy;
 
-/// The grammar of the requests on a connection. A connection never changes it.
+/// The grammar of the requests on a connection. Only a login changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Command lines of the text and the meta protocol, which one connection may mix.
     Lines,
     /// Frames of the binary protocol.
     Binary,
+    /// The command lines of a client that has not logged in.
+    LinesLogin,
+    /// Frames of the binary protocol, and messages of SASL, by which the client logs in.
+    Sasl(SaslState),
     #[cfg(test)]
     Toy,
 }
@@ -41,13 +46,35 @@ pub enum AllowedProtocols {
     Binary,
 }
 
-impl AllowedProtocols {
+impl AllowedProtocols {}
+
+/// What a new connection may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The protocols that it may use.
+    pub protocols: AllowedProtocols,
+    /// Whether it has to log in before anything else (`-Y`, `-S`).
+    pub needs_login: bool,
+}
+
+impl Access {
     /// The protocol of a new connection. `None`: its first byte will select it.
     pub(crate) fn of_new_connection(self) -> Option<Protocol> {
-        match self {
-            Self::Auto => None,
-            Self::Text => Some(Protocol::Lines),
-            Self::Binary => Some(Protocol::Binary),
+        let protocol = match self.protocols {
+            AllowedProtocols::Auto => return None,
+            AllowedProtocols::Text => Protocol::Lines,
+            AllowedProtocols::Binary => Protocol::Binary,
+        };
+        Some(protocol.of_new_client(self.needs_login))
+    }
+}
+
+impl From<AllowedProtocols> for Access {
+    /// Access without a password.
+    fn from(protocols: AllowedProtocols) -> Self {
+        Self {
+            protocols,
+            needs_login: false,
         }
     }
 }
@@ -67,6 +94,24 @@ impl Protocol {
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
+    /// The protocol with which a connection of this protocol begins, if it has to log in.
+    pub(crate) fn of_new_client(self, needs_login: bool) -> Self {
+        match self {
+            Self::Binary if needs_login => Self::Sasl(SaslState::default()),
+            _ if needs_login => Self::LinesLogin,
+            _ => self,
+        }
+    }
+
+    /// The protocol of a connection after a login with this outcome.
+    pub(crate) fn after_login(self, outcome: LoginOutcome) -> Self {
+        match (self, outcome) {
+            (Self::Sasl(_), _) => Self::Sasl(SaslState::after(outcome)),
+            (Self::LinesLogin, LoginOutcome::Accepted) => Self::Lines,
+            _ => self,
+        }
+    }
+
     /// Decodes the command at the front of `input` into `request`. Does not hash the key. An
     /// earlier call found that the first `scanned` bytes do not contain the end of a command.
     ///
@@ -82,6 +127,8 @@ impl Protocol {
         match self {
             Self::Lines => lines::decode(input, scanned, request),
             Self::Binary => binary::decode::decode(input, request),
+            Self::LinesLogin => login::decode_line(input, request),
+            Self::Sasl(state) => login::decode_frame(input, state, request),
             #[cfg(test)]
             Self::Toy => toy::decode::decode(input, request),
         }
@@ -103,6 +150,8 @@ pub(crate) enum Decoded {
     },
     /// A command after which the connection closes.
     LastCommand,
+    /// A login. The grammar of what follows it depends on its outcome.
+    Login,
 }
 
 /// The encoder of one request's replies: its protocol, and the parts of the request that the

@@ -8,9 +8,10 @@ use crate::cache::ValuePin;
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::execute;
+use crate::login::LoginOutcome;
 use crate::now::Now;
 use crate::prepare::Prepared;
-use crate::protocols::{AllowedProtocols, OwnedEncoder, Protocol};
+use crate::protocols::{Access, OwnedEncoder, Protocol};
 use crate::tier_reads::{Fetch, TierAccess};
 use crate::upload::PendingUpload;
 
@@ -25,6 +26,8 @@ pub struct Session {
     /// The protocol of the connection. `None`: its first byte will select the protocol, and has not
     /// arrived.
     pub(crate) protocol: Option<Protocol>,
+    /// Whether a protocol that the first byte selects begins with a login.
+    pub(crate) needs_login: bool,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,
 }
@@ -79,11 +82,12 @@ pub struct RequestContext<'a> {
 }
 
 impl Session {
-    /// A new connection, which may use these protocols.
+    /// A new connection with this access.
     #[must_use]
-    pub fn new(allowed: AllowedProtocols) -> Self {
+    pub fn new(access: Access) -> Self {
         Self {
-            protocol: allowed.of_new_connection(),
+            protocol: access.of_new_connection(),
+            needs_login: access.needs_login,
             ..Self::default()
         }
     }
@@ -123,14 +127,19 @@ impl Session {
                         return self.stop(consumed, next, context, out);
                     }
                 }
+                Step::Login { len, outcome } => {
+                    consumed += len;
+                    self.protocol = self.protocol.map(|it| it.after_login(outcome));
+                }
                 Step::NeedsMemory => return self.stop(consumed, Next::Memory, context, out),
             }
             context.note_progress();
         }
         // All prepared requests are answered. The remaining input is either an incomplete command
         // line, in which case `prepare` has set `scanned`, or it was not decoded. The second case
-        // occurs if `prepare` reached its maximum number of requests, or if the input began with
-        // unanswered keys. The session then needs another turn, because new input may never arrive.
+        // occurs if `prepare` reached its maximum number of requests, if the input began with
+        // unanswered keys, or behind a login. The session then needs another turn, because new
+        // input may never arrive.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -288,6 +297,14 @@ pub(crate) enum Step {
         len: usize,
         /// The interpretation of the input after these bytes.
         state: State,
+    },
+    /// The client has tried to log in. The outcome determines the grammar of the input after these
+    /// bytes.
+    Login {
+        /// The number of bytes of input that the request consumed.
+        len: usize,
+        /// Whether the login succeeded.
+        outcome: LoginOutcome,
     },
     /// The request had no effect, because it has to wait for memory ([`Next::Memory`]), or for an
     /// item that is in the tier only ([`Next::Completion`]).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use runtime::memory::{Client, Memory};
 use runtime::{ConnectionCounts, Scheduler, Setup, WaitPolicy};
-use session::{AllowedProtocols, CacheService, Clock};
+use session::{Access, CacheService, Clock};
 use store::Store;
 
 use super::session::{CONFIG, NoControl};
@@ -47,7 +47,7 @@ pub(super) fn service() -> Result<CacheService> {
         clock: Clock::new(0, START_S),
         records_latency: true,
         tier: None,
-        protocols: AllowedProtocols::Auto,
+        access: Access::default(),
     })
 }
 

@@ -238,6 +238,12 @@ static ROWS: &[Row] = &[
         "store_no_memory",
         "Values rejected for lack of memory.",
     ),
+    counter("auth_cmds", "logins", "Logins, with those that failed."),
+    counter(
+        "auth_errors",
+        "login_failures",
+        "Logins with a wrong password.",
+    ),
     // Memory and items.
     gauge(
         "limit_maxbytes",

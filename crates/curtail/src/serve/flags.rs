@@ -135,10 +135,10 @@ pub(crate) struct Flags {
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(super) listen_backlog: u32,
 
-    /// Protocols of the listeners: ascii (text and meta), binary, or auto (all)
-    #[arg(short = 'B', long = "protocol", value_name = "NAME", default_value = "auto",
-          value_parser = protocol)]
-    pub(super) protocol: AllowedProtocols,
+    /// Protocols of the listeners: ascii (text and meta), binary, or auto (all) [default: auto;
+    /// ascii with -Y alone, binary with -S alone]
+    #[arg(short = 'B', long = "protocol", value_name = "NAME", value_parser = protocol)]
+    pub(super) protocol: Option<AllowedProtocols>,
 
     /// Largest item: value, key and 59 bytes of overhead; with suffix k or m
     #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
@@ -157,12 +157,14 @@ pub(crate) struct Flags {
     #[arg(short = 'W', long = "disable-watch")]
     pub(super) disable_watch: bool,
 
-    /// Password file; not served
-    #[arg(short = 'Y', long = "auth-file", value_name = "FILE", hide = true)]
+    /// Clients need a password: file with a line USER:PASSWORD for each of at most 8 users; SIGHUP
+    /// reads it again
+    #[arg(short = 'Y', long = "auth-file", value_name = "FILE")]
     pub(super) auth_file: Option<PathBuf>,
 
-    /// SASL; not served
-    #[arg(short = 'S', long = "enable-sasl", hide = true)]
+    /// Clients of the binary protocol need a password, by SASL (PLAIN): that of -Y, or else of the
+    /// file that MEMCACHED_SASL_PWDB names
+    #[arg(short = 'S', long = "enable-sasl")]
     pub(super) enable_sasl: bool,
 
     /// TLS; not served

@@ -50,6 +50,8 @@ impl Opcode {
     pub const NOOP: Self = Self(0x0a);
     /// `stat`
     pub const STAT: Self = Self(0x10);
+    /// `sasl_auth`, the first message of SASL
+    pub const SASL_AUTH: Self = Self(0x21);
 
     /// The command, and whether this opcode is its quiet form. `None` if memcached does not
     /// implement the opcode. The specification also has 0x1b (`verbosity`) and 0x30 to 0x3c (range

@@ -18,8 +18,10 @@ pub enum Status {
     NotStored = 0x05,
     /// The value is not a number.
     NotNumeric = 0x06,
-    /// The client may not do this.
+    /// The client may not do this, or the password is wrong.
     AuthError = 0x20,
+    /// A further message of SASL is expected.
+    AuthContinue = 0x21,
     /// There is no such command.
     Unknown = 0x81,
     /// There is no memory.
@@ -33,11 +35,11 @@ pub enum Status {
 }
 
 impl Status {
-    /// The text of an error reply. Empty for [`Status::Ok`].
+    /// The text of an error reply. Empty for [`Status::Ok`] and [`Status::AuthContinue`].
     #[must_use]
     pub const fn text(self) -> &'static [u8] {
         match self {
-            Self::Ok => b"",
+            Self::Ok | Self::AuthContinue => b"",
             Self::NotFound => b"Not found",
             Self::Exists => b"Data exists for key.",
             Self::TooLarge => b"Too large.",

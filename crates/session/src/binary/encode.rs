@@ -1,6 +1,6 @@
 //! Encoding of outcomes as frames of the binary protocol.
 
-use protocol::binary::{Command, Status, reply};
+use protocol::binary::{Command, Status, reply, sasl};
 use protocol::limits::COUNTER_MAX;
 use protocol::{Rejection, SetMode, decimal};
 use service::Output;
@@ -8,6 +8,7 @@ use service::Output;
 use super::BinaryEncoder;
 use crate::control::StatWriter;
 use crate::encode::{Encode, EncodedItem, push_value};
+use crate::login::LoginOutcome;
 use crate::outcome::{
     ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
@@ -83,8 +84,15 @@ impl Encode for BinaryEncoder {
             Outcome::Server(_) => Status::NotFound,
             Outcome::Rejected(Rejection::Silent) => return,
             Outcome::Rejected(Rejection::Unknown) => Status::Unknown,
+            Outcome::Rejected(Rejection::Unauthenticated) => Status::AuthError,
             Outcome::Rejected(_) => Status::Invalid,
             Outcome::Failed { reply } => return self.failed(reply, out),
+            Outcome::Mechanisms => return reply::text(out, self.head, sasl::MECHANISMS),
+            Outcome::Login(LoginOutcome::Accepted) => {
+                return reply::text(out, self.head, sasl::AUTHENTICATED);
+            }
+            Outcome::Login(LoginOutcome::Continues) => Status::AuthContinue,
+            Outcome::Login(LoginOutcome::Refused) => Status::AuthError,
             // No frame has these operations.
             Outcome::ReadMany | Outcome::Touch { .. } => Status::Internal,
         };

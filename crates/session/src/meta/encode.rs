@@ -66,7 +66,12 @@ impl Encode for MetaEncoder<'_> {
             Outcome::Rejected(rejection) => out.extend_from_slice(rejection.reply()),
             Outcome::Failed { reply } => out.extend_from_slice(reply),
             // Only text commands have these outcomes.
-            Outcome::ReadMany | Outcome::Touch { .. } | Outcome::Server(_) | Outcome::Quit => {}
+            Outcome::ReadMany
+            | Outcome::Touch { .. }
+            | Outcome::Server(_)
+            | Outcome::Login(_)
+            | Outcome::Mechanisms
+            | Outcome::Quit => {}
         }
     }
 

@@ -7,6 +7,7 @@ use store::{Direction, Mode};
 
 use super::item::expiry_s;
 use super::reply::{Command, Vivify};
+use crate::login::Login;
 use crate::now::Now;
 use crate::operation::{
     ArithOptions, MarkOptions, Operation, ReadCount, ReadOptions, ReadVivify, ServerCommand,
@@ -42,6 +43,8 @@ pub(super) enum Plan<'i> {
     Reply(Outcome),
     /// Execute a command to the server.
     Server(ServerCommand<'i>),
+    /// Check a password.
+    Login(Login<'i>),
     /// Reply, then close the connection.
     Close(Outcome),
 }
@@ -107,6 +110,8 @@ pub(super) fn plan<'i>(
         Operation::Server(command) => return Plan::Server(*command),
         Operation::Noop => return Plan::Reply(Outcome::Noop),
         Operation::Quit => return Plan::Close(Outcome::Quit),
+        Operation::Login(login) => return Plan::Login(*login),
+        Operation::ListMechanisms => return Plan::Reply(Outcome::Mechanisms),
         Operation::RejectAndClose { rejection } => {
             return Plan::Close(Outcome::Rejected(*rejection));
         }

@@ -16,11 +16,12 @@ use crate::counters::{Counter, Counters};
 use crate::encode::Encode;
 use crate::execute::{ServerContext, execute_server_command};
 use crate::limits::POOL_READS_MAX;
+use crate::login::{self, Login, LoginOutcome};
 use crate::now::Now;
 use crate::operation::{Operation, ServerCommand};
 use crate::outcome::{Outcome, StoreOutcome};
 use crate::prepare::Prepared;
-use crate::protocols::{AllowedProtocols, Decoded, Protocol, WithEncoder};
+use crate::protocols::{Access, Decoded, Protocol, WithEncoder};
 use crate::session::RemainingKeys;
 
 /// The state of one client connection.
@@ -32,6 +33,8 @@ pub struct PoolSession {
     scanned: u32,
     /// As of [`crate::Session`].
     protocol: Option<Protocol>,
+    /// As of [`crate::Session`].
+    needs_login: bool,
     /// The value of the next command has not arrived completely. It stays in the input until it
     /// has, because a client of the pool stores only complete values.
     awaits_value: bool,
@@ -89,10 +92,11 @@ impl service::Session for PoolSession {
 }
 
 impl PoolSession {
-    /// A new connection, which may use these protocols.
-    pub(super) fn new(allowed: AllowedProtocols) -> Self {
+    /// A new connection with this access.
+    pub(super) fn new(access: Access) -> Self {
         Self {
-            protocol: allowed.of_new_connection(),
+            protocol: access.of_new_connection(),
+            needs_login: access.needs_login,
             ..Self::default()
         }
     }
@@ -110,9 +114,9 @@ impl PoolSession {
         let (Some(mut at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
             return 0;
         };
-        let protocol = *self
-            .protocol
-            .get_or_insert_with(|| Protocol::detect(first_byte));
+        let needs_login = self.needs_login;
+        let detect = || Protocol::detect(first_byte).of_new_client(needs_login);
+        let protocol = *self.protocol.get_or_insert_with(detect);
         while prepared.len() - first < max && at < input.len() {
             prepared.push(Prepared::undecoded());
             let Some(request) = prepared.last_mut() else {
@@ -349,6 +353,10 @@ impl PoolSession {
                     self.state = State::Closed;
                 }
             }
+            Plan::Login(login) => {
+                let outcome = request.encoder.dispatch(ExecuteLogin { login, turn });
+                self.protocol = self.protocol.map(|it| it.after_login(outcome));
+            }
             Plan::Close(outcome) => {
                 write(outcome, turn.out.bytes_mut());
                 self.state = State::Closed;
@@ -561,6 +569,22 @@ impl WithEncoder for ExecuteServer<'_, '_, '_> {
             store: None,
         };
         execute_server_command(encoder, command, &context, turn.out.bytes_mut())
+    }
+}
+
+/// Executes a login, for the code that is compiled for each encoder.
+struct ExecuteLogin<'r, 'a, 'i> {
+    login: Login<'i>,
+    turn: &'r mut Turn<'a>,
+}
+
+impl WithEncoder for ExecuteLogin<'_, '_, '_> {
+    type Result = LoginOutcome;
+
+    fn run(self, encoder: &impl Encode) -> LoginOutcome {
+        let Self { login, turn } = self;
+        let bytes = turn.out.bytes_mut();
+        login::execute(encoder, login, turn.control, turn.counters, bytes)
     }
 }
 

@@ -7,6 +7,7 @@ use super::TextEncoder;
 use crate::control::StatWriter;
 use crate::encode::{Encode, EncodedItem, push_value};
 use crate::lines::VALUE_END;
+use crate::login::LoginOutcome;
 use crate::outcome::{
     ArithOutcome, DeleteOutcome, FoundItem, Outcome, Restricted, ServerOutcome, StoreOutcome,
 };
@@ -63,7 +64,9 @@ impl Encode for TextEncoder {
             Outcome::Server(outcome) => server(outcome),
             Outcome::Rejected(rejection) => rejection.reply(),
             Outcome::Failed { reply } => reply,
-            Outcome::Noop | Outcome::Quit => b"",
+            Outcome::Login(LoginOutcome::Accepted) => reply::STORED,
+            Outcome::Login(_) => reply::LOGIN_FAILED,
+            Outcome::Noop | Outcome::Quit | Outcome::Mechanisms => b"",
         };
         out.extend_from_slice(line);
     }

@@ -200,7 +200,7 @@ fn connection_has_only_the_allowed_protocols() {
             (b"version\r\n".to_vec(), line_reply),
         ] {
             let mut session = TestSession::new(8);
-            session.session = Session::new(allowed);
+            session.session = Session::new(allowed.into());
             session.receive(&input);
             let replies = &session.replies;
             assert!(replies.starts_with(expected), "{allowed:?}: {replies:?}");

@@ -1,0 +1,109 @@
+//! The file of passwords (`-Y`, or `-S` with `MEMCACHED_SASL_PWDB`): reading it at the start and
+//! again on SIGHUP.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use session::{PasswordFormat, Passwords, PasswordsError};
+use thiserror::Error;
+
+use crate::limits::PASSWORD_FILE_MAX;
+
+/// A file of passwords.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PasswordFile {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// Its format.
+    pub format: PasswordFormat,
+}
+
+/// Why a file of passwords cannot be used.
+#[derive(Debug, Error)]
+pub enum PasswordFileError {
+    /// The file cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+    /// The file is too long.
+    #[error("it has more than {PASSWORD_FILE_MAX} bytes")]
+    TooLong,
+    /// The content is not understood.
+    #[error("{0}")]
+    Content(#[from] PasswordsError),
+}
+
+impl PasswordFile {
+    /// Reads the file.
+    pub(crate) fn read(&self) -> Result<Passwords, PasswordFileError> {
+        let mut content = Vec::new();
+        let file = File::open(&self.path)?;
+        file.take(PASSWORD_FILE_MAX + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > PASSWORD_FILE_MAX {
+            return Err(PasswordFileError::TooLong);
+        }
+        Ok(Passwords::parse(&content, self.format)?)
+    }
+
+    /// A line for the operator if some lines of the file do not count, or none does.
+    pub(crate) fn warning(&self, passwords: &Passwords) -> Option<String> {
+        let path = self.path.display();
+        if passwords.is_empty() {
+            return Some(format!("{path} has no passwords, so no client can log in"));
+        }
+        let ignored = passwords.ignored();
+        let max = session::limits::PASSWORDS_MAX;
+        (ignored > 0).then(|| {
+            format!("{path}: only the first {max} lines count, as in memcached ({ignored} more)")
+        })
+    }
+}
+
+/// The present passwords, which change when the file is read again.
+#[derive(Debug)]
+pub(crate) struct PresentPasswords {
+    file: PasswordFile,
+    passwords: RwLock<Arc<Passwords>>,
+}
+
+impl PresentPasswords {
+    pub(crate) fn new(file: PasswordFile, passwords: Passwords) -> Self {
+        Self {
+            file,
+            passwords: RwLock::new(Arc::new(passwords)),
+        }
+    }
+
+    /// Whether `user` has this password.
+    pub(crate) fn contains(&self, user: &[u8], password: &[u8]) -> bool {
+        // Not compared under the lock, so that a reload does not wait for logins.
+        let present = Arc::clone(
+            &self
+                .passwords
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        present.contains(user, password)
+    }
+
+    /// Reads the file again. If that fails, the passwords stay as they are. Clients that are logged
+    /// in stay so. Returns a line for the operator.
+    pub(crate) fn reload(&self) -> String {
+        let path = self.file.path.display();
+        match self.file.read() {
+            Ok(passwords) => {
+                let warning = self.file.warning(&passwords);
+                let passwords = Arc::new(passwords);
+                *self
+                    .passwords
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = passwords;
+                warning.unwrap_or_else(|| format!("read the passwords of {path} again"))
+            }
+            Err(error) => format!(
+                "failed to read the passwords of {path} again: {error} (the old ones stay valid)"
+            ),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Logging in: the first command of a client that has to give a password.
+//!
+//! A client that has to log in has a grammar of its own ([`Protocol::LinesLogin`] and
+//! [`Protocol::Sasl`]), which finds nothing but a login. After it the session changes its protocol.
+//! So no other request tests whether its client has logged in. Nothing is decoded behind a login in
+//! the same turn, because the grammar of what follows is not known before it is executed.
+//!
+//! [`Protocol::LinesLogin`]: crate::protocols::Protocol::LinesLogin
+//! [`Protocol::Sasl`]: crate::protocols::Protocol::Sasl
+
+use protocol::binary::{Head, Status, sasl};
+use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
+
+use crate::binary::{self, BinaryEncoder};
+use crate::control::ServerControl;
+use crate::counters::{Counter, Counters};
+use crate::encode::Encode;
+use crate::operation::{Key, Operation};
+use crate::outcome::Outcome;
+use crate::prepare::Prepared;
+use crate::protocols::{Decoded, Encoder};
+use crate::text::TextEncoder;
+
+/// What a client sends to log in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Login<'a> {
+    /// A user and a password.
+    Credentials(Credentials<'a>),
+    /// The first message of SASL, without a user and a password, which follow.
+    Begin,
+    /// A message of SASL that is out of order, or no message of a known mechanism.
+    Malformed,
+}
+
+/// The outcome of a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoginOutcome {
+    /// The user has this password. The client may use all commands.
+    Accepted,
+    /// The user and the password are to follow.
+    Continues,
+    /// The user has another password, or does not exist.
+    Refused,
+}
+
+/// How far a client of the binary protocol has logged in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SaslState {
+    /// Whether it has logged in. A later login that is refused ends this, as in memcached.
+    pub(crate) is_logged_in: bool,
+    /// Whether a further message may follow.
+    has_begun: bool,
+}
+
+impl SaslState {
+    /// The state after a login with this outcome.
+    pub(crate) fn after(outcome: LoginOutcome) -> Self {
+        Self {
+            is_logged_in: outcome == LoginOutcome::Accepted,
+            has_begun: outcome != LoginOutcome::Refused,
+        }
+    }
+}
+
+/// Checks the password, counts the login and replies.
+pub(crate) fn execute(
+    encoder: &impl Encode,
+    login: Login<'_>,
+    control: &dyn ServerControl,
+    counters: &Counters,
+    bytes: &mut Vec<u8>,
+) -> LoginOutcome {
+    let outcome = match login {
+        Login::Credentials(it) if control.is_password(it.user, it.password) => {
+            LoginOutcome::Accepted
+        }
+        Login::Begin => LoginOutcome::Continues,
+        Login::Credentials(_) | Login::Malformed => LoginOutcome::Refused,
+    };
+    if outcome != LoginOutcome::Continues {
+        counters.count(Counter::AuthCmds);
+    }
+    if outcome == LoginOutcome::Refused {
+        counters.count(Counter::AuthErrors);
+    }
+    encoder.outcome(b"", Outcome::Login(outcome), bytes);
+    outcome
+}
+
+/// Decodes the command line at the front of the input of a client that has not logged in.
+#[cold]
+pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decoded {
+    let encoder = Encoder::Text(TextEncoder::default());
+    let mut set = |operation, len| *prepared = Prepared::new(operation, Key::NONE, encoder, len);
+    match parse_login(input) {
+        ParsedLogin::Incomplete => Decoded::Incomplete {
+            scanned: input.len(),
+        },
+        ParsedLogin::Credentials { credentials, len } => {
+            set(Operation::Login(Login::Credentials(credentials)), len);
+            Decoded::Login
+        }
+        ParsedLogin::Rejected { rejection, len } => {
+            let swallow = 0;
+            set(Operation::Reject { rejection, swallow }, len);
+            Decoded::Command { data_len: swallow }
+        }
+        ParsedLogin::Fatal => {
+            set(Operation::Quit, 0);
+            Decoded::LastCommand
+        }
+    }
+}
+
+/// Decodes the frame at the front of the input of a client that has to log in with SASL.
+#[cold]
+pub(crate) fn decode_frame<'a>(
+    input: &'a [u8],
+    state: SaslState,
+    prepared: &mut Prepared<'a>,
+) -> Decoded {
+    let mut set = |operation, head: Head, len| {
+        let encoder = Encoder::Binary(BinaryEncoder { head });
+        *prepared = Prepared::new(operation, Key::NONE, encoder, len);
+    };
+    match sasl::parse(input, state.is_logged_in) {
+        sasl::ParsedSasl::Other => return binary::decode::decode(input, prepared),
+        sasl::ParsedSasl::Incomplete => {
+            return Decoded::Incomplete {
+                scanned: input.len(),
+            };
+        }
+        sasl::ParsedSasl::List { head, len } => set(Operation::ListMechanisms, head, len),
+        sasl::ParsedSasl::Message { head, message, len } => {
+            set(Operation::Login(login(message, state)), head, len);
+            return Decoded::Login;
+        }
+        sasl::ParsedSasl::Rejected {
+            head,
+            status,
+            swallow,
+        } => {
+            let rejection = rejection(status);
+            let len = protocol::limits::BINARY_HEADER_LEN;
+            set(Operation::Reject { rejection, swallow }, head, len);
+            return Decoded::Command { data_len: swallow };
+        }
+        sasl::ParsedSasl::Fatal { head, status } => {
+            let rejection = rejection(status);
+            set(Operation::RejectAndClose { rejection }, head, 0);
+            return Decoded::LastCommand;
+        }
+    }
+    Decoded::Command { data_len: 0 }
+}
+
+/// The login that a message of SASL means. As in memcached, the name of the mechanism counts in the
+/// first message only.
+fn login(message: sasl::Message<'_>, state: SaslState) -> Login<'_> {
+    let is_in_order = match message.is_first {
+        true => message.mechanism.eq_ignore_ascii_case(sasl::MECHANISMS),
+        false => state.has_begun,
+    };
+    match Credentials::from_plain(message.bytes) {
+        _ if !is_in_order => Login::Malformed,
+        Some(credentials) => Login::Credentials(credentials),
+        None if message.is_first && message.bytes.is_empty() => Login::Begin,
+        None => Login::Malformed,
+    }
+}
+
+/// The rejection whose reply has this status.
+fn rejection(status: Status) -> Rejection {
+    match status {
+        Status::AuthError => Rejection::Unauthenticated,
+        _ => Rejection::BadFormat,
+    }
+}

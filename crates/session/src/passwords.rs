@@ -1,0 +1,226 @@
+//! The users and passwords of a file, and their comparison with those of a client.
+
+use std::fmt;
+
+use subtle::{Choice, ConstantTimeEq};
+use thiserror::Error;
+
+use crate::limits::{PASSWORD_LINE_MAX, PASSWORDS_MAX, SASL_PASSWORDS_MAX};
+
+/// The format of a file of passwords, one user a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordFormat {
+    /// `USER:PASSWORD`, the file of memcached's `-Y`. The password may contain colons.
+    Plain,
+    /// `USER:PASSWORD[:…]`, the file that memcached's `-S` finds by `MEMCACHED_SASL_PWDB`. The
+    /// password ends at a colon, if there is one.
+    Sasl,
+}
+
+/// Why a file of passwords cannot be used. Never shows a part of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PasswordsError {
+    /// A line is not a user, a colon and a password.
+    #[error("line {0} is not USER:PASSWORD")]
+    Malformed(usize),
+    /// A line is too long.
+    #[error("line {0} is longer than {PASSWORD_LINE_MAX} bytes")]
+    TooLong(usize),
+    /// There are more users than can be compared in bounded time.
+    #[error("it has more than {0} lines")]
+    TooMany(usize),
+}
+
+/// Users and their passwords.
+#[derive(Clone, Default)]
+pub struct Passwords {
+    users: Vec<User>,
+    ignored: usize,
+}
+
+/// A user and a password.
+#[derive(Clone)]
+struct User {
+    /// `USER:PASSWORD`, and zeros.
+    line: [u8; PASSWORD_LINE_MAX],
+    user_len: u16,
+    len: u16,
+}
+
+impl Passwords {
+    /// Reads the content of a file. As in memcached, [`PasswordFormat::Plain`] has at most
+    /// [`PASSWORDS_MAX`] users, and further lines are ignored.
+    ///
+    /// # Errors
+    /// See [`PasswordsError`].
+    pub fn parse(content: &[u8], format: PasswordFormat) -> Result<Self, PasswordsError> {
+        let content = content.strip_suffix(b"\n").unwrap_or(content);
+        let mut passwords = Self::default();
+        if content.is_empty() {
+            return Ok(passwords);
+        }
+        for (index, line) in content.split(|&byte| byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            match format {
+                PasswordFormat::Plain if passwords.users.len() == PASSWORDS_MAX => {
+                    passwords.ignored += 1;
+                }
+                PasswordFormat::Sasl if passwords.users.len() == SASL_PASSWORDS_MAX => {
+                    return Err(PasswordsError::TooMany(SASL_PASSWORDS_MAX));
+                }
+                _ => passwords.users.push(user(line, index + 1, format)?),
+            }
+        }
+        Ok(passwords)
+    }
+
+    /// The number of lines behind the last user that counts.
+    #[must_use]
+    pub fn ignored(&self) -> usize {
+        self.ignored
+    }
+
+    /// Whether there are no users, so that no client can log in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    /// Whether `user` has this password. Takes a time that does not depend on the users and
+    /// passwords of the file, except on their number.
+    #[must_use]
+    pub fn contains(&self, user: &[u8], password: &[u8]) -> bool {
+        let Some(given) = User::new(user, password) else {
+            return false;
+        };
+        let found = self.users.iter().map(|known| known.is(&given));
+        found.fold(Choice::from(0), |any, is| any | is).into()
+    }
+}
+
+/// Shows no password.
+impl fmt::Debug for Passwords {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Passwords");
+        shown.field("users", &self.users.len()).finish()
+    }
+}
+
+impl User {
+    /// `None`: both together are longer than a line of a file.
+    fn new(user: &[u8], password: &[u8]) -> Option<Self> {
+        let len = user.len() + 1 + password.len();
+        let mut line = [0; PASSWORD_LINE_MAX];
+        let filled = line.get_mut(..len)?;
+        filled[..user.len()].copy_from_slice(user);
+        filled[user.len()] = b':';
+        filled[user.len() + 1..].copy_from_slice(password);
+        Some(Self {
+            line,
+            user_len: user.len() as u16,
+            len: len as u16,
+        })
+    }
+
+    fn is(&self, other: &Self) -> Choice {
+        self.line.ct_eq(&other.line)
+            & self.user_len.ct_eq(&other.user_len)
+            & self.len.ct_eq(&other.len)
+    }
+}
+
+/// The user of a line, which has this number.
+fn user(line: &[u8], number: usize, format: PasswordFormat) -> Result<User, PasswordsError> {
+    let malformed = PasswordsError::Malformed(number);
+    let colon = line
+        .iter()
+        .position(|&byte| byte == b':')
+        .ok_or(malformed)?;
+    if line.contains(&0) || line.contains(&b'\r') {
+        return Err(malformed);
+    }
+    let (user, rest) = (&line[..colon], &line[colon + 1..]);
+    let password = match format {
+        PasswordFormat::Plain => rest,
+        PasswordFormat::Sasl => rest.split(|&byte| byte == b':').next().unwrap_or(rest),
+    };
+    User::new(user, password).ok_or(PasswordsError::TooLong(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(content: &str) -> Result<Passwords, PasswordsError> {
+        Passwords::parse(content.as_bytes(), PasswordFormat::Plain)
+    }
+
+    #[test]
+    fn user_and_password_of_one_line_are_accepted_and_no_others() {
+        let passwords = plain("foo:bar\nbaaaz:quux:x\r\nnone:").unwrap();
+        for (user, password, is_known) in [
+            ("foo", "bar", true),
+            ("baaaz", "quux:x", true),
+            ("none", "", true),
+            ("foo", "quux:x", false),
+            ("foo", "ba", false),
+            ("foo", "barr", false),
+            ("foo", "bar\0", false),
+            ("fo", "o:bar", false),
+            ("baaaz:quux", "x", false),
+            ("baaaz", "quux", false),
+            ("", "", false),
+        ] {
+            let found = passwords.contains(user.as_bytes(), password.as_bytes());
+            assert_eq!(found, is_known, "{user} {password}");
+        }
+        assert!(!passwords.contains(&[b'a'; 300], b""));
+        assert!(!format!("{passwords:?}").contains("bar"));
+    }
+
+    #[test]
+    fn file_that_is_not_understood_is_refused_with_its_line() {
+        use PasswordsError::{Malformed, TooLong};
+        let long = "u:".to_owned() + &"p".repeat(PASSWORD_LINE_MAX - 1);
+        let longest = "u:".to_owned() + &"p".repeat(PASSWORD_LINE_MAX - 2);
+        for (content, error) in [
+            ("a:b\nc\n", Malformed(2)),
+            ("\na:b", Malformed(1)),
+            ("a:b\n\n", Malformed(2)),
+            ("a:b\0c", Malformed(1)),
+            ("a:b\rc", Malformed(1)),
+            (&long, TooLong(1)),
+        ] {
+            assert_eq!(plain(content).unwrap_err(), error, "{content:?}");
+        }
+        assert!(
+            plain(&longest)
+                .unwrap()
+                .contains(b"u", &longest.as_bytes()[2..])
+        );
+        assert!(plain("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn users_behind_the_bound_are_ignored_or_refused() {
+        let lines = |count| {
+            (0..count)
+                .map(|user| format!("{user}:pass\n"))
+                .collect::<String>()
+        };
+        let nine = plain(&lines(PASSWORDS_MAX + 1)).unwrap();
+        assert_eq!(nine.ignored(), 1);
+        assert!(nine.contains(b"7", b"pass") && !nine.contains(b"8", b"pass"));
+        let sasl = |count| Passwords::parse(lines(count).as_bytes(), PasswordFormat::Sasl);
+        assert!(sasl(SASL_PASSWORDS_MAX).unwrap().contains(b"255", b"pass"));
+        let error = sasl(SASL_PASSWORDS_MAX + 1).unwrap_err();
+        assert_eq!(error, PasswordsError::TooMany(SASL_PASSWORDS_MAX));
+    }
+
+    #[test]
+    fn fields_behind_the_password_are_ignored_in_the_format_of_sasl() {
+        let passwords = Passwords::parse(b"u:secret:::", PasswordFormat::Sasl).unwrap();
+        assert!(passwords.contains(b"u", b"secret"));
+        assert!(!passwords.contains(b"u", b"secret:::"));
+    }
+}

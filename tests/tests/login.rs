@@ -1,0 +1,516 @@
+//! Passwords: `-Y` for text, `-S` for the binary protocol. The conversations of text are those of
+//! memcached too.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_tests::client::Client;
+use curtail_tests::pattern::show;
+use curtail_tests::play::REFERENCE_VERSION;
+use curtail_tests::process::{Server, curtail, memcached, memcached_command};
+use protocol::binary::reply::Reply;
+use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
+use protocol::limits::{LINE_MAX, LOGIN_TOKEN_MAX};
+use tempfile::TempDir;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const PASSWORDS: &str = "foo:bar\nbaaaz:quux:x\r\nlast:one";
+
+/// The end of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The connection stays open.
+    Open,
+    /// The server closes the connection.
+    Closed,
+}
+
+/// What a client sends and receives, in turns, and the end.
+type Conversation = (Vec<(Vec<u8>, &'static str)>, End);
+
+fn conversations() -> Vec<Conversation> {
+    const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated\r\n";
+    const FAILED: &str = "CLIENT_ERROR authentication failure\r\n";
+    const NO_TOKEN: &str = "CLIENT_ERROR bad authentication token format\r\n";
+    let open = |turns: &[(&str, &'static str)]| {
+        let turns = turns
+            .iter()
+            .map(|(input, reply)| (input.as_bytes().to_vec(), *reply));
+        (turns.collect(), End::Open)
+    };
+    let closed = |input: &[u8]| (vec![(input.to_vec(), "")], End::Closed);
+    let mut conversations = vec![
+        open(&[
+            ("set any 0 0 7\r\nfoo bar\r\n", "STORED\r\n"),
+            ("set foo 0 0 2\r\nhi\r\n", "STORED\r\n"),
+            ("get foo\r\n", "VALUE foo 0 2\r\nhi\r\nEND\r\n"),
+            ("mn\r\n", "MN\r\n"),
+        ]),
+        open(&[
+            ("set k 1 2 12\r\nbaaaz quux:x\r\n", "STORED\r\n"),
+            ("version\r\n", "VERSION "),
+        ]),
+        open(&[
+            ("setx a b c 8 noreply\r\nlast one\r\n", "STORED\r\n"),
+            ("set k 0 0 8\r\nlast one\r\n", "STORED\r\n"),
+            ("get k\r\n", "VALUE k 0 8\r\nlast one\r\nEND\r\n"),
+        ]),
+        // The value of a command that is refused is the next command.
+        open(&[
+            ("get foo\r\n", UNAUTHENTICATED),
+            ("add foo 0 0 7\r\n", UNAUTHENTICATED),
+            ("version\r\n", UNAUTHENTICATED),
+            ("set foo 0 0 6\r\nsecret\r\n", NO_TOKEN),
+            ("set any 0 0 7\r\nfoo bab\r\n", FAILED),
+            ("set any 0 0 8\r\nfoo bar \r\n", FAILED),
+            ("set any 0 0 5\r\n foo \r\n", FAILED),
+            ("set any 0 0 0\r\n\r\n", NO_TOKEN),
+            ("set any 0 0 7\r\nfoo-bar\r\n", NO_TOKEN),
+            (
+                "set any 0 0 2147483646\r\n",
+                "CLIENT_ERROR auth token too long\r\n",
+            ),
+            ("set any 0 0 7\r\nfoo bar\r\n", "STORED\r\n"),
+            ("get absent\r\n", "END\r\n"),
+        ]),
+        open(&[(
+            "set any 0 0 7\r\nfoo barrr",
+            "CLIENT_ERROR bad command line termination\r\n",
+        )]),
+        closed(b"mn\r\n"),
+        closed(b"quit\r\n"),
+        closed(&[b'x'; LINE_MAX + 1]),
+    ];
+    for refused in [
+        "stats",
+        "shutdown",
+        "mg foo v",
+        "ms foo 2",
+        " set any 0 0 7",
+        "set any 0 0",
+        "set any 0 0 -1",
+        "set any 0 0 99999999999",
+    ] {
+        conversations.push(open(&[(&format!("{refused}\r\n"), UNAUTHENTICATED)]));
+    }
+    conversations
+}
+
+/// A folder with a file of passwords that every user may read.
+struct Passwords {
+    folder: TempDir,
+}
+
+impl Passwords {
+    fn new(content: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let passwords = Self { folder };
+        passwords.write(content);
+        passwords
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("passwords")
+    }
+
+    fn write(&self, content: &str) {
+        fs::write(self.path(), content).unwrap();
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+
+    fn server(&self, flags: &[&str]) -> Server {
+        let path = self.path();
+        Server::tcp(|| with(curtail(), &path, flags)).unwrap()
+    }
+}
+
+fn with(mut command: Command, passwords: &Path, flags: &[&str]) -> Command {
+    command.arg("-Y").arg(passwords).args(flags);
+    command
+}
+
+/// Sends in pieces of this length, and compares what is received.
+fn exchange(client: &mut Client, input: &[u8], reply: &str, end: End, piece_len: usize) {
+    for piece in input.chunks(piece_len) {
+        // The server may close the connection before it has all.
+        if client.send(piece).is_err() {
+            break;
+        }
+    }
+    let received = match end {
+        End::Open => client.take(reply.len()).unwrap(),
+        End::Closed => client.rest().unwrap(),
+    };
+    let (received, expected) = (show(&received), show(reply.as_bytes()));
+    assert_eq!(
+        received,
+        expected,
+        "to {} in pieces of {piece_len}",
+        show(input)
+    );
+}
+
+/// Holds all conversations turn by turn.
+fn converse(server: &Server, piece_len: usize) {
+    for (turns, end) in conversations() {
+        let mut client = Client::connect(&server.address).unwrap();
+        for (input, reply) in turns {
+            exchange(&mut client, &input, reply, end, piece_len);
+        }
+    }
+}
+
+#[test]
+fn conversations_with_passwords() {
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&[]);
+    converse(&server, usize::MAX);
+    converse(&server, 1);
+}
+
+/// memcached sends only the last of several refusals, so it is not asked.
+#[test]
+fn requests_behind_a_login_are_answered_with_its_outcome() {
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&[]);
+    for (turns, end) in conversations() {
+        let mut client = Client::connect(&server.address).unwrap();
+        let inputs: Vec<&[u8]> = turns.iter().map(|(input, _)| &**input).collect();
+        let replies: String = turns.iter().map(|(_, reply)| *reply).collect();
+        exchange(&mut client, &inputs.concat(), &replies, end, usize::MAX);
+    }
+}
+
+/// memcached's buffer is too short for the longest token that it allows.
+#[test]
+fn longest_token_is_compared_and_not_more() {
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&[]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let line = format!("set any 0 0 {LOGIN_TOKEN_MAX}\r\nfoo ");
+    let longest = [line.as_bytes(), &[b'x'; LOGIN_TOKEN_MAX - 4], b"\r\n"].concat();
+    let failed = "CLIENT_ERROR authentication failure\r\n";
+    exchange(&mut client, &longest, failed, End::Open, usize::MAX);
+    let line = format!("set any 0 0 {}\r\n", LOGIN_TOKEN_MAX + 1);
+    let too_long = "CLIENT_ERROR auth token too long\r\n";
+    exchange(
+        &mut client,
+        line.as_bytes(),
+        too_long,
+        End::Open,
+        usize::MAX,
+    );
+}
+
+#[test]
+fn conversations_with_passwords_of_memcached() {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return;
+    };
+    let version = Command::new(&path).arg("-V").output().unwrap().stdout;
+    if !String::from_utf8_lossy(&version).contains(REFERENCE_VERSION) {
+        eprintln!("skipped: another memcached, some of which crash at a long token");
+        return;
+    }
+    let passwords = Passwords::new(PASSWORDS);
+    let file = passwords.path();
+    let server = Server::tcp(|| with(memcached_command(&path), &file, &[])).unwrap();
+    converse(&server, usize::MAX);
+    converse(&server, 1);
+}
+
+#[test]
+fn logins_and_their_failures_are_counted() {
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&[]);
+    let mut client = Client::connect(&server.address).unwrap();
+    for password in ["bad", "ba", "bar"] {
+        let len = 4 + password.len();
+        client
+            .send(format!("set k 0 0 {len}\r\nfoo {password}\r\n").as_bytes())
+            .unwrap();
+        client.line().unwrap();
+    }
+    let stats = client.stats().unwrap();
+    assert_eq!((&*stats["auth_cmds"], &*stats["auth_errors"]), ("3", "2"));
+    client.send(b"stats settings\r\n").unwrap();
+    let mut settings = Vec::new();
+    while settings.last().is_none_or(|line| line != "END") {
+        settings.push(client.line().unwrap());
+    }
+    let shows = |line: String| assert!(settings.contains(&line), "{line}: {settings:?}");
+    shows(format!(
+        "STAT auth_enabled_ascii {}",
+        passwords.path().display()
+    ));
+    shows("STAT auth_enabled_sasl no".to_owned());
+    shows("STAT binding_protocol ascii".to_owned());
+}
+
+/// Whether a new client of text can log in.
+fn logs_in(server: &Server, user_and_password: &str) -> bool {
+    let mut client = Client::connect(&server.address).unwrap();
+    let len = user_and_password.len();
+    client
+        .send(format!("set k 0 0 {len}\r\n{user_and_password}\r\n").as_bytes())
+        .unwrap();
+    client.line().unwrap() == "STORED"
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < TIMEOUT, "not after {TIMEOUT:?}: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn hang_up(server: &Server) {
+    let pid = server.pid().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-HUP", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn passwords_are_read_again_on_sighup_unless_the_file_is_malformed() {
+    let passwords = Passwords::new("foo:bar");
+    let log = passwords.folder.path().join("log");
+    let path = passwords.path();
+    let start = || {
+        let mut command = with(curtail(), &path, &[]);
+        command.stderr(fs::File::create(&log).unwrap());
+        command
+    };
+    let server = Server::tcp(start).unwrap();
+    let mut early = Client::connect(&server.address).unwrap();
+    early.send(b"set k 0 0 7\r\nfoo bar\r\n").unwrap();
+    assert_eq!(early.line().unwrap(), "STORED");
+
+    passwords.write("foo:new");
+    hang_up(&server);
+    wait_until("the new password is valid", || logs_in(&server, "foo new"));
+    assert!(!logs_in(&server, "foo bar"));
+    assert_eq!(
+        early.request("mn").unwrap(),
+        "MN",
+        "who is logged in stays so"
+    );
+
+    passwords.write("no colon");
+    hang_up(&server);
+    let says = |text: &str| fs::read_to_string(&log).unwrap().contains(text);
+    wait_until("the failure is logged", || {
+        says("again: line 1 is not USER:PASSWORD")
+    });
+    assert!(logs_in(&server, "foo new"));
+    assert!(!says("colon"), "the log shows a part of the file");
+}
+
+#[test]
+fn server_without_a_usable_file_does_not_start() {
+    let passwords = Passwords::new("foo:bar\nmalformed");
+    let path = passwords.path();
+    let absent = passwords.folder.path().join("absent");
+    let refused = |path: &Path, flags: &[&str]| {
+        let mut command = Command::new(curtail_tests::process::curtail_path());
+        command
+            .args(["serve", "-p", "0", "-s"])
+            .arg(path.with_extension("socket"));
+        let output = with(command, path, flags).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused(&path, &[]);
+    assert!(
+        error.contains("line 2 is not USER:PASSWORD") && error.contains("-Y"),
+        "{error}"
+    );
+    let error = refused(&absent, &[]);
+    assert!(
+        error.contains("absent") && error.contains("No such file"),
+        "{error}"
+    );
+    let http = ["--http", "127.0.0.1:0", "--root", "/", "--http-cache"];
+    let error = refused(&path, &http);
+    assert!(error.contains("--http-cache"), "{error}");
+}
+
+/// A client of the binary protocol.
+struct BinaryClient(Client);
+
+impl BinaryClient {
+    fn connect(server: &Server) -> Self {
+        Self(Client::connect(&server.address).unwrap())
+    }
+
+    /// Sends a frame, and returns the status and the value of the reply.
+    fn request(&mut self, opcode: u8, key: &str, value: &[u8]) -> (u16, String) {
+        self.0.send(&frame(opcode, b"", key, value)).unwrap();
+        self.reply()
+    }
+
+    fn reply(&mut self) -> (u16, String) {
+        let mut bytes = self.0.take(24).unwrap();
+        let header = Header::read(bytes.first_chunk().unwrap());
+        bytes.extend(self.0.take(header.body_len as usize).unwrap());
+        let (reply, _) = Reply::read(&bytes).unwrap().unwrap();
+        (
+            reply.header.status,
+            String::from_utf8(reply.value.to_vec()).unwrap(),
+        )
+    }
+
+    fn set(&mut self) -> (u16, String) {
+        self.0.send(&frame(0x01, &[0; 8], "key", b"value")).unwrap();
+        self.reply()
+    }
+
+    fn assert_closed(&mut self) {
+        assert_eq!(self.0.rest().unwrap(), b"");
+    }
+}
+
+fn frame(opcode: u8, extras: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
+    let header = Header {
+        magic: REQUEST_MAGIC,
+        head: Head {
+            opcode: Opcode(opcode),
+            opaque: 7,
+        },
+        key_len: key.len() as u16,
+        extras_len: extras.len() as u8,
+        body_len: (extras.len() + key.len() + value.len()) as u32,
+        ..Header::default()
+    };
+    [&header.to_bytes(), extras, key.as_bytes(), value].concat()
+}
+
+fn reply(status: u16, value: &str) -> (u16, String) {
+    (status, value.to_owned())
+}
+
+const LIST: u8 = 0x20;
+const AUTH: u8 = 0x21;
+const STEP: u8 = 0x22;
+const VERSION: u8 = 0x0b;
+const GET: u8 = 0x00;
+
+#[test]
+fn clients_of_the_binary_protocol_log_in_by_sasl() {
+    let refused = || reply(0x20, "Auth failure.");
+    let accepted = || reply(0, "Authenticated");
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&["-S", "-B", "binary"]);
+    for opcode in [GET, 0x01, 0x07, 0x0a, 0x10, 0x1b, 0xff] {
+        let mut client = BinaryClient::connect(&server);
+        assert_eq!(client.request(opcode, "key", b""), refused(), "{opcode:#x}");
+        client.assert_closed();
+    }
+    let mut client = BinaryClient::connect(&server);
+    assert_eq!(client.request(VERSION, "", b""), reply(0, "1.6.45"));
+    assert_eq!(client.request(LIST, "", b""), reply(0, "PLAIN"));
+    assert_eq!(client.request(AUTH, "PLAIN", b"\0foo\0bad"), refused());
+    assert_eq!(client.request(AUTH, "CRAM-MD5", b"\0foo\0bar"), refused());
+    assert_eq!(client.request(AUTH, "PLAIN", b"other\0foo\0bar"), refused());
+    assert_eq!(
+        client.request(STEP, "PLAIN", b"\0foo\0bar"),
+        refused(),
+        "nothing has begun"
+    );
+    assert_eq!(
+        client.request(AUTH, &"M".repeat(33), b""),
+        reply(4, "Invalid arguments")
+    );
+    let long = vec![b'x'; LOGIN_TOKEN_MAX + 1];
+    assert_eq!(client.request(AUTH, "PLAIN", &long), refused());
+    assert_eq!(client.request(AUTH, "PLAIN", b"foo\0foo\0bar"), accepted());
+    assert_eq!(client.set(), reply(0, ""));
+    assert_eq!(client.request(GET, "key", b""), reply(0, "value"));
+    // A pipeline behind a login is executed with its outcome.
+    let (good, bad) = (b"\0last\0one", b"\0last\0two");
+    let get = frame(GET, b"", "key", b"");
+    client
+        .0
+        .send(&[frame(AUTH, b"", "PLAIN", good), get.clone()].concat())
+        .unwrap();
+    assert_eq!(
+        (client.reply(), client.reply()),
+        (accepted(), reply(0, "value"))
+    );
+    client
+        .0
+        .send(&[frame(AUTH, b"", "PLAIN", bad), get].concat())
+        .unwrap();
+    assert_eq!((client.reply(), client.reply()), (refused(), refused()));
+    client.assert_closed();
+
+    let mut slow = BinaryClient::connect(&server);
+    assert_eq!(slow.request(AUTH, "PLAIN", b""), reply(0x21, ""));
+    for byte in frame(STEP, b"", "PLAIN", b"\0foo\0bar") {
+        slow.0.send(&[byte]).unwrap();
+    }
+    assert_eq!(slow.reply(), accepted());
+    slow.0.send(&frame(0x07, b"", "", b"")).unwrap();
+    assert_eq!(slow.reply(), reply(0, ""));
+    slow.assert_closed();
+
+    let mut text = Client::connect(&server.address).unwrap();
+    text.send(b"set k 0 0 7\r\nfoo bar\r\n").unwrap();
+    assert_eq!(text.rest().unwrap(), b"", "-B binary serves no text");
+}
+
+#[test]
+fn both_flags_together_are_for_both_protocols() {
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&["-S"]);
+    assert!(logs_in(&server, "foo bar") && !logs_in(&server, "foo bad"));
+    let mut text = Client::connect(&server.address).unwrap();
+    assert_eq!(
+        text.request("get key").unwrap(),
+        "CLIENT_ERROR unauthenticated"
+    );
+    let mut client = BinaryClient::connect(&server);
+    assert_eq!(
+        client.request(AUTH, "PLAIN", b"\0foo\0bar"),
+        reply(0, "Authenticated")
+    );
+    assert_eq!(client.set(), reply(0, ""));
+    let mut stranger = BinaryClient::connect(&server);
+    assert_eq!(
+        stranger.request(GET, "key", b""),
+        reply(0x20, "Auth failure.")
+    );
+    stranger.assert_closed();
+}
+
+/// As with memcached, the environment names the file of `-S` alone, whose lines may have more
+/// fields.
+#[test]
+fn sasl_alone_has_the_file_of_the_environment() {
+    let passwords = Passwords::new("foo:bar:::\n");
+    let path = passwords.path();
+    let start = || {
+        let mut command = curtail();
+        command.arg("-S").env("MEMCACHED_SASL_PWDB", &path);
+        command
+    };
+    let server = Server::tcp(start).unwrap();
+    let mut client = BinaryClient::connect(&server);
+    assert_eq!(
+        client.request(AUTH, "PLAIN", b"\0foo\0bar"),
+        reply(0, "Authenticated")
+    );
+}
