@@ -1,17 +1,26 @@
 //! A client's connection to the memory node, which is made again when it is lost.
 //!
-//! Its first request is a READ of which the result does not count. Until it is answered, there is
-//! none other. A middlebox that is started again may take a repeated `Connect` for a new one; it
-//! then expects the first request, which never comes again, and lets no compare-and-swap pass.
+//! Its first request is a READ of the number of the present metadata service. Until it is answered,
+//! there is none other. A middlebox that is started again may take a repeated `Connect` for a new
+//! one; it then expects the first request, which never comes again, and lets no compare-and-swap
+//! pass.
+//!
+//! What it has found says whether a service is still the present one, and whether the lease of a
+//! client is of that ([`Channel::take_opened`]): the memory node forgets its connections when it
+//! starts again, and those whom it has disconnected.
+//!
+//! A client whose queue pair was replaced by that of another host ends: its number is used twice.
+//! Metadata services all have the same number. Of them, the one that connects last replaces the
+//! others.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use roce::connect::{self, Attempt, Message, QueuePair, Reason};
-use roce::endpoint::{Completion, Connection, Mtu, Request, Requester, Retries};
+use roce::endpoint::{Completion, Connection, Mtu, Outcome, Request, Requester, Retries};
 use roce::limits::{READS_MAX, WINDOW_MAX};
 use roce::wire::{Psn, Transport};
 
-use crate::layout::{EXACT, START};
+use crate::layout::{EXACT, METADATA, SERVICE, number};
 use crate::station::Station;
 
 /// Queue pairs at this end are numbered from here: 2¹⁶ attempts before one comes again.
@@ -59,6 +68,8 @@ pub(crate) struct Channel {
     random: SplitMix64,
     state: State,
     has_been_connected: bool,
+    /// What the first READ of a connection has found.
+    opened: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -100,6 +111,7 @@ impl Channel {
             random: SplitMix64::seed_from_u64(seed ^ mixed(client)),
             state: State::Ended,
             has_been_connected: false,
+            opened: None,
         };
         channel.begin(1, 0);
         channel
@@ -140,12 +152,15 @@ impl Channel {
                 let is_same = attempt == self.attempt;
                 let is_foreign = attempt.attempt > self.attempt.attempt
                     || (is_same && pair.first_psn != self.pair.first_psn);
-                if is_foreign && self.has_been_connected {
+                let is_connecting = matches!(self.state, State::Connecting { .. });
+                let is_service = attempt.client == METADATA;
+                if is_foreign && self.has_been_connected && !is_service {
                     self.state = State::Ended;
-                } else if is_foreign {
-                    // Of an earlier start of this client, which has not ended for the node.
+                } else if is_foreign && is_connecting {
+                    // Of an earlier start of this client, which has not ended for the node, or of
+                    // another metadata service.
                     self.begin(attempt.attempt.saturating_add(1), now_ns);
-                } else if is_same && matches!(self.state, State::Connecting { .. }) {
+                } else if is_same && is_connecting {
                     self.connected(pair.qpn);
                 }
             }
@@ -176,7 +191,7 @@ impl Channel {
         } = self.config;
         let mut requester = Requester::new(&connection, window, reads_max, retries);
         let first = Request::Read {
-            address: START,
+            address: SERVICE,
             key: EXACT,
             len: 8,
         };
@@ -197,10 +212,16 @@ impl Channel {
     /// attempt begins.
     pub(crate) fn take_completion(&mut self, now_ns: u64) -> Option<Completion> {
         if let State::Opening(requester) = &mut self.state
-            && let Some(Completion { result: Ok(_), .. }) = requester.take_completion()
+            && let Some(Completion {
+                result: Ok(outcome),
+                ..
+            }) = requester.take_completion()
             && let State::Opening(requester) = std::mem::replace(&mut self.state, State::Ended)
         {
             self.state = State::Connected(requester);
+            if let Outcome::Read(bytes) = outcome {
+                self.opened = (bytes.len() >= 8).then(|| number(&bytes, 0, 8));
+            }
         }
         let (State::Opening(requester) | State::Connected(requester)) = &mut self.state else {
             return None;
@@ -210,6 +231,12 @@ impl Channel {
             self.begin(self.attempt.attempt.saturating_add(1), now_ns);
         }
         completion
+    }
+
+    /// Takes the number of the present metadata service, as the first READ of a connection has
+    /// found it: once after each connection, when [`Self::take_completion`] has been called.
+    pub(crate) fn take_opened(&mut self) -> Option<u64> {
+        self.opened.take()
     }
 
     pub(crate) fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
@@ -261,29 +288,53 @@ mod tests {
         }
     }
 
+    fn accepted(channel: &mut Channel, now_ns: u64) -> (Attempt, QueuePair) {
+        let (attempt, pair) = connect(channel, now_ns);
+        channel.handle_message(now_ns, &Message::Accept(attempt, pair));
+        assert!(!channel.is_connected(), "the first request is unanswered");
+        (attempt, pair)
+    }
+
+    fn foreign(pair: QueuePair) -> QueuePair {
+        QueuePair {
+            first_psn: pair.first_psn.plus(9),
+            ..pair
+        }
+    }
+
     #[test]
     fn the_connection_of_an_earlier_start_is_not_taken_over() {
-        let mut channel = Channel::new(station(1), station(2), ChannelConfig::default(), 1, 7);
+        let config = ChannelConfig::default();
+        let mut channel = Channel::new(station(1), station(2), config, 20, 7);
         let (attempt, pair) = connect(&mut channel, 0);
         assert_eq!(attempt.attempt, 1);
         // The node knows this attempt from an earlier start, with other sequence numbers.
-        let foreign = QueuePair {
-            first_psn: pair.first_psn.plus(9),
-            ..pair
-        };
-        channel.handle_message(10, &Message::Accept(attempt, foreign));
+        channel.handle_message(10, &Message::Accept(attempt, foreign(pair)));
         let (attempt, _) = connect(&mut channel, 10);
         assert_eq!(attempt.attempt, 2);
         let later = Attempt {
             attempt: 7,
             ..attempt
         };
-        channel.handle_message(20, &Message::Accept(later, foreign));
-        let (attempt, pair) = connect(&mut channel, 20);
+        channel.handle_message(20, &Message::Accept(later, foreign(pair)));
+        let (attempt, pair) = accepted(&mut channel, 20);
         assert_eq!(attempt.attempt, 8);
-        channel.handle_message(30, &Message::Accept(attempt, pair));
-        assert!(!channel.is_connected(), "the first request is unanswered");
-        channel.handle_message(40, &Message::Accept(attempt, foreign));
+        channel.handle_message(40, &Message::Accept(attempt, foreign(pair)));
         assert!(channel.has_ended(), "another host has this number");
+    }
+
+    #[test]
+    fn a_metadata_service_replaces_others_only_while_it_has_no_connection() {
+        let config = ChannelConfig::default();
+        let mut channel = Channel::new(station(1), station(2), config, METADATA, 7);
+        let (attempt, pair) = accepted(&mut channel, 0);
+        // A reply that is late must not end a connection with operations in progress.
+        channel.handle_message(10, &Message::Accept(attempt, foreign(pair)));
+        assert!(matches!(channel.state, State::Opening(_)));
+        channel.begin(2, 20);
+        let (attempt, pair) = connect(&mut channel, 20);
+        channel.handle_message(30, &Message::Accept(attempt, foreign(pair)));
+        assert!(!channel.has_ended());
+        assert_eq!(connect(&mut channel, 30).0.attempt, 3);
     }
 }

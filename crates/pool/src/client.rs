@@ -450,6 +450,12 @@ impl Client {
         }
         let is_connected = self.channel.as_ref().is_some_and(Channel::is_connected);
         self.counters.reconnects += u64::from(was_connected && !is_connected);
+        // The lease is not one of the present service: that one may have given the slabs to others,
+        // and the memory node, if it has started again, knows nothing of it.
+        let opened = self.channel.as_mut().and_then(Channel::take_opened);
+        if opened.is_some_and(|service| service != self.session.service) {
+            self.expire();
+        }
     }
 
     /// Requests what is needed from the metadata service, one thing after the other.
@@ -466,6 +472,7 @@ impl Client {
             Step::Lookup { create, .. } => Some(Question::Lookup {
                 key: active.operation.key.clone(),
                 create,
+                closed: active.closed,
             }),
             Step::Slot { slot_len } if now_ns >= self.no_slab_until_ns => {
                 Some(Question::Slab { slot_len })

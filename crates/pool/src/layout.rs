@@ -33,6 +33,8 @@ const PAGE_LEN: u64 = 4096;
 
 /// Address of the numbers of the next chain and the next client that were never given.
 pub(crate) const NEXT_NUMBERS: u64 = START + 24;
+/// Address of the number of the present metadata service.
+pub(crate) const SERVICE: u64 = START + 40;
 
 /// How the memory of a node is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Superblock {
     pub next_chain: u64,
     /// The next client.
     pub next_client: u64,
+    /// The present metadata service: how many have begun to use this memory.
+    pub service: u64,
 }
 
 /// An entry of the slab table.
@@ -110,6 +114,7 @@ impl Superblock {
             },
             next_chain: number(bytes, 24, 8),
             next_client: number(bytes, 32, 8),
+            service: number(bytes, 40, 8),
         })
     }
 
@@ -122,6 +127,7 @@ impl Superblock {
         bytes[16..20].copy_from_slice(&self.layout.slabs.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.next_chain.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.next_client.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.service.to_le_bytes());
         bytes
     }
 }
@@ -164,6 +170,7 @@ pub fn format(memory: &mut impl Memory, memory_len: u64, slab_len: u32) -> Optio
         layout,
         next_chain: 1,
         next_client: FIRST_CLIENT,
+        service: 0,
     };
     memory.write(START, &superblock.emit());
     Some(layout)

@@ -13,7 +13,7 @@ use crate::station::Station;
 pub const QPN: u32 = 3;
 /// The key of that queue.
 pub const QUEUE_KEY: u32 = 0x8001_0001;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// In this chain, `new` was linked after `old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub enum Question {
         key: Vec<u8>,
         /// Make a chain if there is none.
         create: bool,
+        /// The chain of the key that the client has found closed.
+        closed: Option<u64>,
     },
     /// A slab with slots of this length.
     Slab {
@@ -71,6 +73,8 @@ pub struct Reply {
     pub client: u64,
     /// That of the request.
     pub sequence: u64,
+    /// The number of the service. Services that begin later have larger ones.
+    pub service: u64,
     /// The present epoch.
     pub epoch: u64,
     /// For how long the client's memory is its own, from the time it sent the request.
@@ -191,9 +195,15 @@ impl Request {
         match &self.question {
             Question::Nothing => writer.u8(0),
             Question::Register => writer.u8(1),
-            Question::Lookup { key, create } => {
+            Question::Lookup {
+                key,
+                create,
+                closed,
+            } => {
                 writer.u8(2);
                 writer.u8(u8::from(*create));
+                // Chains are numbered from 1.
+                writer.u64(closed.unwrap_or(0));
                 let key = &key[..key.len().min(KEY_LEN_MAX)];
                 writer.u8(key.len() as u8);
                 writer.0.extend_from_slice(key);
@@ -234,12 +244,17 @@ impl Request {
             1 => Question::Register,
             2 => {
                 let create = reader.u8()? != 0;
+                let closed = Some(reader.u64()?).filter(|chain| *chain != 0);
                 let len = usize::from(reader.u8()?);
                 let key = reader.bytes(len)?;
                 if len > KEY_LEN_MAX {
                     return None;
                 }
-                Question::Lookup { key, create }
+                Question::Lookup {
+                    key,
+                    create,
+                    closed,
+                }
             }
             3 => Question::Slab {
                 slot_len: reader.u32()?,
@@ -266,6 +281,7 @@ impl Reply {
         writer.u8(2);
         writer.u64(self.client);
         writer.u64(self.sequence);
+        writer.u64(self.service);
         writer.u64(self.epoch);
         writer.u64(self.lease_ns);
         let freed = &self.freed[..self.freed.len().min(MESSAGE_FREED_MAX)];
@@ -320,7 +336,7 @@ impl Reply {
         if (reader.u8()?, reader.u8()?) != (VERSION, 2) {
             return None;
         }
-        let (client, sequence) = (reader.u64()?, reader.u64()?);
+        let (client, sequence, service) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (epoch, lease_ns) = (reader.u64()?, reader.u64()?);
         let count = usize::from(reader.u8()?);
         if count > MESSAGE_FREED_MAX {
@@ -360,6 +376,7 @@ impl Reply {
         Some(Self {
             client,
             sequence,
+            service,
             epoch,
             lease_ns,
             freed,
@@ -384,6 +401,12 @@ mod tests {
             Question::Lookup {
                 key: vec![7; KEY_LEN_MAX],
                 create: true,
+                closed: Some(u64::MAX),
+            },
+            Question::Lookup {
+                key: vec![7],
+                create: false,
+                closed: None,
             },
             Question::Slab { slot_len: 640 },
             Question::Leave,
@@ -398,7 +421,7 @@ mod tests {
                 client: 5,
                 sequence: u64::MAX,
                 quiescent: 9,
-                edges: (1..=count as u64 * 8).map(edge).collect(),
+                edges: (1..=count as u64 * 6).map(edge).collect(),
                 question,
             };
             let bytes = request.emit();
@@ -434,6 +457,7 @@ mod tests {
             let reply = Reply {
                 client: 5,
                 sequence: 6,
+                service: 9,
                 epoch: 7,
                 lease_ns: 8,
                 freed: (1..=count as u64 * 20).map(link).collect(),

@@ -18,6 +18,8 @@
 //! - A slot is given back only when its node is out of reach of its chain's anchor, and every
 //!   client has completed what it had begun by then, or was disconnected.
 //! - All operations on memory may be done twice: they are after a connection was lost.
+//! - None is begun on a new connection before it is known that no later service has begun to use
+//!   the memory. That one has destroyed the connections of this one before.
 
 mod audit;
 mod chains;
@@ -127,7 +129,7 @@ pub enum MetadataError {
     /// The memory has another content.
     #[error("the memory of the node has no pool of this version")]
     Format,
-    /// Another service has connected to the memory node.
+    /// Another service has begun to use the memory.
     #[error("another metadata service has taken over")]
     Superseded,
 }
@@ -184,6 +186,8 @@ struct Numbers {
 #[derive(Debug)]
 enum Job {
     Recover,
+    /// The superblock has the number of this service.
+    Claim,
     /// The superblock has these numbers.
     Reserve(Numbers),
     /// The slab table has a new owner of a slab.
@@ -257,6 +261,7 @@ impl Metadata {
                 },
                 next_chain: 1,
                 next_client: FIRST_CLIENT,
+                service: 0,
             },
             reserved: Numbers::default(),
             error: None,
@@ -304,6 +309,9 @@ impl Metadata {
 
     /// Takes a frame. Frames for others are ignored.
     pub fn handle(&mut self, now_ns: u64, frame: &[u8]) {
+        if self.error.is_some() {
+            return;
+        }
         match self.config.me.parse(frame) {
             Some(Frame::Packet(_, packet)) => self.channel.handle_packet(now_ns, &packet),
             Some(Frame::Datagram(datagram)) => self.handle_datagram(now_ns, &datagram),
@@ -333,6 +341,9 @@ impl Metadata {
     /// Sends what is due.
     pub fn transmit(&mut self, now_ns: u64, send: &mut impl FnMut(&[u8])) {
         self.settle(now_ns);
+        if self.error.is_some() {
+            return;
+        }
         self.channel.transmit(now_ns, send);
         self.disconnect_silent(now_ns, send);
         for (target, bytes) in self.replies.drain(..) {
@@ -344,6 +355,9 @@ impl Metadata {
 
     /// When [`Metadata::transmit`] is to be called at the latest.
     pub fn deadline_ns(&self) -> Option<u64> {
+        if self.error.is_some() {
+            return None;
+        }
         let dirty_ns = self.dirty.front().map(|(due_ns, _)| *due_ns);
         let check_ns = self.is_ready().then_some(self.next_check_ns);
         let sweep_ns = self.sweep.deadline_ns().filter(|_| self.is_ready());
@@ -372,6 +386,12 @@ impl Metadata {
         // In their order, before all others.
         for operation in lost.into_iter().rev() {
             self.queue.push_front(operation);
+        }
+        if let Some(service) = self.channel.take_opened() {
+            self.check_service(service);
+        }
+        if self.error.is_some() {
+            return;
         }
         if self.is_ready() {
             self.check_leases(now_ns);
@@ -432,6 +452,7 @@ impl Metadata {
     fn done(&mut self, now_ns: u64, job: Job, outcome: Outcome) {
         match (job, outcome) {
             (Job::Recover, outcome) => self.recovered(outcome),
+            (Job::Claim, Outcome::Original(word)) => self.claimed(word),
             (Job::Reserve(reserved), _) => self.was_reserved(reserved),
             (
                 Job::Own {

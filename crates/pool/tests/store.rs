@@ -9,6 +9,8 @@ mod closing;
 mod doubt;
 #[path = "store/history.rs"]
 mod history;
+#[path = "store/takeover.rs"]
+mod takeover;
 #[path = "store/world.rs"]
 mod world;
 

@@ -55,6 +55,8 @@ pub(super) struct Active {
     pub(super) walked: u32,
     pub(super) attempts: u32,
     pub(super) has_seen_anchor: bool,
+    /// The chain of the key that was found closed last.
+    pub(super) closed: Option<u64>,
     pub(super) refusals: u32,
 }
 
@@ -190,6 +192,7 @@ impl Client {
             walked: 0,
             attempts: 0,
             has_seen_anchor: false,
+            closed: None,
             refusals: 0,
         });
         self.enter(self.active.len() - 1, entry);
@@ -417,10 +420,10 @@ impl Client {
 
     /// The chain has ended: the key has another one, or none.
     pub(super) fn leave_chain(&mut self, index: usize) {
-        let active = &self.active[index];
+        let active = &mut self.active[index];
         if let Some(entry) = active.entry {
-            let key = active.operation.key.clone();
-            self.cache.remove(&key, entry.chain);
+            active.closed = Some(entry.chain);
+            self.cache.remove(&active.operation.key, entry.chain);
         }
         // The node has the number of the old chain.
         self.release_own(index);

@@ -27,6 +27,8 @@ pub(super) struct Session {
     outstanding: Option<Outstanding>,
     /// Links that were not reported to the service.
     edges: VecDeque<Edge>,
+    /// The number of the service that has replied last; 0 before one has.
+    pub(super) service: u64,
     /// The last epoch that the service named.
     pub(super) epoch: u64,
     /// Until then, the slabs are this client's.
@@ -71,6 +73,7 @@ impl Session {
             random: SplitMix64::seed_from_u64(seed),
             outstanding: None,
             edges: VecDeque::new(),
+            service: 0,
             epoch: 0,
             lease_until_ns: 0,
             heartbeat_at_ns: 0,
@@ -121,6 +124,7 @@ impl Session {
     /// Forgets the number and the lease.
     pub(super) fn expire(&mut self) {
         self.client = 0;
+        self.service = 0;
         self.outstanding = None;
         self.edges.clear();
         self.heartbeat_at_ns = 0;
@@ -152,15 +156,19 @@ impl Session {
         self.heartbeat_at_ns = now_ns.saturating_add(self.heartbeat_ns);
     }
 
-    /// Takes a reply, if it is one to the outstanding request.
+    /// Takes a reply, if it is one to the outstanding request, and not of a service before the one
+    /// that is known.
     pub(super) fn handle(&mut self, reply: Reply) -> Option<Answered> {
         let outstanding = self.outstanding.as_ref()?;
-        let is_answer = reply.sequence == outstanding.sequence && reply.client == self.client;
+        let is_answer = reply.sequence == outstanding.sequence
+            && reply.client == self.client
+            && reply.service >= self.service;
         let sent_ns = outstanding.first_sent_ns.filter(|_| is_answer)?;
         let Outstanding {
             question, edges, ..
         } = self.outstanding.take()?;
         self.edges.drain(..edges.min(self.edges.len()));
+        self.service = reply.service;
         self.epoch = self.epoch.max(reply.epoch);
         if let Answer::Registered { client, .. } = reply.answer {
             self.client = client;

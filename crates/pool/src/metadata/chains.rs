@@ -39,7 +39,8 @@ pub(super) struct Chain {
     /// The anchor is about to move, or nodes are read.
     pub(super) is_busy: bool,
     pub(super) must_be_read: bool,
-    /// It was found in memory and never read to its end: an earlier service may have closed it.
+    /// It may be closed, although this service has not closed it: it was found in memory and never
+    /// read to its end, or a client says so.
     is_unread: bool,
     /// Its end is about to be closed, or is.
     pub(super) is_closing: bool,
@@ -114,6 +115,22 @@ impl Chain {
 }
 
 impl Metadata {
+    /// A client has found this chain closed. If it is that of the key, its end is read before a
+    /// reply names it again.
+    pub(super) fn doubt_chain(&mut self, now_ns: u64, key: &[u8], closed: Option<u64>) {
+        let Some(number) = closed.filter(|number| self.by_key.get(key) == Some(number)) else {
+            return;
+        };
+        if let Some(chain) = self.chains.get_mut(&number)
+            && !chain.is_closing
+        {
+            chain.is_unread = true;
+            if chain.is_busy {
+                self.read_later(now_ns, number);
+            }
+        }
+    }
+
     /// Answers where the chain of a key is, once it has one.
     pub(super) fn look_up(&mut self, client: u64, sequence: u64, key: &[u8], create: bool) {
         let known = self.by_key.get(key).copied();

@@ -1,14 +1,20 @@
 //! Reading the memory after a start: superblock, slab table, anchors.
+//!
+//! Before it reads the table, the service claims the memory: a compare-and-swap raises the number
+//! of the present service in the superblock. When it takes effect, this service has a connection,
+//! so those of all services before are destroyed. Each of them that connects later finds the
+//! number, and ends: what is read from here on is changed by no other service.
 
 use std::collections::BTreeSet;
 
 use chain::{Kind, Link, Next, Node};
-use roce::endpoint::Outcome;
+use roce::endpoint::{Outcome, Request};
+use roce::wire::AtomicEth;
 
 use super::chains::Chain;
 use super::leases::ClientRecord;
 use super::{Job, Metadata, MetadataError, Numbers};
-use crate::layout::{METADATA, NEXT_NUMBERS, START, SlabEntry, Superblock, number};
+use crate::layout::{EXACT, METADATA, NEXT_NUMBERS, SERVICE, START, SlabEntry, Superblock, number};
 
 /// How many numbers of chains and of clients are promised at once.
 const RESERVED: Numbers = Numbers {
@@ -20,6 +26,7 @@ const RESERVED: Numbers = Numbers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Superblock,
+    Claim,
     Table {
         /// The first slab that is not known.
         next: u32,
@@ -59,6 +66,10 @@ impl Metadata {
                     self.read(START, Superblock::LEN, Job::Recover);
                     return;
                 }
+                Phase::Claim => {
+                    self.claim();
+                    return;
+                }
                 Phase::Table { next } if next < layout.slabs => {
                     let left = (layout.slabs - next) * SlabEntry::LEN as u32;
                     self.read(layout.entry(next), left.min(self.chunk_len()), Job::Recover);
@@ -76,6 +87,45 @@ impl Metadata {
                 }
                 Phase::Over => return,
             }
+        }
+    }
+
+    /// Makes this service the present one, unless another has done so since the superblock was
+    /// read.
+    fn claim(&mut self) {
+        let service = self.superblock.service;
+        let request = Request::CompareSwap(AtomicEth {
+            address: SERVICE,
+            key: EXACT,
+            compare: service,
+            swap_or_add: service + 1,
+        });
+        self.queue.push_back((request, Job::Claim));
+    }
+
+    /// The memory was to be claimed; `word` is the number of the service that was the present one.
+    pub(super) fn claimed(&mut self, word: u64) {
+        if word == self.superblock.service {
+            self.superblock.service += 1;
+            self.phase = Phase::Table { next: 0 };
+        } else {
+            self.phase = Phase::Superblock;
+        }
+    }
+
+    /// There is a new connection; `service` is the number of the present service after it was made.
+    pub(super) fn check_service(&mut self, service: u64) {
+        match self.phase {
+            // Whether this service has claimed the memory, or another one with the same number, is
+            // unknown, and so is what was changed since the superblock was read.
+            Phase::Superblock | Phase::Claim => {
+                self.queue.clear();
+                self.phase = Phase::Superblock;
+            }
+            _ if service != self.superblock.service => {
+                self.error = Some(MetadataError::Superseded);
+            }
+            _ => {}
         }
     }
 
@@ -169,7 +219,7 @@ impl Metadata {
             Phase::Superblock => match Superblock::parse(&bytes) {
                 Some(superblock) => {
                     self.superblock = superblock;
-                    self.phase = Phase::Table { next: 0 };
+                    self.phase = Phase::Claim;
                 }
                 None => self.error = Some(MetadataError::Format),
             },
@@ -180,7 +230,7 @@ impl Metadata {
                 self.phase = Phase::Table { next: next + read };
             }
             Phase::Anchors { slab, slot } => self.read_anchors(slab, slot, &bytes),
-            Phase::Reserve | Phase::Over => {}
+            Phase::Claim | Phase::Reserve | Phase::Over => {}
         }
     }
 

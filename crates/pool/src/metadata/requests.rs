@@ -42,7 +42,14 @@ impl Metadata {
             Question::Nothing | Question::Register => {
                 self.answer(client, sequence, Answer::Nothing);
             }
-            Question::Lookup { key, create } => self.look_up(client, sequence, &key, create),
+            Question::Lookup {
+                key,
+                create,
+                closed,
+            } => {
+                self.doubt_chain(now_ns, &key, closed);
+                self.look_up(client, sequence, &key, create);
+            }
             Question::Slab { slot_len } => self.give_slab(client, sequence, slot_len),
             Question::Leave => {
                 self.answer(client, sequence, Answer::Nothing);
@@ -130,6 +137,7 @@ impl Metadata {
         let reply = Reply {
             client,
             sequence,
+            service: self.superblock.service,
             epoch: self.epoch,
             lease_ns: self.config.lease_ns,
             freed,

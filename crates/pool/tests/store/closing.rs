@@ -10,7 +10,7 @@ use super::world::{Faults, World};
 use super::{Load, MILLISECOND_NS, SECOND_NS, SLAB_LEN, call, chain_of, quiet, read};
 
 /// Looks for dead chains all the time, and very often.
-fn closing(config: MetadataConfig) -> MetadataConfig {
+pub(crate) fn closing(config: MetadataConfig) -> MetadataConfig {
     MetadataConfig {
         sweep_ns: 100_000,
         sweep_below_percent: 100,
@@ -27,7 +27,7 @@ fn expiring(key: &str, value: &str, expiry_s: u32) -> Operation {
     operation
 }
 
-fn is_stored(result: &Result<Outcome, OperationError>) -> bool {
+pub(crate) fn is_stored(result: &Result<Outcome, OperationError>) -> bool {
     matches!(result, Ok(Outcome::Stored(_)))
 }
 

@@ -20,7 +20,13 @@ const PATH: Path = Path {
 const LIMIT_NS: u64 = 1_000_000_000_000;
 
 pub(crate) const NODE: Station = Station::of_ip([10, 0, 0, 1], 0xc000);
-pub(crate) const METADATA: Station = Station::of_ip([10, 0, 0, 2], 0xc000);
+/// The last byte of the address of the first metadata service. Clients are from 10 on.
+const FIRST_SERVICE: u8 = 2;
+
+/// The metadata service with this last byte of its address.
+fn service_at(number: u8) -> Station {
+    Station::of_ip([10, 0, 0, number], 0xc000)
+}
 
 /// Everything.
 pub(crate) struct World {
@@ -30,6 +36,10 @@ pub(crate) struct World {
     pub(crate) memory: ByteMemory,
     node: MemoryNode,
     metadata: Metadata,
+    /// The last byte of its address.
+    service: u8,
+    /// The service before, which has not ended.
+    pub(crate) former: Option<Metadata>,
     pub(crate) clients: BTreeMap<u8, Client>,
     /// Client and completion, in the order in which they arrived.
     pub(crate) completed: Vec<(u8, Completion)>,
@@ -54,7 +64,13 @@ impl World {
             network: Network::new(Random(seeds.next()), faults, PATH),
             memory,
             node: MemoryNode::new(NODE, memory_len as u64, seeds.next()),
-            metadata: Metadata::new(MetadataConfig::new(METADATA, NODE, seeds.next())),
+            metadata: Metadata::new(MetadataConfig::new(
+                service_at(FIRST_SERVICE),
+                NODE,
+                seeds.next(),
+            )),
+            service: FIRST_SERVICE,
+            former: None,
             clients: BTreeMap::new(),
             completed: Vec::new(),
             seeds,
@@ -66,7 +82,7 @@ impl World {
     /// The settings of a client with this number.
     pub(crate) fn config(&mut self, number: u8) -> ClientConfig {
         let me = Station::of_ip([10, 0, 0, number], 0xc000);
-        ClientConfig::new(me, METADATA, self.seeds.next())
+        ClientConfig::new(me, service_at(self.service), self.seeds.next())
     }
 
     /// Starts a client, or another one in the place of a client that crashed.
@@ -83,8 +99,28 @@ impl World {
 
     /// The metadata service loses everything.
     pub(crate) fn restart_metadata(&mut self) {
-        let config = MetadataConfig::new(METADATA, NODE, self.seeds.next());
+        let me = service_at(self.service);
+        let config = MetadataConfig::new(me, NODE, self.seeds.next());
         self.metadata = Metadata::new((self.configure)(config));
+    }
+
+    /// Starts another metadata service at another address, with other settings. The one before goes
+    /// on, or is paused. Clients that start from now on use the new one.
+    pub(crate) fn replace_metadata(&mut self, configure: fn(MetadataConfig) -> MetadataConfig) {
+        self.configure = configure;
+        self.service += 1;
+        let me = service_at(self.service);
+        let config = MetadataConfig::new(me, NODE, self.seeds.next());
+        let metadata = Metadata::new((self.configure)(config));
+        self.former = Some(std::mem::replace(&mut self.metadata, metadata));
+    }
+
+    /// The services by the last bytes of their addresses.
+    fn services(&mut self) -> impl Iterator<Item = (u8, &mut Metadata)> {
+        let former = self.former.as_mut().map(|it| (self.service - 1, it));
+        former
+            .into_iter()
+            .chain([(self.service, &mut self.metadata)])
     }
 
     /// Starts the metadata service again with other settings.
@@ -143,12 +179,16 @@ impl World {
         let Self {
             network,
             metadata,
+            former,
             clients,
             ..
         } = self;
         let frame_ns = network.next_ns();
         let is_running = |number: u8| self.paused != Some(number);
-        let metadata_ns = metadata.deadline_ns().filter(|_| is_running(2));
+        let former = former.as_ref().map(|it| (self.service - 1, it));
+        let services = former.into_iter().chain([(self.service, metadata)]);
+        let running = services.filter(|(number, _)| is_running(*number));
+        let metadata_ns = running.filter_map(|(_, it)| it.deadline_ns()).min();
         let running = clients.iter().filter(|(number, _)| is_running(**number));
         let client_ns = running.filter_map(|(_, client)| client.deadline_ns()).min();
         let times = [frame_ns, metadata_ns, client_ns];
@@ -170,7 +210,11 @@ impl World {
                     .handle(now_ns, &frame, &mut self.memory, &mut |frame| {
                         network.push(now_ns, (), frame);
                     }),
-                2 => self.metadata.handle(now_ns, &frame),
+                number if number <= self.service => {
+                    if let Some((_, metadata)) = self.services().find(|(it, _)| *it == number) {
+                        metadata.handle(now_ns, &frame);
+                    }
+                }
                 number => {
                     if let Some(client) = self.clients.get_mut(&number) {
                         client.handle(now_ns, &frame);
@@ -184,11 +228,19 @@ impl World {
     }
 
     fn transmit(&mut self) {
-        let (network, now_ns) = (&mut self.network, self.now_ns);
-        let mut send = |frame: &[u8]| network.push(now_ns, (), frame);
-        if self.paused != Some(2) {
-            self.metadata.transmit(now_ns, &mut send);
+        let now_ns = self.now_ns;
+        let mut frames = Vec::new();
+        let paused = self.paused;
+        for (number, metadata) in self.services() {
+            if paused != Some(number) {
+                metadata.transmit(now_ns, &mut |frame| frames.push(frame.to_vec()));
+            }
         }
+        let network = &mut self.network;
+        for frame in frames {
+            network.push(now_ns, (), &frame);
+        }
+        let mut send = |frame: &[u8]| network.push(now_ns, (), frame);
         for (number, client) in &mut self.clients {
             if self.paused != Some(*number) {
                 client.transmit(now_ns, &mut send);
