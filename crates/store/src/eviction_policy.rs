@@ -18,9 +18,10 @@
 pub(crate) struct EvictionPolicy {
     /// The policy's name in the statistics.
     pub(crate) name: &'static str,
-    /// The share of the small part, in thousandths of all segments. If the small part has more
-    /// segments than that, the next segment to be evicted is the oldest of the small part;
-    /// otherwise it is the oldest of the main part.
+    /// The share of the small part, in thousandths of all segments, or more if large items need
+    /// more (`log/eviction.rs`). If the small part has more segments than its share, the next
+    /// segment to be evicted is the oldest of the small part; otherwise it is the oldest of the
+    /// main part.
     pub(crate) small_thousandths: u64,
     /// Whether new items are written to the small part (on probation). If false, they are written
     /// to the main part.

@@ -320,6 +320,9 @@ impl Worker {
                 (false, _) => 0,
             };
             writer.replace(found, new_block.location, frequency);
+            if !metadata.is_overwrite {
+                self.count_expired(block_ref.block);
+            }
             self.remember_hole(block_ref);
             return true;
         }

@@ -51,6 +51,9 @@ pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
 /// As [`SPARSE_PERCENT`], for both parts, in a store that does not evict. There compaction is the
 /// only way to gain space, so even a small gain is useful.
 pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
+/// The small part has space for two of the largest items if that is at most this fraction (1/N) of
+/// all segments, and otherwise this fraction.
+pub(crate) const SMALL_FLOOR_PART: u32 = 8;
 /// The number of free segments that are reserved for copies by evacuation.
 pub(crate) const COPY_RESERVE: u32 = 2;
 /// Maximum number of evacuation steps of a writer that waits for a segment.

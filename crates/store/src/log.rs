@@ -85,6 +85,9 @@ pub(crate) struct Log {
     is_evicting: AtomicBool,
     /// Index of the current policy in [`POLICIES`](crate::eviction_policy::POLICIES).
     eviction_policy: AtomicU32,
+    /// The number of segments that the largest item written so far takes, or 0 if every item fits
+    /// into a block.
+    largest_item: AtomicU32,
     /// Moving average of the lifetimes of main-part segments, in units of 1/`LIFETIME_UNIT` s.
     mean_lifetime: AtomicU32,
 }
@@ -138,6 +141,7 @@ impl Log {
             openings: Default::default(),
             is_evicting: AtomicBool::new(false),
             eviction_policy: AtomicU32::new(0),
+            largest_item: AtomicU32::new(0),
             mean_lifetime: AtomicU32::new(0),
         }
     }
@@ -555,12 +559,6 @@ impl Log {
         segment.set_phase(Phase::Sealed);
         segment.undo_close();
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
-    }
-
-    /// Returns the number of segments that are resident, or that wait to be discarded.
-    pub(crate) fn with_pages(&self) -> u32 {
-        let lists = self.lists();
-        lists.resident + lists.to_discard.len() as u32
     }
 
     fn lists(&self) -> MutexGuard<'_, SegmentLists> {

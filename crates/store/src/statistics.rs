@@ -49,9 +49,9 @@ pub struct Statistics {
     /// element counts the ages below the first bound in [`EVICTED_AGES_S`], each further element
     /// those from one bound to below the next, and the last element those from the last bound on.
     pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
-    /// Number of items unlinked after they expired or were flushed.
+    /// Number of items unlinked, or replaced by a write, after they expired or were flushed.
     pub expired: u64,
-    /// Number of items that were never read and were unlinked after they expired or were flushed.
+    /// Number of those that were never read.
     pub expired_unfetched: u64,
     /// Number of items evicted because the index had no free slot.
     pub evicted_index_full: u64,

@@ -161,6 +161,7 @@ impl Worker {
                 }
             }
         } else {
+            self.store.log.expect_item_of(request.value_len);
             UploadMemory::Pieces {
                 key: key.into(),
                 pieces: Vec::new(),

@@ -391,11 +391,16 @@ impl Worker {
     ) {
         writer.remove(found);
         self.remove_from_tier(writer, now_s);
+        self.count_expired(block);
+        self.account_unlinked(&self.block_ref(found.entry().location()));
+    }
+
+    /// Counts an expired or flushed item that leaves the index.
+    pub(crate) fn count_expired(&self, block: Block<'_>) {
         self.counters.count(Counter::Expired);
         if !block.access().is_fetched() {
             self.counters.count(Counter::ExpiredUnfetched);
         }
-        self.account_unlinked(&self.block_ref(found.entry().location()));
     }
 
     /// Makes a step of index resizing, if one is due. Whenever the size of the index has become a

@@ -224,3 +224,25 @@ fn items_requested_only_when_new_are_evicted_before_items_requested_later() {
     // If requests just after an item was written count like later ones, there are 852 000 hits.
     assert!(client.hits > 857_000, "{} hits", client.hits);
 }
+
+/// A new item is not evicted by the writes of its own pieces, although it is larger than the share
+/// of the small part.
+#[test]
+fn an_item_larger_than_a_hundredth_of_the_memory_is_found_after_it_was_stored() {
+    for (memory_bytes, len) in [(16 << 20, 1_000_000), (48 << 20, 573_440)] {
+        let worker = &mut Client::with_memory(true, memory_bytes).worker;
+        let value = vec![b'x'; len];
+        for number in 0..200_u32 {
+            let key = number.to_be_bytes();
+            let (hash, write) = (worker.hash(&key), Write::plain(Mode::Set, Expiry::NEVER));
+            worker.put(&key, hash, &value, &write, 1).unwrap();
+            worker.quiescent();
+            while worker.maintain(1, 64) {}
+            let found = worker.read(&key, hash, 1, Read::default(), |item| {
+                Some(item.value_len())
+            });
+            assert_eq!(found.unwrap(), Some(len), "item {number}");
+        }
+        assert!(worker.store().statistics().evicted > 100);
+    }
+}

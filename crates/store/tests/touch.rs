@@ -275,3 +275,17 @@ fn other_workers_can_write_an_item_while_a_touching_read_visits_it() {
         assert_eq!(read_result, Ok(Some((true, 10_000))));
     });
 }
+
+#[test]
+fn expired_and_flushed_items_that_are_overwritten_count_as_expired() {
+    let mut worker = worker(8 << 20, true);
+    let expired = Write::plain(Mode::Set, Expiry::at(NOW_S));
+    set(&mut worker, "expired", 1, &expired);
+    set(&mut worker, "flushed", 1, &SET);
+    worker.flush(NOW_S, NOW_S);
+    for key in ["expired", "flushed", "flushed"] {
+        set(&mut worker, key, 1, &SET);
+    }
+    let statistics = worker.store().statistics();
+    assert_eq!((statistics.expired, statistics.expired_unfetched), (2, 2));
+}

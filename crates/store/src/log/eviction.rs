@@ -3,7 +3,7 @@
 
 use super::{Log, NONE, Victim};
 use crate::eviction_policy::{EvictionPolicy, POLICIES};
-use crate::limits::{LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT};
+use crate::limits::{LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, SMALL_FLOOR_PART};
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -26,7 +26,18 @@ impl Log {
         shares_of(
             self.segment_limit(),
             self.eviction_policy().small_thousandths,
+            self.largest_item.load(Ordering::Relaxed),
         )
+    }
+
+    /// Makes the small part large enough for an item whose value has this length. A value in pieces
+    /// calls this before its first piece is allocated.
+    pub(crate) fn expect_item_of(&self, value_len: usize) {
+        // Its first and its last piece may share their segments with other items.
+        let segments = (value_len / self.heap.segment_size() as usize + 2) as u32;
+        if segments > self.largest_item.load(Ordering::Relaxed) {
+            self.largest_item.fetch_max(segments, Ordering::Relaxed);
+        }
     }
 
     /// Seals all open segments. For tests.
@@ -66,8 +77,13 @@ impl Log {
     }
 }
 
-/// Returns the shares of the small and the main part, in segments.
-fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
+/// Returns the shares of the small and the main part, in segments. The small part has space for two
+/// of the largest items, of `largest_item` segments, but for this at most an eighth of the memory.
+/// In a part of one per cent, an item larger than that would be evicted as soon as it was complete,
+/// before a client could read it.
+fn shares_of(segment_limit: u32, small_thousandths: u64, largest_item: u32) -> [u32; 2] {
     let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
+    let two_items = largest_item.saturating_mul(2);
+    let small = small.max(two_items.min(segment_limit / SMALL_FLOOR_PART));
     [small, segment_limit - small]
 }

@@ -6,6 +6,12 @@ use crate::heap::SegmentNumber;
 use crate::sync::atomic::Ordering;
 
 impl Log {
+    /// Returns the number of segments that are resident, or that wait to be discarded.
+    pub(crate) fn with_pages(&self) -> u32 {
+        let lists = self.lists();
+        lists.resident + lists.to_discard.len() as u32
+    }
+
     /// Takes an empty segment whose pages are to be returned to the kernel. It has not counted as
     /// resident since it was selected for that. The caller then calls
     /// [`Heap::discard`](crate::heap::Heap::discard), without a lock, and [`Log::discarded`].
