@@ -375,6 +375,7 @@ fn flags_without_effect_are_logged_and_shown() {
     for (name, value) in [
         ("growth_factor", "1.50"),
         ("chunk_size", "64"),
+        ("cas_enabled", "no"),
         ("hashpower_init", "20"),
         ("slab_automove", "2"),
         ("lru_crawler", "no"),

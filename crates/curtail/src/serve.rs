@@ -136,6 +136,9 @@ impl Flags {
         if let Some(bytes) = self.slab_min_size {
             settings.push(("chunk_size", bytes.to_string()));
         }
+        if self.disable_cas {
+            settings.push(("cas_enabled", "no".to_owned()));
+        }
         let unix_socket = self.unix_socket.clone().map(|path| UnixSocket {
             path,
             mode: self.unix_mask,

@@ -19,10 +19,11 @@ pub(crate) struct CurrentSettings {
 
 /// The rows of memcached 1.6.45 that are not written by a function of this file, with memcached's
 /// defaults. TLS and the proxy are not served.
-const DEFAULTS: [(&str, &str); 54] = [
+const DEFAULTS: [(&str, &str); 55] = [
     ("oldest", "0"),
     ("growth_factor", "1.25"),
     ("chunk_size", "48"),
+    ("cas_enabled", "yes"),
     ("hashpower_init", "0"),
     ("slab_reassign", "yes"),
     ("slab_automove", "1"),
@@ -105,7 +106,6 @@ fn limits(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) 
     out.number(b"reqs_per_event", u64::from(config.requests_per_turn));
     out.number(b"tcp_backlog", u64::from(config.backlog));
     out.number(b"item_size_max", u64::from(config.item_size_max));
-    out.text(b"cas_enabled", b"yes");
     out.text(b"maxconns_fast", b"yes");
     out.text(b"hash_algorithm", b"rapidhash");
 }

@@ -147,7 +147,10 @@ impl<S: service::Worker> Worker<S> {
         }
         match (is_blocked, next) {
             // The event for the end of the send continues the connection.
-            (true, _) => {}
+            (true, next) => {
+                let yields = u64::from(next == Next::Yield);
+                self.context.counts.add(Traffic::Yields, yields);
+            }
             (false, _) if must_close => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
