@@ -7,6 +7,7 @@ use ::lab::{Ending, Experiment, Options};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use report::Run;
+use report::compare::{self, Bound};
 
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
@@ -31,6 +32,8 @@ enum Verb {
         #[arg(long)]
         toml: bool,
     },
+    /// Compare two runs of one experiment, or the cells of one run
+    Compare(CompareFlags),
     /// Redraw the figures and the page of a run folder
     Report {
         /// The run folder
@@ -70,6 +73,27 @@ struct RunFlags {
     runs: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct CompareFlags {
+    /// The run folder that is the baseline, or the only one: its cells are then compared with those
+    /// of the first value of its first factor, such as the first server
+    #[arg(value_name = "RUN")]
+    baseline: PathBuf,
+
+    /// The run folder that is compared with it
+    #[arg(value_name = "RUN")]
+    other: Option<PathBuf>,
+
+    /// Metric to show, instead of all that have a better direction; may be repeated
+    #[arg(long, value_name = "NAME")]
+    metric: Vec<String>,
+
+    /// Exit with status 1 if a ratio is beyond a factor with its whole 95 % interval, such as
+    /// `response_p99_ns > 1.05x`; may be repeated
+    #[arg(long, value_name = "METRIC > FACTORx")]
+    fail_if: Vec<Bound>,
+}
+
 fn server(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => {
@@ -95,6 +119,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Show { what, toml } => show(what, *toml),
+        Verb::Compare(flags) => compare_runs(flags),
         Verb::Report { folder } => {
             draw(folder)?;
             Ok(ExitCode::SUCCESS)
@@ -143,6 +168,31 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
         println!("{}", experiment.question()?);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
+    let baseline = Run::open(&flags.baseline)?;
+    let (run, sentences) = match &flags.other {
+        None => (baseline, Vec::new()),
+        Some(other) => {
+            let other = Run::open(other)?;
+            let joined = compare::joined(&baseline, &other).map_err(anyhow::Error::msg)?;
+            (joined, compare::circumstances(&baseline, &other))
+        }
+    };
+    let compared = compare::compare(&run, &flags.metric, &flags.fail_if);
+    let compared = compared.map_err(anyhow::Error::msg)?;
+    print!("{}", compared.text);
+    for sentence in sentences {
+        println!("{sentence}");
+    }
+    for bound in &compared.exceeded {
+        println!("exceeded: {bound}");
+    }
+    Ok(match compared.exceeded.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Draws a run's figures and page, and prints its summary.

@@ -9,6 +9,7 @@ mod answer;
 pub mod cache;
 mod cell;
 mod chart;
+pub mod compare;
 mod comparison;
 mod error;
 pub mod figure;

@@ -7,6 +7,7 @@
 
 mod answer;
 mod browser;
+mod compare;
 mod conversion;
 mod edge_cases;
 mod figures;

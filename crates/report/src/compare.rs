@@ -1,0 +1,392 @@
+//! Compares the cells of a run, or two runs of one experiment.
+//!
+//! Two runs become one whose first factor is the run ([`joined`]); then everything is as within a
+//! run: a comparison is between cells that differ in that factor alone, by the test of
+//! `comparison`, with Holm's correction over all cells of a metric.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::answer;
+use crate::cell::Cell;
+use crate::comparison::{Comparison, Comparisons, Family, Scale, Verdict, words};
+use crate::record::{Better, Factor, Factors, Metric, Plan, Record, Value};
+use crate::terminal::{row, wrapped};
+use crate::{Run, limits, page, units};
+
+/// Name of the factor by which two runs differ.
+const RUN: &str = "run";
+
+/// Width of the column that names the cells.
+const PLACE_WIDTH: usize = 34;
+/// Width of a column of medians.
+const MEDIAN_WIDTH: usize = 11;
+/// Width of the column of effects.
+const EFFECT_WIDTH: usize = 20;
+
+/// A bound on the effect of a comparison: `response_p99_ns > 1.05x`.
+///
+/// It is exceeded if the whole interval of the ratio lies beyond the factor, in a comparison that is
+/// decided. So a machine too noisy to tell exceeds no bound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// Name of the metric.
+    pub metric: String,
+    /// Whether higher ratios exceed it; else lower ones do.
+    pub is_upper: bool,
+    /// The ratio.
+    pub factor: f64,
+}
+
+/// The comparisons of all cells, as text, and the bounds that they exceed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// A table for each metric. Ends with a line break.
+    pub text: String,
+    /// A sentence for each comparison that exceeds a bound.
+    pub exceeded: Vec<String>,
+}
+
+impl FromStr for Bound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form =
+            || format!("`{text}` is not `METRIC > FACTORx`, such as `response_p99_ns > 1.05x`");
+        let (at, is_upper) = match (text.find('>'), text.find('<')) {
+            (Some(at), None) => (at, true),
+            (None, Some(at)) => (at, false),
+            _ => return Err(form()),
+        };
+        let metric = text[..at].trim();
+        let factor = text[at + 1..].trim().strip_suffix('x').ok_or_else(form)?;
+        let factor: f64 = factor.trim().parse().map_err(|_| form())?;
+        if metric.is_empty() || !factor.is_finite() || factor <= 0.0 {
+            return Err(form());
+        }
+        Ok(Self {
+            metric: metric.to_owned(),
+            is_upper,
+            factor,
+        })
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_upper { '>' } else { '<' };
+        write!(f, "{} {sign} {}x", self.metric, self.factor)
+    }
+}
+
+impl Bound {
+    fn is_exceeded_by(&self, family: &Family, comparison: &Comparison) -> bool {
+        let Verdict::Decided(effect) = &comparison.verdict else {
+            return false;
+        };
+        let interval = &effect.estimate.interval;
+        family.metric.name == self.metric
+            && match self.is_upper {
+                true => interval.low > self.factor,
+                false => interval.high < self.factor,
+            }
+    }
+}
+
+/// Two runs of one experiment as one, with a factor for the run, whose first value is the baseline.
+/// Metrics and stages that only one of them has are left out.
+///
+/// # Errors
+/// The runs are not of one experiment: the kind of trial, the factors or the definition of a metric
+/// differ. The error is a sentence.
+pub fn joined(baseline: &Run, other: &Run) -> Result<Run, String> {
+    let (first, second) = (&baseline.plan, &other.plan);
+    check_comparable(first, second)?;
+    let runs = names(baseline, other)?;
+    let mut plan = first.clone();
+    plan.figures.clear();
+    plan.published.clear();
+    plan.metrics.retain(|metric| {
+        let other = second.metric(&metric.name);
+        other.is_some_and(|other| other.unit == metric.unit && other.better == metric.better)
+    });
+    for factor in &mut plan.factors {
+        let others = second.factor(&factor.name).map(|it| it.values.as_slice());
+        for value in others.unwrap_or_default() {
+            if !factor.values.contains(value) {
+                factor.values.push(value.clone());
+            }
+        }
+    }
+    plan.factors.insert(0, Factor::new(RUN, runs.to_vec()));
+    plan.stages
+        .retain(|stage| second.stage(&stage.name).is_some());
+    let with_run = |factors: &Factors, run: &Value| {
+        let mut factors = factors.clone();
+        factors.insert(RUN.to_owned(), run.clone());
+        factors
+    };
+    let mut records = Vec::new();
+    for stage in &mut plan.stages {
+        let own = stage.cells.len() as u32;
+        let others = second.stage(&stage.name).into_iter();
+        let others: Vec<Factors> = others.flat_map(|it| it.cells.clone()).collect();
+        let cells = stage.cells.iter().map(|it| with_run(it, &runs[0]));
+        let others = others.iter().map(|it| with_run(it, &runs[1]));
+        stage.cells = cells.chain(others).collect();
+        for (of, run, offset) in [(baseline, &runs[0], 0), (other, &runs[1], own)] {
+            let of_stage = of.records.iter().filter(|it| it.stage == stage.name);
+            records.extend(of_stage.map(|record| Record {
+                cell: record.cell + offset,
+                factors: with_run(&record.factors, run),
+                ..record.clone()
+            }));
+        }
+        if let Some(repeats) = second.stage(&stage.name).map(|it| &it.repeats) {
+            stage.repeats.least = stage.repeats.least.min(repeats.least);
+            stage.repeats.most = stage.repeats.most.max(repeats.most);
+        }
+    }
+    Ok(Run {
+        plan,
+        records,
+        ..baseline.clone()
+    })
+}
+
+/// Checks whether two plans are of one experiment. The error is a sentence.
+fn check_comparable(first: &Plan, second: &Plan) -> Result<(), String> {
+    if first.kind != second.kind {
+        return Err(format!(
+            "the runs have trials of kind {} and {}: compare runs of one experiment",
+            first.kind, second.kind
+        ));
+    }
+    let factors = [first, second].map(|plan| {
+        let mut names: Vec<String> = plan.factors.iter().map(|it| it.name.clone()).collect();
+        names.sort();
+        names
+    });
+    if factors[0] != factors[1] {
+        let [first, second] = factors.map(|it| units::listed(&it));
+        return Err(format!(
+            "the runs have the factors {first} and {second}: compare runs of one experiment"
+        ));
+    }
+    Ok(())
+}
+
+/// What tells two runs apart: the names of their folders or, if those are equal, the paths.
+fn names(baseline: &Run, other: &Run) -> Result<[Value; 2], String> {
+    let folders = [baseline, other].map(|it| &it.folder);
+    if folders[0] == folders[1] {
+        return Err("both runs are the same folder".to_owned());
+    }
+    let are_named = folders[0].file_name() != folders[1].file_name();
+    Ok(folders.map(|folder| match folder.file_name() {
+        Some(name) if are_named => Value::Text(name.to_string_lossy().into_owned()),
+        _ => Value::Text(folder.display().to_string()),
+    }))
+}
+
+/// What differs between the circumstances of two runs, as sentences.
+#[must_use]
+pub fn circumstances(baseline: &Run, other: &Run) -> Vec<String> {
+    let mut sentences = vec![
+        "The runs were made one after the other: a difference may be one of the machine's state."
+            .to_owned(),
+    ];
+    let hosts = [&baseline.host, &other.host];
+    let fields = [
+        ("kernels", hosts.map(|it| it.kernel.clone())),
+        (
+            "processors",
+            hosts.map(|it| format!("{} × {}", it.processors, it.cpu)),
+        ),
+        ("clock sources", hosts.map(|it| it.clock.clone())),
+        (
+            "frequency governors",
+            hosts.map(|it| it.governor.clone().unwrap_or_default()),
+        ),
+        ("builds of curtail", hosts.map(|it| it.curtail.clone())),
+        (
+            "seeds",
+            [&baseline.plan, &other.plan].map(|it| it.seed.to_string()),
+        ),
+        (
+            "forms",
+            [&baseline.plan, &other.plan].map(|it| match it.quick {
+                true => "quick".to_owned(),
+                false => "full".to_owned(),
+            }),
+        ),
+    ];
+    let differing = fields.iter().filter(|(_, [first, second])| first != second);
+    sentences.extend(
+        differing.map(|(what, [first, second])| {
+            format!("Their {what} differ: {first:?} and {second:?}.")
+        }),
+    );
+    if baseline.plan.settings != other.plan.settings {
+        sentences.push("Their settings differ (plan.toml).".to_owned());
+    }
+    sentences
+}
+
+/// Compares the cells of the last stage: those of the first factor that has several values with its
+/// reference. `metrics`: the names of those to show; empty: all that have a better direction.
+///
+/// # Errors
+/// There is nothing to compare, or a name is not that of a compared metric. The error is a
+/// sentence.
+pub fn compare(run: &Run, metrics: &[String], bounds: &[Bound]) -> Result<Compared, String> {
+    let stages = answer::stages(run);
+    let last = stages.last().ok_or("the plan has no trials")?;
+    let none = || "no factor has several values, so there is nothing to compare".to_owned();
+    let comparisons = last.comparisons.as_ref().ok_or_else(none)?;
+    let known: Vec<&str> = comparisons
+        .families
+        .iter()
+        .map(|it| it.metric.name.as_str())
+        .collect();
+    let bounded = bounds.iter().map(|it| &it.metric);
+    if let Some(unknown) = metrics
+        .iter()
+        .chain(bounded)
+        .find(|it| !known.contains(&it.as_str()))
+    {
+        return Err(format!(
+            "`{unknown}` is no metric that both sides have and that has a better direction; known: {}",
+            known.join(", ")
+        ));
+    }
+    let is_difference = |it: &&Family| it.scale == Scale::Difference;
+    let differences = comparisons.families.iter().filter(is_difference);
+    for family in differences {
+        if bounds.iter().any(|it| it.metric == family.metric.name) {
+            let name = &family.metric.name;
+            return Err(format!(
+                "`{name}` has values of zero or less, so it has no ratio to bound"
+            ));
+        }
+    }
+    let is_shown = |metric: &Metric| metrics.is_empty() || metrics.contains(&metric.name);
+    let mut lines = vec![page::about(run)];
+    let baseline = words::subject(comparisons.factor, comparisons.baseline);
+    lines.push(format!(
+        "Baseline: {}.",
+        baseline.trim_start_matches("for ")
+    ));
+    for family in comparisons.families.iter().filter(|it| is_shown(it.metric)) {
+        lines.push(String::new());
+        lines.extend(table(comparisons, family, &last.cells));
+    }
+    if comparisons.unmatched > 0 {
+        let cells = units::plural(comparisons.unmatched, "cell");
+        lines.push(String::new());
+        lines.push(format!(
+            "{cells} had no cell of the baseline to compare with."
+        ));
+    }
+    let mut exceeded = Vec::new();
+    for bound in bounds {
+        for family in &comparisons.families {
+            let beyond = family
+                .comparisons
+                .iter()
+                .filter(|it| bound.is_exceeded_by(family, it));
+            exceeded.extend(beyond.map(|it| {
+                let sentence = comparisons.sentence(family, it, &last.cells);
+                format!("{bound}: {sentence}")
+            }));
+        }
+    }
+    Ok(Compared {
+        text: wrapped(&lines),
+        exceeded,
+    })
+}
+
+fn table(comparisons: &Comparisons, family: &Family, cells: &[Cell]) -> Vec<String> {
+    let metric = family.metric;
+    let better = match metric.better {
+        Better::Lower => "lower is better",
+        _ => "higher is better",
+    };
+    let head = format!("{} ({}): {better}", metric.title, metric.name);
+    let fields = |texts: [String; 5]| {
+        let widths = [PLACE_WIDTH, MEDIAN_WIDTH, MEDIAN_WIDTH, EFFECT_WIDTH, 0];
+        row(texts.iter().zip(widths))
+    };
+    let effect = match family.scale {
+        Scale::Ratio => "ratio [95 %]",
+        Scale::Difference => "difference [95 %]",
+    };
+    let heads = ["", "baseline", "other", effect, "verdict"];
+    let mut lines = vec![head, fields(heads.map(str::to_owned))];
+    let shown = family.comparisons.iter().take(limits::TERMINAL_ROWS);
+    lines.extend(shown.map(|comparison| {
+        let median = |index: usize| {
+            let values = cells.get(index).map(|it| it.values(&metric.name));
+            let median = values
+                .and_then(|it| it.spread())
+                .map(|it| metric.unit.words(it.median));
+            median.unwrap_or_else(|| "–".to_owned())
+        };
+        let effect = match &comparison.verdict {
+            Verdict::Decided(effect) | Verdict::Undecided(effect, _) => family.effect(effect),
+            Verdict::Unknown(_) => "–".to_owned(),
+        };
+        fields([
+            units::shortened(&place(comparisons, comparison, cells), PLACE_WIDTH),
+            median(comparison.to),
+            median(comparison.of),
+            effect,
+            verdict(family, comparison),
+        ])
+    }));
+    let others = family
+        .comparisons
+        .len()
+        .saturating_sub(limits::TERMINAL_ROWS);
+    if others > 0 {
+        lines.push(format!(
+            "… {}",
+            units::plural(others as u64, "more comparison")
+        ));
+    }
+    lines
+}
+
+/// The cell that is compared: its value of the compared factor, if there are several beside the
+/// baseline, and those that both sides share.
+fn place(comparisons: &Comparisons, comparison: &Comparison, cells: &[Cell]) -> String {
+    let mut factors = comparisons.equal.clone();
+    if comparisons.factor.values.len() > 2 || factors.is_empty() {
+        factors.insert(0, comparisons.factor);
+    }
+    let cell = cells.get(comparison.of);
+    let texts = factors.iter().filter_map(|factor| {
+        let text = factor.label(cell?.value(factor)?);
+        Some(units::shortened(&text, limits::NAME_CHARACTERS))
+    });
+    texts.collect::<Vec<_>>().join(" · ")
+}
+
+/// `12 % lower: better`, `no difference larger than 6 %`, or why nothing is decided.
+fn verdict(family: &Family, comparison: &Comparison) -> String {
+    let percent = |ratio: f64| format!("{:.1}\u{a0}%", (ratio - 1.0).abs() * 100.0);
+    match (&comparison.verdict, family.scale) {
+        (Verdict::Decided(effect), Scale::Ratio) => {
+            let ratio = effect.estimate.value;
+            let way = if ratio > 1.0 { "higher" } else { "lower" };
+            format!("{} {way}: {}", percent(ratio), family.verdict(comparison))
+        }
+        (Verdict::Undecided(effect, None), Scale::Ratio) => {
+            let interval = &effect.estimate.interval;
+            let most = (interval.high - 1.0).max(1.0 - interval.low);
+            format!("no difference larger than {}", percent(1.0 + most))
+        }
+        _ => family.verdict(comparison),
+    }
+}
