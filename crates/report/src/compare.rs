@@ -18,7 +18,7 @@ use crate::{Run, limits, page, units};
 const RUN: &str = "run";
 
 /// Width of the column that names the cells.
-const PLACE_WIDTH: usize = 34;
+const PLACE_WIDTH: usize = 30;
 /// Width of a column of medians.
 const MEDIAN_WIDTH: usize = 11;
 /// Width of the column of effects.
@@ -26,8 +26,8 @@ const EFFECT_WIDTH: usize = 20;
 
 /// A bound on the effect of a comparison: `response_p99_ns > 1.05x`.
 ///
-/// It is exceeded if the whole interval of the ratio lies beyond the factor, in a comparison that is
-/// decided. So a machine too noisy to tell exceeds no bound.
+/// It is exceeded if the whole interval of the ratio lies beyond the factor, in a comparison that
+/// is decided. So a machine too noisy to tell exceeds no bound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// Name of the metric.
