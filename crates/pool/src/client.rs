@@ -463,9 +463,9 @@ impl Client {
         if !self.session.is_free() {
             return;
         }
-        let quiescent = self.quiescent();
+        let (quiescent, unix_s) = (self.quiescent(), self.unix_s);
         if self.session.client == 0 {
-            self.session.request(now_ns, Question::Register, 0);
+            self.session.request(now_ns, Question::Register, 0, unix_s);
             return;
         }
         let needed = self.active.iter().find_map(|active| match active.step {
@@ -485,11 +485,13 @@ impl Client {
                 self.counters.lookups += 1;
                 self.mark_requested(key);
             }
-            self.session.request(now_ns, question, quiescent);
+            self.session.request(now_ns, question, quiescent, unix_s);
         } else if is_done {
-            self.session.request(now_ns, Question::Leave, quiescent);
+            self.session
+                .request(now_ns, Question::Leave, quiescent, unix_s);
         } else if self.session.is_due(now_ns) || self.is_leaving {
-            self.session.request(now_ns, Question::Nothing, quiescent);
+            self.session
+                .request(now_ns, Question::Nothing, quiescent, unix_s);
         }
     }
 

@@ -57,8 +57,8 @@ pub const SWEEP_STEPS_MAX: usize = 1024;
 /// How many times as long as a pass took the service waits until the next one, unless a client is
 /// refused memory.
 pub const SWEEP_CALM: u64 = 15;
-/// How long a value must have been expired for its chain to be closed, in seconds: clocks of
-/// clients may be slower by that.
+/// How long a value must have been expired for all clients for its chain to be closed, in seconds:
+/// the clock of a client that comes later may be slower by that.
 pub const EXPIRED_FOR_S: u64 = 10;
 /// Most operations of the metadata service on memory at once.
 pub const METADATA_OPERATIONS_MAX: usize = 64;

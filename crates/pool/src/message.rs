@@ -35,6 +35,8 @@ pub struct Request {
     pub sequence: u64,
     /// All operations that began before the client learnt of this epoch are complete.
     pub quiescent: u64,
+    /// Unix time by the client's clock when it made the request, in seconds.
+    pub unix_s: u64,
     /// What the client has linked.
     pub edges: Vec<Edge>,
     /// What the client needs to know.
@@ -185,6 +187,7 @@ impl Request {
         writer.u64(self.client);
         writer.u64(self.sequence);
         writer.u64(self.quiescent);
+        writer.u64(self.unix_s);
         let edges = &self.edges[..self.edges.len().min(MESSAGE_EDGES_MAX)];
         writer.u8(edges.len() as u8);
         for edge in edges {
@@ -223,7 +226,8 @@ impl Request {
         if (reader.u8()?, reader.u8()?) != (VERSION, 1) {
             return None;
         }
-        let (client, sequence, quiescent) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (client, sequence) = (reader.u64()?, reader.u64()?);
+        let (quiescent, unix_s) = (reader.u64()?, reader.u64()?);
         let count = usize::from(reader.u8()?);
         if count > MESSAGE_EDGES_MAX {
             return None;
@@ -267,6 +271,7 @@ impl Request {
             client,
             sequence,
             quiescent,
+            unix_s,
             edges,
             question,
         })
@@ -421,6 +426,7 @@ mod tests {
                 client: 5,
                 sequence: u64::MAX,
                 quiescent: 9,
+                unix_s: 1_700_000_000,
                 edges: (1..=count as u64 * 6).map(edge).collect(),
                 question,
             };

@@ -121,6 +121,9 @@ pub struct MetadataCounters {
     /// Bytes of the slots of chains without a value, as the last pass has found them. Those whose
     /// chains are found the same again by the next pass are free soon after that.
     pub dead_bytes: u64,
+    /// By how many seconds the slowest clock of a client was behind that of the service, when the
+    /// last pass ended; the whole time since 1970 if that client has said nothing yet.
+    pub clock_lag_s: u64,
 }
 
 /// Why the service cannot work. Messages continue "failed to serve the pool's metadata: ".
@@ -172,6 +175,9 @@ pub struct Metadata {
     /// Messages to clients.
     replies: Vec<(Station, Vec<u8>)>,
     next_check_ns: u64,
+    /// The least Unix time by the clocks of all clients, each at its last request, in seconds; 0 if
+    /// there is none, or one of which nothing was heard.
+    slowest_s: u64,
     counters: MetadataCounters,
 }
 
@@ -283,6 +289,7 @@ impl Metadata {
             next_token: 1,
             replies: Vec::new(),
             next_check_ns: 0,
+            slowest_s: 0,
             counters: MetadataCounters::default(),
         }
     }

@@ -3,6 +3,8 @@
 // The helpers of tests may panic, as tests may.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "store/clocks.rs"]
+mod clocks;
 #[path = "store/closing.rs"]
 mod closing;
 #[path = "store/doubt.rs"]

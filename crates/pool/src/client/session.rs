@@ -130,8 +130,9 @@ impl Session {
         self.heartbeat_at_ns = 0;
     }
 
-    /// Makes a request. `quiescent` is the epoch for which nothing that began before is incomplete.
-    pub(super) fn request(&mut self, now_ns: u64, question: Question, quiescent: u64) {
+    /// Makes a request. `quiescent` is the epoch for which nothing that began before is incomplete,
+    /// `unix_s` the time by the client's clock.
+    pub(super) fn request(&mut self, now_ns: u64, question: Question, quiescent: u64, unix_s: u64) {
         self.sequence = match question {
             Question::Register => self.random.next_u64(),
             _ => self.sequence + 1,
@@ -142,6 +143,7 @@ impl Session {
             client: self.client,
             sequence: self.sequence,
             quiescent,
+            unix_s,
             edges,
             question,
         };

@@ -113,6 +113,12 @@ impl Metadata {
         sweep.calm_ns = calm_ns;
         self.counters.swept += 1;
         self.counters.dead_bytes = sweep.dead_bytes;
+        self.counters.clock_lag_s = self.unix_s(now_ns).saturating_sub(self.slowest_s);
+    }
+
+    /// Unix time by the service's clock, in seconds.
+    fn unix_s(&self, now_ns: u64) -> u64 {
+        self.config.unix_start_ns.saturating_add(now_ns) / NS_PER_S
     }
 
     fn is_short_of_memory(&self, now_ns: u64) -> bool {
@@ -125,7 +131,8 @@ impl Metadata {
     /// The first node of a chain was read, which should be the last one too.
     pub(super) fn examined(&mut self, now_ns: u64, number: u64, at: Link, bytes: &[u8]) {
         self.sweep.reads -= 1;
-        let unix_s = self.config.unix_start_ns.saturating_add(now_ns) / NS_PER_S;
+        // By a fast clock, values would be dead that every client still reads.
+        let unix_s = self.unix_s(now_ns).min(self.slowest_s);
         let Some(chain) = self.chains.get_mut(&number) else {
             return;
         };

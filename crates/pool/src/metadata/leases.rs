@@ -22,6 +22,8 @@ pub(super) struct ClientRecord {
     pub(super) deadline_ns: Option<u64>,
     /// Everything that it began before it knew this epoch is complete.
     pub(super) quiescent: u64,
+    /// Unix time by its clock at its last request, in seconds; 0 before it has made one.
+    pub(super) unix_s: u64,
     /// Slots for it.
     pub(super) freed: VecDeque<Link>,
     /// When it is disconnected again, if its lease has ended.
@@ -29,7 +31,7 @@ pub(super) struct ClientRecord {
 }
 
 impl Metadata {
-    /// Ends leases, and keeps the clock of the next check.
+    /// Ends leases, and sees which clock is the slowest, from time to time.
     pub(super) fn check_leases(&mut self, now_ns: u64) {
         if now_ns < self.next_check_ns {
             return;
@@ -44,6 +46,16 @@ impl Metadata {
                 record.disconnect_at_ns = Some(now_ns);
                 self.counters.expired += 1;
             }
+        }
+        let clocks = self.clients.values().map(|record| record.unix_s);
+        self.slowest_s = clocks.min().unwrap_or(0);
+    }
+
+    /// A client has this Unix time, in seconds.
+    pub(super) fn heard_clock(&mut self, client: u64, unix_s: u64) {
+        if let Some(record) = self.clients.get_mut(&client) {
+            record.unix_s = unix_s;
+            self.slowest_s = self.slowest_s.min(unix_s);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::station::Station;
 impl Metadata {
     pub(super) fn handle_request(&mut self, now_ns: u64, sender: Station, request: Request) {
         if request.question == Question::Register {
-            self.register(now_ns, sender, request.sequence);
+            self.register(now_ns, sender, request.sequence, request.unix_s);
             return;
         }
         let lease_ns = self.config.lease_ns;
@@ -34,6 +34,7 @@ impl Metadata {
         record.sequence = sequence;
         record.reply = None;
         record.quiescent = record.quiescent.max(request.quiescent);
+        self.heard_clock(client, request.unix_s);
         for edge in &request.edges {
             self.linked(now_ns, edge);
         }
@@ -60,7 +61,7 @@ impl Metadata {
         }
     }
 
-    fn register(&mut self, now_ns: u64, sender: Station, nonce: u64) {
+    fn register(&mut self, now_ns: u64, sender: Station, nonce: u64, unix_s: u64) {
         let is_it = |record: &&ClientRecord| {
             record.nonce == nonce && record.sequence == 0 && record.station == Some(sender)
         };
@@ -89,6 +90,7 @@ impl Metadata {
             ..ClientRecord::default()
         };
         self.clients.insert(client, record);
+        self.heard_clock(client, unix_s);
         let answer = Answer::Registered {
             client,
             node: self.config.node,

@@ -19,7 +19,7 @@ pub(crate) fn closing(config: MetadataConfig) -> MetadataConfig {
     }
 }
 
-fn expiring(key: &str, value: &str, expiry_s: u32) -> Operation {
+pub(crate) fn expiring(key: &str, value: &str, expiry_s: u32) -> Operation {
     let mut operation = set(key, value);
     if let pool::Action::Set(item) = &mut operation.action {
         item.expiry_s = expiry_s;
