@@ -1,75 +1,133 @@
-//! Third-party client libraries, with their own tests.
+//! Third-party client libraries, with their own tests where they have such for a server, and
+//! otherwise with a script of ours that uses every command of the library.
+//!
+//! `cargo xtask clients` runs the slow ones too. It also runs each against the installed memcached,
+//! whose count must be the same, and a client that is skipped is an error there.
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use std::env;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, curtail, runtime, target_folder};
+use curtail_tests::process::{
+    Server, curtail, memcached, memcached_command, runtime, target_folder,
+};
 
 /// The exit code of a script that cannot run here and has printed the reason.
 const SKIPPED: i32 = 77;
 
-/// Tests of pymemcache 4.0.0 that run, and pass against memcached 1.6.45 (six it skips itself).
-const PYMEMCACHE_COUNT: usize = 200;
+/// Set by `cargo xtask clients`: every client must run, against memcached too.
+const ALL: &str = "CURTAIL_CLIENTS_ALL";
 
-/// Tests of commands that are not served yet: `stats cachedump` and `cache_memlimit`.
-const PYMEMCACHE_UNSERVED: &str = "::test_misc[";
+/// A client, and what it must pass. Each number is memcached 1.6.45's on the same machine.
+struct Client {
+    /// The name of its script in `tests/clients`.
+    name: &'static str,
+    /// The tests or checks that pass.
+    count: usize,
+    /// Tests that need what Curtail does not serve, by a part of their names.
+    unserved: Option<&'static str>,
+}
 
-/// Tests of python-binary-memcached 0.31.4 that need no TLS. All pass against memcached 1.6.45.
-const PYTHON_BINARY_MEMCACHED_COUNT: usize = 181;
+const fn client(name: &'static str, count: usize) -> Client {
+    Client {
+        name,
+        count,
+        unserved: None,
+    }
+}
+
+/// Version 4.0.0; six tests skip themselves. Commands that are not served yet: `stats cachedump`
+/// and `cache_memlimit`.
+const PYMEMCACHE: Client = Client {
+    name: "pymemcache",
+    count: 200,
+    unserved: Some("::test_misc["),
+};
+
+/// Version 0.31.4, the tests that need no TLS.
+const PYTHON_BINARY_MEMCACHED: Client = client("python-binary-memcached", 181);
+
+/// Version 1.62, its own tests.
+const PYTHON_MEMCACHED: Client = client("python-memcached", 26);
+
+/// Version 1.6.3, in text and in binary.
+const PYLIBMC: Client = client("pylibmc", 86);
+
+/// Version 0.8.2.
+const AIOMCACHE: Client = client("aiomcache", 27);
+
+/// The one test of its own that needs a server and does not start it. It has some fifty steps.
+const GOMEMCACHE: Client = client("gomemcache", 1);
+
+/// Version 1.3.2, in binary.
+const MEMJS: Client = client("memjs", 27);
+
+/// Debian's version, in binary and in meta.
+const DALLI: Client = client("dalli", 66);
+
+/// twemproxy between client and server.
+const NUTCRACKER: Client = client("nutcracker", 21);
 
 /// Tests of `memccapable -b` of libmemcached 1.1.4. All pass against memcached 1.6.45.
 const MEMCCAPABLE_COUNT: usize = 27;
+
+/// Requests of `memcslap`.
+const MEMCSLAP_REQUESTS: u64 = 4 * 500;
 
 #[test]
 fn pymemcache_passes_its_own_integration_tests() {
     if runtime() == "bypass" {
         // Downloads what it needs, for which there is no network where the server can be reached.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        own_tests("pymemcache", nowhere, &["--collect-only"]);
+        script(PYMEMCACHE.name, nowhere, &["--collect-only"]);
     }
-    let server = Server::tcp(curtail).unwrap();
-    let output = own_tests("pymemcache", tcp_address(&server), &[]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let last = said.lines().last().unwrap_or_default();
-    eprintln!("pymemcache: {last}");
-    if output.status.code() == Some(SKIPPED) {
-        return;
-    }
-    let failed: Vec<&str> = said
-        .lines()
-        .filter(|line| line.starts_with("FAILED") || line.starts_with("ERROR"))
-        .collect();
-    assert!(
-        failed.iter().all(|line| line.contains(PYMEMCACHE_UNSERVED)),
-        "{said}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(
-        count(last, "passed") + failed.len(),
-        PYMEMCACHE_COUNT,
-        "{last}"
-    );
+    run(&PYMEMCACHE);
 }
 
 #[test]
 fn python_binary_memcached_passes_its_own_tests() {
-    if runtime() == "bypass" {
-        eprintln!("skipped: its tests connect to themselves on the address of the server");
-        return;
-    }
-    let server = Server::tcp(curtail).unwrap();
-    let output = own_tests("python-binary-memcached", tcp_address(&server), &[]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let last = said.lines().last().unwrap_or_default();
-    eprintln!("python-binary-memcached: {last}");
-    if output.status.code() != Some(SKIPPED) {
-        assert!(output.status.success(), "{said}");
-        assert_eq!(count(last, "passed"), PYTHON_BINARY_MEMCACHED_COUNT);
-    }
+    run_outside(&PYTHON_BINARY_MEMCACHED);
+}
+
+#[test]
+fn python_memcached_passes_its_own_tests() {
+    run_outside(&PYTHON_MEMCACHED);
+}
+
+#[test]
+#[ignore = "slow; cargo xtask clients"]
+fn pylibmc_works_in_text_and_in_binary() {
+    run_outside(&PYLIBMC);
+}
+
+#[test]
+fn aiomcache_works() {
+    run_outside(&AIOMCACHE);
+}
+
+#[test]
+#[ignore = "compiles; cargo xtask clients"]
+fn gomemcache_passes_its_own_test() {
+    run_outside(&GOMEMCACHE);
+}
+
+#[test]
+fn memjs_works() {
+    run_outside(&MEMJS);
+}
+
+#[test]
+fn dalli_works_in_binary_and_in_meta() {
+    run_outside(&DALLI);
+}
+
+#[test]
+fn twemproxy_forwards_every_command() {
+    run_outside(&NUTCRACKER);
 }
 
 #[test]
@@ -81,8 +139,7 @@ fn memccapable_finds_the_binary_protocol() {
         .args(["-p", &address.port().to_string()])
         .output();
     let Ok(output) = command else {
-        eprintln!("skipped: memccapable is not installed");
-        return;
+        return skip("memccapable", "not installed");
     };
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let is_pass = |line: &&str| line.ends_with("[pass]");
@@ -92,6 +149,89 @@ fn memccapable_finds_the_binary_protocol() {
     assert_eq!(passed, MEMCCAPABLE_COUNT, "{said}");
 }
 
+#[test]
+fn memcslap_loses_no_request_in_text_and_in_binary() {
+    if runtime() == "bypass" {
+        eprintln!("skipped: its connections take seconds to close");
+        return;
+    }
+    let server = Server::tcp(curtail).unwrap();
+    let mut counted = statistic(&server, "cmd_set");
+    for mode in [&[][..], &["--binary"]] {
+        let command = Command::new("memcslap")
+            .arg(format!("--servers={}", tcp_address(&server)))
+            .args(["--concurrency=4", "--execute-number=500", "--test=set"])
+            .args(mode)
+            .output();
+        let Ok(output) = command else {
+            return skip("memcslap", "not installed");
+        };
+        assert!(output.status.success(), "{output:?}");
+        let sets = statistic(&server, "cmd_set") - counted;
+        assert_eq!(sets, MEMCSLAP_REQUESTS, "{mode:?}");
+        counted += sets;
+    }
+}
+
+/// Runs a client against the server.
+fn run(client: &Client) {
+    let server = Server::tcp(curtail).unwrap();
+    let Some((mut passed, failed)) = result(client, &server) else {
+        return;
+    };
+    for name in &failed {
+        let is_unserved = client.unserved.is_some_and(|part| name.contains(part));
+        assert!(is_unserved, "{}: {failed:#?}", client.name);
+        passed += 1;
+    }
+    assert_eq!(passed, client.count, "{}", client.name);
+    if env::var_os(ALL).is_none() {
+        return;
+    }
+    let Some(path) = memcached() else {
+        return skip(client.name, "memcached is not installed, to compare with");
+    };
+    let theirs = Server::tcp(|| memcached_command(&path)).unwrap();
+    let (their_count, their_failed) = result(client, &theirs).unwrap();
+    eprintln!("  memcached: {their_count} passed, failed: {their_failed:?}");
+    assert_eq!(their_count, passed, "{}", client.name);
+}
+
+/// As [`run`], but not where the server's address cannot be reached by other programs.
+fn run_outside(client: &Client) {
+    if runtime() == "bypass" {
+        eprintln!("skipped: the client needs the network and the server's namespace");
+        return;
+    }
+    run(client);
+}
+
+/// The number of tests that pass, and the lines of those that fail. `None` if it cannot run here.
+fn result(client: &Client, server: &Server) -> Option<(usize, Vec<String>)> {
+    let output = script(client.name, tcp_address(server), &[]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    if output.status.code() == Some(SKIPPED) {
+        skip(client.name, last.trim_start_matches("skipped: "));
+        return None;
+    }
+    eprintln!("{}: {last}", client.name);
+    let is_failed = |line: &&str| line.starts_with("FAILED") || line.starts_with("ERROR");
+    let failed: Vec<String> = said.lines().filter(is_failed).map(str::to_owned).collect();
+    assert!(
+        output.status.success() || !failed.is_empty(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some((count(last, "passed"), failed))
+}
+
+/// Says that a client cannot run here. Where all have to, that is an error.
+fn skip(client: &str, why: &str) {
+    assert!(env::var_os(ALL).is_none(), "{client} cannot run: {why}");
+    eprintln!("skipped: {client}: {why}");
+}
+
 fn tcp_address(server: &Server) -> SocketAddr {
     let Address::Tcp(address) = server.address else {
         panic!("{:?}", server.address);
@@ -99,8 +239,8 @@ fn tcp_address(server: &Server) -> SocketAddr {
     address
 }
 
-/// Runs a client's own tests against a server, with further arguments of pytest.
-fn own_tests(client: &str, address: SocketAddr, arguments: &[&str]) -> Output {
+/// Runs a client's script against a server, with further arguments of pytest.
+fn script(client: &str, address: SocketAddr, arguments: &[&str]) -> Output {
     let script = format!("clients/{client}.sh");
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
         .arg(address.ip().to_string())
@@ -111,9 +251,15 @@ fn own_tests(client: &str, address: SocketAddr, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The number before a word in pytest's last line.
+/// The number before a word in the last line.
 fn count(line: &str, word: &str) -> usize {
     let words: Vec<&str> = line.split([' ', ',']).collect();
     let place = words.iter().position(|some| *some == word);
     place.map_or(0, |place| words[place - 1].parse().unwrap())
+}
+
+/// A number of `stats`.
+fn statistic(server: &Server, name: &str) -> u64 {
+    let mut client = curtail_tests::client::Client::connect(&server.address).unwrap();
+    client.stat(name).unwrap()
 }

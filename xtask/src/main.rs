@@ -16,6 +16,7 @@ mod cargo;
 mod census;
 mod check;
 mod ci;
+mod clients;
 mod fuzz;
 mod limits;
 mod models;
@@ -97,6 +98,11 @@ enum Verb {
     },
     /// memcached's own tests, from its source tree, against this server
     Upstream(upstream::Options),
+    /// Client libraries of others, the slow ones too, against this server and memcached
+    Clients {
+        /// A part of a test's name, such as `dalli`
+        filter: Option<String>,
+    },
     /// Count the packages of the production server against their bound
     Crates,
     /// The production server alone: lint and build
@@ -118,6 +124,7 @@ fn main() -> ExitCode {
         Verb::Smoke => smoke::run(),
         Verb::Sim { seed, first, count } => sim::run(seed, first, count),
         Verb::Upstream(options) => upstream::run(&options),
+        Verb::Clients { filter } => clients::run(filter.as_deref()),
         Verb::Crates => census::run(),
         Verb::ServeOnly => check::serve_only(),
         Verb::Ci => return ci::run(),

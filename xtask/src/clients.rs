@@ -1,0 +1,28 @@
+//! The client libraries of others, all of them: the slow ones too, and each against an installed
+//! memcached for comparison.
+
+use anyhow::Result;
+
+use crate::suite;
+use crate::tally::Tally;
+
+/// Runs the clients whose test has a name that contains `filter`; an error if one of them cannot
+/// run. `memcached` is the one on the PATH, or that of the variable `MEMCACHED`.
+pub(crate) fn run(filter: Option<&str>) -> Result<()> {
+    let mut line = vec![
+        "test",
+        "--package",
+        "curtail-tests",
+        "--test",
+        "clients",
+        "--",
+    ];
+    line.extend(filter);
+    line.extend(["--include-ignored", "--show-output"]);
+    let mut command = crate::cargo::command(&line);
+    command.env("CURTAIL_CLIENTS_ALL", "1");
+    let mut tally = Tally::default();
+    let outcome = suite::run(command, "clients", &mut tally);
+    println!("{tally}");
+    outcome
+}
