@@ -9,6 +9,8 @@ use clap::{Args, Subcommand};
 use report::Run;
 use report::compare::{self, Bound};
 
+mod ab;
+
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
     #[command(subcommand)]
@@ -34,6 +36,8 @@ enum Verb {
     },
     /// Compare two runs of one experiment, or the cells of one run
     Compare(CompareFlags),
+    /// Compare two builds of this program in one run, interleaved
+    Ab(ab::Flags),
     /// Redraw the figures and the page of a run folder
     Report {
         /// The run folder
@@ -120,6 +124,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         }
         Verb::Show { what, toml } => show(what, *toml),
         Verb::Compare(flags) => compare_runs(flags),
+        Verb::Ab(flags) => ab::run(flags),
         Verb::Report { folder } => {
             draw(folder)?;
             Ok(ExitCode::SUCCESS)
@@ -180,12 +185,17 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
             (joined, compare::circumstances(&baseline, &other))
         }
     };
-    let compared = compare::compare(&run, &flags.metric, &flags.fail_if);
-    let compared = compared.map_err(anyhow::Error::msg)?;
-    print!("{}", compared.text);
+    let ending = print_compared(&run, &flags.metric, &flags.fail_if)?;
     for sentence in sentences {
         println!("{sentence}");
     }
+    Ok(ending)
+}
+
+/// Prints the comparisons of a run. Fails if one exceeds a bound.
+fn print_compared(run: &Run, metrics: &[String], bounds: &[Bound]) -> anyhow::Result<ExitCode> {
+    let compared = compare::compare(run, metrics, bounds).map_err(anyhow::Error::msg)?;
+    print!("{}", compared.text);
     for bound in &compared.exceeded {
         println!("exceeded: {bound}");
     }

@@ -14,6 +14,7 @@
 //! the `report` crate draws it.
 #![forbid(unsafe_code)]
 
+mod builds;
 mod design;
 mod error;
 mod experiment;
