@@ -239,7 +239,8 @@ impl Pair {
                 self.apply_eviction(key);
                 let (hash, when) = (self.store.hash(&name(key)), expiry(self.now_s, exptime));
                 let from_store = self.store.touch(&name(key), hash, when, self.now_s);
-                self.agree(key, &from_store.ok(), |pair| {
+                let found = from_store.ok().map(|class| class.is_some());
+                self.agree(key, &found, |pair| {
                     Some(pair.model.touch(pair.now_s.into(), &name(key), exptime))
                 });
             }
@@ -376,7 +377,7 @@ impl Pair {
         let (store_cas, model_cas) = self.compare(key, compare);
         let hash = self.store.hash(&name(key));
         let from_store = match self.store.delete(&name(key), hash, store_cas, self.now_s) {
-            Deleted::Deleted => WriteOutcome::Deleted,
+            Deleted::Deleted(_) => WriteOutcome::Deleted,
             Deleted::NotFound => WriteOutcome::NotFound,
             Deleted::Exists => WriteOutcome::Exists,
         };

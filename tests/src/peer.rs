@@ -48,6 +48,11 @@ pub trait Peer {
     /// The version of memcached whose replies the peer gives.
     fn version(&self) -> &str;
 
+    /// Whether all items are evicted to a tier before bytes are sent.
+    fn evicts_all(&self) -> bool {
+        false
+    }
+
     /// Removes all clients and empties the cache.
     ///
     /// # Errors
@@ -96,6 +101,10 @@ const TRICKLE_MAX: usize = 8 * 1024;
 impl<P: Peer> Peer for Trickle<P> {
     fn version(&self) -> &str {
         self.0.version()
+    }
+
+    fn evicts_all(&self) -> bool {
+        self.0.evicts_all()
     }
 
     fn reset(&mut self) -> Result<()> {

@@ -84,6 +84,9 @@ fn reason_to_skip(peer: &dyn Peer, case: &Case) -> Option<String> {
     if case.needs_clock() && !peer.has_clock() {
         return Some("time cannot be advanced".to_owned());
     }
+    if case.needs_memory && peer.evicts_all() {
+        return Some("the items are not in memory".to_owned());
+    }
     if case.skipped_by.iter().any(|other| other == version) {
         return Some(format!("not for memcached {version}"));
     }

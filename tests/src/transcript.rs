@@ -22,6 +22,7 @@
 //! | `@VERSION < TEXT` (or `<<`, `\|<`) | the reply of memcached VERSION, instead of the `<` lines above |
 //! | `@VERSION silent` | memcached VERSION does not send the `<` lines above, and no other reply |
 //! | `@VERSION skip` | the case is not played to memcached VERSION |
+//! | `@memory` | the case needs its items in memory, not in a tier below it |
 //! | `@client NAME` | the following lines belong to the client NAME, on a connection of its own |
 //! | `@closed` | the peer has closed the connection |
 //! | `@tick N` | N seconds pass |
@@ -49,6 +50,8 @@ pub struct Case {
     pub steps: Vec<(usize, Step)>,
     /// The versions of memcached to which the case is not played.
     pub skipped_by: Vec<String>,
+    /// The case lists items, which it finds in memory only.
+    pub needs_memory: bool,
 }
 
 /// One line of a case, or several lines of one reply.
@@ -127,6 +130,7 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Case>> {
                 name: format!("{file}: {name}"),
                 steps: Vec::new(),
                 skipped_by: Vec::new(),
+                needs_memory: false,
             });
             continue;
         }
@@ -158,6 +162,10 @@ fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
         }
         "@client" => Step::Client(rest.to_owned()),
         "@closed" => Step::Closed,
+        "@memory" => {
+            case.needs_memory = true;
+            return Ok(());
+        }
         "@tick" => Step::Tick(rest.parse().context("@tick requires a number of seconds")?),
         _ => {
             let version = word.strip_prefix('@').context("no such line")?;

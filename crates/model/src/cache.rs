@@ -207,6 +207,12 @@ impl Cache {
         self.items.len()
     }
 
+    /// The items that are neither expired nor flushed, in the order of their keys.
+    pub fn items(&mut self, now_s: u64) -> impl Iterator<Item = (&[u8], &Item)> {
+        self.remove_expired(now_s);
+        self.items.iter().map(|(key, item)| (&key[..], item))
+    }
+
     /// The item of a key.
     pub fn get(&mut self, now_s: u64, key: &[u8]) -> Option<&Item> {
         self.live(now_s, key).map(|item| &*item)

@@ -1,5 +1,6 @@
 //! One client connection to a [`Cache`], with the replies of memcached 1.6.45.
 
+mod administration;
 mod binary;
 mod classic;
 mod meta;
@@ -163,7 +164,9 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::MetaNoop => b"MN\r\n".to_vec(),
         Request::Shutdown { noreply: true, .. } => Vec::new(),
         Request::Shutdown { .. } => b"SERVER_ERROR: shutdown not enabled\r\n".to_vec(),
-        Request::Watch => b"ERROR\r\n".to_vec(),
+        Request::Watch(_) => b"ERROR\r\n".to_vec(),
+        Request::Crawler(crawler) => administration::crawler(cache, now_s, crawler),
+        Request::Tune(_) => b"OK\r\n".to_vec(),
         // These are handled by the caller.
         Request::Set(_) | Request::MetaSet(_) | Request::Quit => Vec::new(),
     }
@@ -197,6 +200,15 @@ fn error_reply(rejection: Rejection) -> &'static str {
         Rejection::BadToken => "CLIENT_ERROR bad token in command line format\r\n",
         Rejection::BadInitialToken => "CLIENT_ERROR invalid numeric initial value\r\n",
         Rejection::BadDeltaToken => "CLIENT_ERROR invalid numeric delta value\r\n",
+        Rejection::BadClass => "BADCLASS invalid class id\r\n",
+        Rejection::BadClasses => "BADCLASS invalid src or dst class id\r\n",
+        Rejection::SameClass => "SAME src and dst class are identical\r\n",
+        Rejection::NoSparePage => "NOSPARE source class has no spare pages\r\n",
+        Rejection::BadAutomoveWindow => "CLIENT_ERROR automove window too low or too high\r\n",
+        Rejection::LruSharesTooLarge => "ERROR hot and warm pcts must not exceed 80\r\n",
+        Rejection::LruFactorsTooSmall => "ERROR hot/warm age factors must be greater than 0\r\n",
+        Rejection::SleepTooLong => "CLIENT_ERROR sleep must be one second or less\r\n",
+        Rejection::CrawlerFailed => "ERROR an unknown error happened\r\n",
         Rejection::BadKeyEncoding => "CLIENT_ERROR error decoding key\r\n",
         Rejection::BadSetMode => "CLIENT_ERROR invalid mode for ms M token\r\n",
         Rejection::BadArithMode => "CLIENT_ERROR invalid mode for ma M token\r\n",

@@ -4,8 +4,10 @@
 //! control characters. Only the output buffer allocates, so a load generator can use this for
 //! every request.
 
+mod administration;
 mod reader;
 
+pub use administration::{crawler, tune, watch};
 pub use reader::{
     Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
 };
@@ -128,6 +130,8 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::General => {}
         Stats::Reset => words(out, [b"reset".as_slice()]),
         Stats::Settings => words(out, [b"settings".as_slice()]),
+        Stats::Items => words(out, [b"items".as_slice()]),
+        Stats::Slabs => words(out, [b"slabs".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
         Stats::Detail(detail) => {
             words(out, [b"detail".as_slice()]);
@@ -157,11 +161,6 @@ pub fn shutdown(out: &mut Vec<u8>, mode: ShutdownMode, noreply: bool) {
         ShutdownMode::Invalid => b"shutdown ?".as_slice(),
     });
     end_noreply(out, noreply);
-}
-
-/// `watch`
-pub fn watch(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"watch\r\n");
 }
 
 /// `quit`

@@ -70,7 +70,9 @@ fn check_round_trip(request: Request<'_>) {
         }
         Request::Stats(stats) => client::stats(&mut line, stats),
         Request::Shutdown { mode, noreply } => client::shutdown(&mut line, mode, noreply),
-        Request::Watch => client::watch(&mut line),
+        Request::Watch(streams) => client::watch(&mut line, streams),
+        Request::Crawler(crawler) => client::crawler(&mut line, crawler),
+        Request::Tune(tuning) => client::tune(&mut line, tuning),
         Request::Quit => client::quit(&mut line),
         Request::MetaNoop => client::meta_noop(&mut line),
         Request::MetaDebug(key) => client::meta_debug(&mut line, &key),

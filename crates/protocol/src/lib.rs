@@ -31,7 +31,7 @@ pub use login::{Credentials, ParsedLogin, parse_login};
 pub use parse::parse;
 pub use rejection::Rejection;
 pub use request::{
-    Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag,
-    MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set, SetMode, ShutdownMode,
-    Stats, Touch,
+    Arith, ArithMode, Classes, Crawler, Delete, Detail, DumpForm, FlushAll, Get, Keys, MetaArith,
+    MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set,
+    SetMode, ShutdownMode, Stats, Streams, Touch, Tuning,
 };

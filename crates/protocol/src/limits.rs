@@ -37,6 +37,14 @@ pub const MEMLIMIT_MIN_MB: u32 = 8;
 pub const MEMLIMIT_MAX_MB: u32 = 1_000_000_000;
 /// Slab classes of memcached; its class numbers are below this.
 pub const SLAB_CLASSES: u32 = 64;
+/// Largest `lru_crawler sleep` in microseconds.
+pub const CRAWLER_SLEEP_MAX_US: u32 = 1_000_000;
+/// Largest sum of the two percentages of `lru tune`.
+pub const LRU_SHARES_MAX: u64 = 80;
+/// Largest level of `slabs automove`.
+pub const AUTOMOVE_LEVEL_MAX: u32 = 2;
+/// The values of `slabs automove window`, in seconds.
+pub const AUTOMOVE_WINDOW_S: std::ops::RangeInclusive<u32> = 3..=1800;
 /// Length of the header of a frame of the binary protocol, in bytes.
 pub const BINARY_HEADER_LEN: usize = 24;
 /// Longest body of a frame that is not refused by its length alone, in bytes (memcached

@@ -1,5 +1,6 @@
 //! Parsing the command line at the front of the input.
 
+mod administration;
 mod classic;
 mod meta;
 

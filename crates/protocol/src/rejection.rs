@@ -50,6 +50,24 @@ pub enum Rejection {
     BadLoginEnd,
     /// `CLIENT_ERROR bad authentication token format`: no user and password.
     BadLogin,
+    /// `BADCLASS invalid class id`
+    BadClass,
+    /// `BADCLASS invalid src or dst class id`
+    BadClasses,
+    /// `SAME src and dst class are identical`
+    SameClass,
+    /// `NOSPARE source class has no spare pages`
+    NoSparePage,
+    /// `CLIENT_ERROR automove window too low or too high`
+    BadAutomoveWindow,
+    /// `ERROR hot and warm pcts must not exceed 80`
+    LruSharesTooLarge,
+    /// `ERROR hot/warm age factors must be greater than 0`
+    LruFactorsTooSmall,
+    /// `CLIENT_ERROR sleep must be one second or less`
+    SleepTooLong,
+    /// `ERROR an unknown error happened`
+    CrawlerFailed,
 }
 
 impl Rejection {
@@ -80,6 +98,15 @@ impl Rejection {
             Self::LoginTooLong => b"CLIENT_ERROR auth token too long\r\n",
             Self::BadLoginEnd => b"CLIENT_ERROR bad command line termination\r\n",
             Self::BadLogin => b"CLIENT_ERROR bad authentication token format\r\n",
+            Self::BadClass => b"BADCLASS invalid class id\r\n",
+            Self::BadClasses => b"BADCLASS invalid src or dst class id\r\n",
+            Self::SameClass => b"SAME src and dst class are identical\r\n",
+            Self::NoSparePage => b"NOSPARE source class has no spare pages\r\n",
+            Self::BadAutomoveWindow => b"CLIENT_ERROR automove window too low or too high\r\n",
+            Self::LruSharesTooLarge => b"ERROR hot and warm pcts must not exceed 80\r\n",
+            Self::LruFactorsTooSmall => b"ERROR hot/warm age factors must be greater than 0\r\n",
+            Self::SleepTooLong => b"CLIENT_ERROR sleep must be one second or less\r\n",
+            Self::CrawlerFailed => b"ERROR an unknown error happened\r\n",
         }
     }
 }

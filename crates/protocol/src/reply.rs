@@ -1,7 +1,9 @@
 //! Writing the server's replies. The standard formatting machinery is avoided for speed.
 
+mod dump;
 mod meta;
 
+pub use dump::{DUMP_INCOMPLETE, DumpFields, cachedump, metadump, mgdump, uri_encoded};
 pub use meta::{
     DebugFields, MetaEcho, MetaFields, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
     meta_stored,
@@ -41,6 +43,16 @@ pub const FLUSH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 pub const WATCH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 /// `stats cachedump` where the server was started with `-X`.
 pub const CACHE_DUMP_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats cachedump not allowed\r\n";
+/// `lru_crawler metadump` where the server was started with `-X`.
+pub const METADUMP_NOT_ALLOWED: &[u8] = b"ERROR metadump not allowed\r\n";
+/// `lru_crawler mgdump` where the server was started with `-X`.
+pub const MGDUMP_NOT_ALLOWED: &[u8] = b"ERROR key dump not allowed\r\n";
+/// `lru_crawler` after `lru_crawler disable`.
+pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
+/// `lru_crawler` while another dump or crawl is on its way.
+pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
+/// `lru_crawler enable` where the crawler is enabled.
+pub const CRAWLER_NOT_STARTED: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
 /// `stats detail` where the server was started with `-X`.
 pub const DETAIL_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 /// `stats detail` with an unknown word.
@@ -51,6 +63,8 @@ pub const END: &[u8] = b"END\r\n";
 pub const RESET: &[u8] = b"RESET\r\n";
 /// `me` found no item.
 pub const EN: &[u8] = b"EN\r\n";
+/// The end of an `lru_crawler mgdump`.
+pub const MGDUMP_END: &[u8] = EN;
 /// The reply to `mn`.
 pub const MN: &[u8] = b"MN\r\n";
 /// The line end after a value.

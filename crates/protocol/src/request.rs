@@ -1,5 +1,9 @@
 //! The requests of clients, as values that borrow from the input.
 
+mod administration;
+
+pub use administration::{Classes, Crawler, DumpForm, Streams, Tuning};
+
 use crate::Rejection;
 
 /// The result of parsing the front of the input.
@@ -73,7 +77,11 @@ pub enum Request<'a> {
         noreply: bool,
     },
     /// `watch`
-    Watch,
+    Watch(Streams),
+    /// `lru_crawler`, except `sleep` and `tocrawl`.
+    Crawler(Crawler),
+    /// `lru`, `slabs`, `lru_crawler sleep` and `lru_crawler tocrawl`.
+    Tune(Tuning),
     /// `quit`
     Quit,
     /// `mg`
@@ -206,6 +214,10 @@ pub enum Stats<'a> {
     Reset,
     /// `stats settings`
     Settings,
+    /// `stats items`
+    Items,
+    /// `stats slabs`
+    Slabs,
     /// `stats hotkeys`, which memcached does not have.
     HotKeys,
     /// `stats detail`

@@ -186,7 +186,9 @@ fn names_of_statistics() {
         (b"detail dump", Stats::Detail(Detail::Dump)),
         (b"detail x", Stats::Detail(Detail::Usage)),
         (b"hotkeys", Stats::HotKeys),
-        (b"items", Stats::Other(b"items")),
+        (b"items", Stats::Items),
+        (b"slabs", Stats::Slabs),
+        (b"sizes", Stats::Other(b"sizes")),
     ] {
         assert_eq!(stats(name), expected);
     }

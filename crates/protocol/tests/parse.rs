@@ -52,7 +52,23 @@ fn invalid_classic_lines_are_rejected() {
         (" get a\r\n", "ERROR\r\n"),
         ("GET a\r\n", "ERROR\r\n"),
         ("mz a\r\n", "ERROR\r\n"),
-        ("slabs reassign 1 1\r\n", "ERROR\r\n"),
+        (
+            "slabs reassign 1 1\r\n",
+            "SAME src and dst class are identical\r\n",
+        ),
+        (
+            "slabs reassign 1 64\r\n",
+            "BADCLASS invalid src or dst class id\r\n",
+        ),
+        (
+            "lru_crawler crawl hash\r\n",
+            "ERROR an unknown error happened\r\n",
+        ),
+        (
+            "lru tune 1 1 -1 1\r\n",
+            "ERROR hot/warm age factors must be greater than 0\r\n",
+        ),
+        ("watch fetchers x\r\n", "ERROR\r\n"),
         ("get\r\n", BAD_FORMAT),
         ("get \r\n", BAD_FORMAT),
         ("gets\r\n", BAD_FORMAT),
@@ -371,10 +387,7 @@ fn other_classic_requests() {
                 limit: 100,
             }),
         ),
-        (
-            "stats  items 1 \r\n",
-            Request::Stats(Stats::Other(b"items 1")),
-        ),
+        ("stats  items 1 \r\n", Request::Stats(Stats::Items)),
         ("mn x\r\n", Request::MetaNoop),
     ];
     check_requests(table);

@@ -8,8 +8,8 @@ use proptest::sample::{select, subsequence};
 use protocol::client::{self, MetaResult, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::{self, MetaStatus};
 use protocol::{
-    Arith, ArithMode, Delete, FlushAll, MetaKey, Parsed, Request, Set, SetMode, Stats, Touch,
-    fuzzing, limits, parse,
+    Arith, ArithMode, Classes, Crawler, Delete, DumpForm, FlushAll, MetaKey, Parsed, Request, Set,
+    SetMode, Stats, Streams, Touch, Tuning, fuzzing, limits, parse,
 };
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -169,6 +169,15 @@ proptest! {
     }
 }
 
+const CRAWL: Crawler = Crawler::Dump(DumpForm::Metadump, Classes::ALL);
+const TUNING: Tuning = Tuning::LruShares {
+    hot_percent: 20,
+    warm_percent: 40,
+    hot_factor: 200,
+    warm_factor: 2_050,
+};
+const STREAMS: Streams = Streams::FETCHERS.with(Streams::PROXY);
+
 #[test]
 fn requests_without_arguments_survive_a_round_trip() {
     type Write = dyn Fn(&mut Vec<u8>);
@@ -189,9 +198,16 @@ fn requests_without_arguments_survive_a_round_trip() {
             Request::Stats(Stats::Settings),
         ),
         (
-            &|out| client::stats(out, Stats::Other(b"items")),
-            Request::Stats(Stats::Other(b"items")),
+            &|out| client::stats(out, Stats::Other(b"sizes")),
+            Request::Stats(Stats::Other(b"sizes")),
         ),
+        (
+            &|out| client::stats(out, Stats::Items),
+            Request::Stats(Stats::Items),
+        ),
+        (&|out| client::crawler(out, CRAWL), Request::Crawler(CRAWL)),
+        (&|out| client::tune(out, TUNING), Request::Tune(TUNING)),
+        (&|out| client::watch(out, STREAMS), Request::Watch(STREAMS)),
     ];
     for (write, request) in table {
         let mut line = Vec::new();

@@ -184,7 +184,7 @@ impl Items for CachedItems {
         };
         let (hash, now_s) = (self.worker.hash(key), self.now.elapsed_s);
         match self.worker.delete(key, hash, compare, now_s) {
-            Deleted::Deleted => Changed::Done(None),
+            Deleted::Deleted(_) => Changed::Done(None),
             Deleted::Exists => Changed::ConditionFailed,
             Deleted::NotFound if condition != Condition::None => Changed::ConditionFailed,
             Deleted::NotFound => Changed::NotFound,

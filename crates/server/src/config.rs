@@ -110,6 +110,12 @@ impl Config {
         }
     }
 
+    /// Whether a flag without effect gave a row of `stats settings` this value.
+    pub(crate) fn is_set(&self, name: &str, value: &str) -> bool {
+        let is_it = |(given, text): &(&'static str, String)| *given == name && text == value;
+        self.settings.iter().any(is_it)
+    }
+
     /// The counts of the connections of one runtime, with the limits of connections and of their
     /// memory. Runtimes are limited and counted apart.
     pub(crate) fn connection_counts(&self) -> Arc<ConnectionCounts> {

@@ -9,6 +9,7 @@
 
 mod admin;
 mod cached_items;
+mod class_statistics;
 mod config;
 mod documents;
 mod error;

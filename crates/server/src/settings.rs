@@ -1,11 +1,17 @@
 //! The rows of `stats settings`: every name of memcached 1.6.45, and Curtail's own.
 //!
 //! A row of a flag that has no effect here shows the value that was given, or else memcached's
-//! default ([`DEFAULTS`]).
+//! default ([`DEFAULTS`]). Clients may change some of these rows, also without effect.
 
+use std::collections::BTreeMap;
+
+use protocol::Tuning;
 use session::{AllowedProtocols, StatWriter};
 
 use crate::config::Config;
+
+/// Rows that clients have changed, and their values.
+pub(crate) type TunedSettings = BTreeMap<&'static str, String>;
 
 /// The settings that may change while the server runs.
 pub(crate) struct CurrentSettings {
@@ -17,7 +23,7 @@ pub(crate) struct CurrentSettings {
     pub(crate) prefix_counting: (bool, u8),
 }
 
-/// The rows of memcached 1.6.45 that are not written by a function of this file, with memcached's
+/// The rows of memcached 1.6.45 that no flag or state of this server determines, with memcached's
 /// defaults. TLS and the proxy are not served.
 const DEFAULTS: [(&str, &str); 55] = [
     ("oldest", "0"),
@@ -78,20 +84,65 @@ const DEFAULTS: [(&str, &str); 55] = [
 ];
 
 /// Writes all rows.
-pub(crate) fn write(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
+pub(crate) fn write(
+    config: &Config,
+    current: &CurrentSettings,
+    tuned: &TunedSettings,
+    out: &mut dyn StatWriter,
+) {
     limits(config, current, out);
     listeners(config, out);
     permissions(config, current, out);
     own(config, out);
-    let is_default = |name: &str| !config.settings.iter().any(|(given, _)| *given == name);
-    for (name, value) in DEFAULTS {
-        if is_default(name) {
+    for (name, default) in DEFAULTS {
+        let given = config.settings.iter().find(|(given, _)| *given == name);
+        let value = tuned.get(name).or(given.map(|(_, value)| value));
+        let value = value.map_or(default, String::as_str);
+        out.text(name.as_bytes(), value.as_bytes());
+    }
+    for (name, value) in &config.settings {
+        if !DEFAULTS.iter().any(|(row, _)| row == name) {
             out.text(name.as_bytes(), value.as_bytes());
         }
     }
-    for (name, value) in &config.settings {
-        out.text(name.as_bytes(), value.as_bytes());
+}
+
+/// Records the rows that `tuning` changes.
+pub(crate) fn tune(tuning: Tuning, tuned: &mut TunedSettings) {
+    let mut set = |name, value: String| {
+        tuned.insert(name, value);
+    };
+    match tuning {
+        Tuning::LruSegmented(is_segmented) => set("lru_segmented", yes_or_no(is_segmented)),
+        Tuning::LruShares {
+            hot_percent,
+            warm_percent,
+            hot_factor,
+            warm_factor,
+        } => {
+            set("hot_lru_pct", hot_percent.to_string());
+            set("warm_lru_pct", warm_percent.to_string());
+            set("hot_max_factor", fraction(hot_factor, 2));
+            set("warm_max_factor", fraction(warm_factor, 2));
+        }
+        Tuning::TemporaryTtl(ttl_s) => {
+            set("temp_lru", yes_or_no(ttl_s.is_some()));
+            if let Some(ttl_s) = ttl_s {
+                set("temporary_ttl", ttl_s.to_string());
+            }
+        }
+        Tuning::AutomoveLevel(level) => set("slab_automove", level.to_string()),
+        Tuning::AutomoveRatio(ratio) => set("slab_automove_ratio", fraction(ratio, 2)),
+        Tuning::AutomoveFreeRatio(ratio) => set("slab_automove_freeratio", fraction(ratio, 3)),
+        Tuning::AutomoveWindow { window_s } => set("slab_automove_window", window_s.to_string()),
+        Tuning::CrawlerSleep { us } => set("lru_crawler_sleep", us.to_string()),
+        Tuning::CrawlerItems(items) => set("lru_crawler_tocrawl", items.to_string()),
     }
+}
+
+/// A number of thousandths as a decimal fraction.
+fn fraction(thousandths: i64, digits: usize) -> String {
+    format!("{:.digits$}", thousandths as f64 / 1000.0)
 }
 
 fn limits(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
@@ -134,7 +185,7 @@ fn listeners(config: &Config, out: &mut dyn StatWriter) {
     out.text(b"binding_protocol", protocol);
     let passwords = config.passwords.as_ref();
     let has_sasl = passwords.is_some() && config.protocols != AllowedProtocols::Text;
-    out.text(b"auth_enabled_sasl", yes_or_no(has_sasl));
+    out.text(b"auth_enabled_sasl", yes_or_no(has_sasl).as_bytes());
     // memcached shows the path of the file.
     let file = passwords.filter(|_| config.protocols != AllowedProtocols::Binary);
     let file = file.map_or("no".to_owned(), |file| file.path.display().to_string());
@@ -144,10 +195,19 @@ fn listeners(config: &Config, out: &mut dyn StatWriter) {
 fn permissions(config: &Config, current: &CurrentSettings, out: &mut dyn StatWriter) {
     let (counts_prefixes, delimiter) = current.prefix_counting;
     out.text(b"stat_key_prefix", &[delimiter]);
-    out.text(b"detail_enabled", yes_or_no(counts_prefixes));
-    out.text(b"shutdown_command", yes_or_no(config.permissions.shutdown));
-    out.text(b"flush_enabled", yes_or_no(config.permissions.flush));
-    out.text(b"dump_enabled", yes_or_no(config.permissions.dump));
+    out.text(b"detail_enabled", yes_or_no(counts_prefixes).as_bytes());
+    out.text(
+        b"shutdown_command",
+        yes_or_no(config.permissions.shutdown).as_bytes(),
+    );
+    out.text(
+        b"flush_enabled",
+        yes_or_no(config.permissions.flush).as_bytes(),
+    );
+    out.text(
+        b"dump_enabled",
+        yes_or_no(config.permissions.dump).as_bytes(),
+    );
 }
 
 /// The rows that memcached does not have.
@@ -158,6 +218,6 @@ fn own(config: &Config, out: &mut dyn StatWriter) {
     out.text(b"runtime", runtime.as_bytes());
 }
 
-fn yes_or_no(is: bool) -> &'static [u8] {
-    if is { b"yes" } else { b"no" }
+pub(crate) fn yes_or_no(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
 }

@@ -8,18 +8,20 @@ use ::pool::client_thread::ClientThread;
 use ::tier::Tier;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
+use protocol::Tuning;
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
 use session::{
-    Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS, Now, Permissions, PrefixSums,
-    ServerControl, StatWriter, ZERO_STATISTICS,
+    ClassCounts, Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS, Now, Permissions,
+    PrefixSums, ServerControl, StatWriter, ZERO_STATISTICS,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
+use crate::class_statistics::{self, ResetClasses};
 use crate::config::Config;
 use crate::documents::Parts;
 use crate::passwords::PresentPasswords;
-use crate::settings::{self, CurrentSettings};
+use crate::settings::{self, CurrentSettings, TunedSettings, yes_or_no};
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
@@ -42,6 +44,10 @@ pub(crate) struct ServerState {
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
     is_stopping: AtomicBool,
+    /// Whether `lru_crawler` may be used.
+    is_crawler_enabled: AtomicBool,
+    /// The rows of `stats settings` that clients have changed.
+    tuned: Mutex<TunedSettings>,
     /// The counts at the last `stats reset`.
     reset: Mutex<Reset>,
 }
@@ -96,6 +102,8 @@ struct Reset {
     paused_ns: u64,
     bursts: BurstCounts,
     store: Statistics,
+    class_counts: ClassCounts,
+    classes: ResetClasses,
 }
 
 impl ServerState {
@@ -117,6 +125,8 @@ impl ServerState {
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
+            is_crawler_enabled: AtomicBool::new(!config.is_set("lru_crawler", "no")),
+            tuned: Mutex::default(),
             reset: Mutex::default(),
         })
     }
@@ -206,6 +216,28 @@ impl ServerControl for ServerState {
         out.text(b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
 
+    fn write_items(&self, now: Now, out: &mut dyn StatWriter) {
+        if let Some(store) = self.items.store() {
+            let counts = self.class_counts();
+            let classes = store.class_statistics();
+            let oldest_s = oldest_age_s(&store.statistics(), now);
+            class_statistics::write_items(
+                &classes,
+                &self.last_reset().classes,
+                &counts,
+                oldest_s,
+                out,
+            );
+        }
+    }
+
+    fn write_slabs(&self, out: &mut dyn StatWriter) {
+        if let Some(store) = self.items.store() {
+            let classes = store.class_statistics();
+            class_statistics::write_slabs(&classes, &self.class_counts(), out);
+        }
+    }
+
     fn write_settings(&self, out: &mut dyn StatWriter) {
         let memory = self.items.store().map_or(0, Store::limit);
         let current = CurrentSettings {
@@ -213,7 +245,13 @@ impl ServerControl for ServerState {
             verbosity: self.verbosity(),
             prefix_counting: self.prefix_counting(),
         };
-        settings::write(&self.config, &current, out);
+        let mut rows = self
+            .tuned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        rows.insert("lru_crawler", yes_or_no(self.is_crawler_enabled()));
+        settings::write(&self.config, &current, &rows, out);
     }
 
     fn reset_stats(&self) {
@@ -229,6 +267,8 @@ impl ServerControl for ServerState {
             paused_ns: snapshot.paused_ns,
             bursts: self.counts.bursts(),
             store: store.unwrap_or_default(),
+            class_counts: self.counters.class_counts(),
+            classes: ResetClasses(self.items.store().map(Store::class_statistics)),
         };
     }
 
@@ -262,6 +302,19 @@ impl ServerControl for ServerState {
         self.waker.wake();
     }
 
+    fn tune(&self, tuning: Tuning) {
+        let mut tuned = self.tuned.lock().unwrap_or_else(PoisonError::into_inner);
+        settings::tune(tuning, &mut tuned);
+    }
+
+    fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
+        self.is_crawler_enabled.swap(is_enabled, Ordering::Relaxed) != is_enabled
+    }
+
+    fn is_crawler_enabled(&self) -> bool {
+        self.is_crawler_enabled.load(Ordering::Relaxed)
+    }
+
     fn set_prefix_counting(&self, is_on: bool) {
         let (_, delimiter) = self.prefix_counting();
         self.counters.set_prefix_counting(is_on, delimiter);
@@ -273,6 +326,12 @@ impl ServerControl for ServerState {
 }
 
 impl ServerState {
+    /// The counts of commands by size class since the last reset.
+    fn class_counts(&self) -> ClassCounts {
+        let before = self.last_reset().class_counts;
+        self.counters.class_counts().since(&before)
+    }
+
     /// Whether counting by key prefix is on, and the delimiter.
     fn prefix_counting(&self) -> (bool, u8) {
         let (is_on, _) = self.counters.prefix_counting();
@@ -342,10 +401,7 @@ fn memory(store: &Statistics, now: Now, reset: &Reset, out: &mut dyn StatWriter)
     out.number(b"miniature_bytes", store.miniature_bytes);
     out.number(b"segment_bytes", store.segment_bytes);
     out.number(b"segments", store.segments);
-    let oldest_s = store
-        .oldest_segment_s
-        .map_or(0, |opened_s| now.elapsed_s.saturating_sub(opened_s));
-    out.number(b"segment_age_oldest", u64::from(oldest_s));
+    out.number(b"segment_age_oldest", oldest_age_s(store, now).into());
     out.number(b"segments_evacuated", store.evacuated);
     out.number(b"bytes_copied", store.copied_bytes);
     out.number(b"blocks_reused", store.holes_filled);
@@ -374,6 +430,12 @@ fn memory(store: &Statistics, now: Now, reset: &Reset, out: &mut dyn StatWriter)
     out.number(b"reclaimed", store.expired - before.expired);
     let unfetched = store.expired_unfetched - before.expired_unfetched;
     out.number(b"expired_unfetched", unfetched);
+}
+
+/// The age of the oldest segment in seconds.
+fn oldest_age_s(store: &Statistics, now: Now) -> u32 {
+    let age = |opened_s| now.elapsed_s.saturating_sub(opened_s);
+    store.oldest_segment_s.map_or(0, age)
 }
 
 /// Writes the number of bursts by size: how many connections were ready when a worker woke up.

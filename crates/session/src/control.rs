@@ -1,6 +1,8 @@
 //! The interface through which a session reads and changes statistics and settings of the server
 //! process.
 
+use protocol::Tuning;
+
 use crate::now::Now;
 use crate::prefixes::PrefixSums;
 
@@ -42,6 +44,16 @@ pub trait ServerControl: Sync {
     /// Writes the statistics of `stats`.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
 
+    /// Writes the statistics of items by size class, for `stats items`.
+    fn write_items(&self, now: Now, out: &mut dyn StatWriter) {
+        let _ = (now, out);
+    }
+
+    /// Writes the statistics of commands by size class, for `stats slabs`.
+    fn write_slabs(&self, out: &mut dyn StatWriter) {
+        let _ = out;
+    }
+
     /// Writes the settings of `stats settings`.
     fn write_settings(&self, out: &mut dyn StatWriter);
 
@@ -70,6 +82,21 @@ pub trait ServerControl: Sync {
 
     /// Stops the server as SIGTERM does.
     fn stop(&self);
+
+    /// Changes a setting that `stats settings` shows and that has no effect.
+    fn tune(&self, tuning: Tuning) {
+        let _ = tuning;
+    }
+
+    /// Enables or disables `lru_crawler`. Returns whether that is a change.
+    fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
+        !is_enabled
+    }
+
+    /// Whether `lru_crawler` is enabled.
+    fn is_crawler_enabled(&self) -> bool {
+        true
+    }
 
     /// Turns counting by key prefix on or off.
     fn set_prefix_counting(&self, is_on: bool);

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use store::SizeClass;
+
 use crate::latency::{LatencyHistograms, LatencySnapshot};
 use crate::prefixes::{Access, PrefixCounts, PrefixSums};
 
@@ -99,16 +101,59 @@ impl Counter {
     }
 }
 
+/// An event that is counted for each size class of the item, for `stats slabs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "the names are memcached's own")]
+pub enum ClassCounter {
+    GetHits,
+    CmdSet,
+    DeleteHits,
+    IncrHits,
+    DecrHits,
+    CasHits,
+    CasBadval,
+    TouchHits,
+    StoreNoMemory,
+}
+
+/// Number of [`ClassCounter`]s.
+const CLASS_COUNTERS: usize = ClassCounter::StoreNoMemory as usize + 1;
+
+/// The counts of every size class.
+type ClassCells<C> = [[C; CLASS_COUNTERS]; SizeClass::COUNT];
+
 /// The counters of one worker: events, accesses by key prefix, and latency histograms.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
+    classes: ClassTable,
     prefixes: PrefixCounts,
     latencies: LatencyHistograms,
 }
 
+/// The counters of all size classes.
+#[derive(Debug)]
+struct ClassTable(ClassCells<AtomicU64>);
+
+impl Default for ClassTable {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Default::default()))
+    }
+}
+
 impl Counters {
+    /// Increments a counter of a size class. Only the owning worker may call this.
+    #[inline]
+    pub fn count_in_class(&self, counter: ClassCounter, class: SizeClass) {
+        let cell = &self.classes.0[class.index()][counter as usize];
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
+    }
+
     /// Increments a counter. Only the owning worker may call this.
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
@@ -173,6 +218,54 @@ impl Counters {
         CounterSnapshot {
             counts: std::array::from_fn(|at| self.cells[at].load(Ordering::Relaxed)),
         }
+    }
+
+    /// The present values of the counters of all size classes.
+    #[must_use]
+    pub fn class_snapshot(&self) -> ClassCounts {
+        let cell = |class: usize, at: usize| self.classes.0[class][at].load(Ordering::Relaxed);
+        ClassCounts(std::array::from_fn(|class| {
+            std::array::from_fn(|at| cell(class, at))
+        }))
+    }
+}
+
+/// The values of the counters of all size classes, of one worker or summed over several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassCounts(ClassCells<u64>);
+
+impl Default for ClassCounts {
+    fn default() -> Self {
+        Self([[0; CLASS_COUNTERS]; SizeClass::COUNT])
+    }
+}
+
+impl ClassCounts {
+    /// The count of `counter` in `class`.
+    #[must_use]
+    pub fn of(&self, class: SizeClass, counter: ClassCounter) -> u64 {
+        self.0[class.index()][counter as usize]
+    }
+
+    /// The sum of `self` and `other`.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        self.combined(other, |own, other| own + other)
+    }
+
+    /// The counts since `earlier`, or zero where the difference is negative.
+    #[must_use]
+    pub fn since(self, earlier: &Self) -> Self {
+        self.combined(earlier, u64::saturating_sub)
+    }
+
+    fn combined(mut self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            for (own, other) in own.iter_mut().zip(other) {
+                *own = combine(*own, *other);
+            }
+        }
+        self
     }
 }
 

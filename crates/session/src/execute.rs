@@ -15,14 +15,17 @@ pub(crate) use read_many::resume as resume_keys;
 pub(crate) use server::{ServerContext, execute as execute_server_command};
 pub(crate) use write::{publish_upload, reject_upload};
 
+use protocol::Stats;
+
 use crate::counters::Counter;
 use crate::encode::Encode;
+use crate::item_walk::ItemWalk;
 use crate::login;
-use crate::operation::Operation;
+use crate::operation::{Operation, ServerCommand};
 use crate::outcome::Outcome;
 use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
-use crate::session::{Output, RequestContext, Step};
+use crate::session::{Output, RequestContext, State, Step};
 
 /// Executes the request at the front of `input`.
 #[inline]
@@ -88,6 +91,9 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 true
             }
             Operation::Server(command) => {
+                if let Some(step) = begin_walk(encoder, *command, len, context, bytes) {
+                    return step;
+                }
                 let server = ServerContext {
                     now: context.now,
                     control: context.control,
@@ -130,6 +136,36 @@ impl WithEncoder for Execute<'_, '_, '_> {
             Step::NeedsMemory
         }
     }
+}
+
+/// Executes a command that visits all items. Returns `None` if `command` is another one.
+#[cold]
+fn begin_walk(
+    encoder: &impl Encode,
+    command: ServerCommand<'_>,
+    len: usize,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> Option<Step> {
+    let begun = match command {
+        ServerCommand::Crawler(crawler) => ItemWalk::crawler(crawler, context, bytes)?,
+        ServerCommand::Stats(Stats::CacheDump { class, limit })
+            if context.control.permissions().dump =>
+        {
+            Ok(ItemWalk::cachedump(class, limit, context))
+        }
+        _ => return None,
+    };
+    Some(match begun {
+        Ok(walk) => Step::EnterState {
+            len,
+            state: State::Walk(Box::new(walk)),
+        },
+        Err(refusal) => {
+            encoder.outcome(b"", Outcome::Server(refusal), bytes);
+            Step::Done { len }
+        }
+    })
 }
 
 /// Increments `hits` if `is_hit`, or else `misses`.

@@ -53,6 +53,7 @@ mod control;
 mod counters;
 mod encode;
 mod execute;
+mod item_walk;
 mod latency;
 pub mod limits;
 mod lines;
@@ -77,7 +78,7 @@ mod upload;
 
 pub use cache::{CacheService, CacheWorker, ValuePin};
 pub use control::{Permissions, ServerControl, StatWriter};
-pub use counters::{Counter, CounterSnapshot, Counters};
+pub use counters::{ClassCounter, ClassCounts, Counter, CounterSnapshot, Counters};
 pub use latency::{
     ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot,
 };

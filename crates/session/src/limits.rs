@@ -26,6 +26,14 @@ pub const SASL_PASSWORDS_MAX: usize = 256;
 /// Longest user and password of a password file together with the colon, in bytes (memcached
 /// `MAX_ENTRY_LEN`, less a line end and a final zero).
 pub const PASSWORD_LINE_MAX: usize = 254;
+/// Number of buckets of the store's index that a list of items visits in a step, each with eight
+/// items at most. Their memory is prefetched together.
+pub const WALK_BUCKETS: usize = 8;
+/// Number of items after which the turn of a list of items ends, about 20 µs. The last step may
+/// exceed it.
+pub const WALK_ITEMS_PER_TURN: usize = 128;
+/// Maximum number of steps of a list of items in a turn, for buckets without items.
+pub const WALK_STEPS_PER_TURN: usize = 64;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not

@@ -9,7 +9,7 @@
 //! [`Now::expiry`](crate::Now::expiry) defines their meaning.
 
 use protocol::limits::KEY_MAX;
-use protocol::{Keys, MetaKey, Rejection, ShutdownMode, Stats};
+use protocol::{Crawler, Keys, MetaKey, Rejection, ShutdownMode, Stats, Tuning};
 use store::{Direction, Mode};
 
 use crate::login::Login;
@@ -90,8 +90,12 @@ pub(crate) enum ServerCommand<'a> {
     Stats(Stats<'a>),
     /// Stops the server.
     Shutdown(ShutdownMode),
-    /// Requests a stream of log messages. This server does not support it.
+    /// Requests streams of log lines. This server does not support it.
     Watch,
+    /// Lists items or removes expired ones.
+    Crawler(Crawler),
+    /// Changes a setting that has no effect here.
+    Tune(Tuning),
 }
 
 /// The key of an operation, as the client sent it.

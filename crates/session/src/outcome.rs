@@ -144,6 +144,12 @@ pub(crate) enum ServerOutcome {
     MemoryLimitRejected,
     /// The server's flags disable the command.
     NotAllowed(Restricted),
+    /// Dumps and crawls are disabled.
+    CrawlerDisabled,
+    /// Another dump or crawl is on its way.
+    CrawlerBusy,
+    /// Dumps and crawls are enabled already.
+    CrawlerNotStarted,
     /// The server does not have this command.
     Unsupported,
 }
@@ -154,6 +160,8 @@ pub(crate) enum Restricted {
     Flush,
     Watch,
     CacheDump,
+    Metadump,
+    Mgdump,
     Detail,
     Shutdown,
 }

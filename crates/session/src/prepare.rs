@@ -159,8 +159,8 @@ impl Session {
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
             // The unanswered keys may take the complete turn. Requests behind them are prepared in
-            // a later turn.
-            State::Keys(_) | State::Closed => None,
+            // a later turn. So are those behind a list of items.
+            State::Keys(_) | State::Walk(_) | State::Closed => None,
         }
     }
 }

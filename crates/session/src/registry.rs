@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::counters::{CounterSnapshot, Counters};
+use crate::counters::{ClassCounts, CounterSnapshot, Counters};
 use crate::latency::LatencySnapshot;
 use crate::prefixes::PrefixSums;
 
@@ -31,6 +31,13 @@ impl CounterRegistry {
     pub fn counts(&self) -> CounterSnapshot {
         let sum = |sum: CounterSnapshot, counters: &Arc<Counters>| sum.plus(&counters.snapshot());
         self.workers().iter().fold(CounterSnapshot::default(), sum)
+    }
+
+    /// The sum of all workers' counters of size classes.
+    #[must_use]
+    pub fn class_counts(&self) -> ClassCounts {
+        let sum = |sum: ClassCounts, counters: &Arc<Counters>| sum.plus(&counters.class_snapshot());
+        self.workers().iter().fold(ClassCounts::default(), sum)
     }
 
     /// The sum of all workers' latency histograms: how long requests are in the server. They are

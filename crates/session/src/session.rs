@@ -8,6 +8,7 @@ use crate::cache::ValuePin;
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::execute;
+use crate::item_walk::ItemWalk;
 use crate::login::LoginOutcome;
 use crate::now::Now;
 use crate::prepare::Prepared;
@@ -38,6 +39,8 @@ pub(crate) enum State {
     /// The start of a command.
     #[default]
     Command,
+    /// Nothing, until all items have been visited.
+    Walk(Box<ItemWalk>),
     /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
     /// The missing part of a value that is being stored.
@@ -180,6 +183,13 @@ impl Session {
         match &mut self.state {
             State::Command => None,
             State::Closed => Some(Next::Close),
+            State::Walk(walk) => {
+                let next = walk.resume(context, out);
+                if next.is_none() {
+                    self.state = State::Command;
+                }
+                next
+            }
             State::Swallow { missing } => {
                 let len = (*missing).min((input.len() - *consumed) as u64);
                 *consumed += len as usize;

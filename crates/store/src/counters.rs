@@ -2,6 +2,7 @@
 //! line moves between writers. A statistic is the sum over the sets of all workers.
 
 use crate::hot::Sketch;
+use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::EVICTED_AGES_S;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,35 @@ pub(crate) enum Counter {
     LiveBytes,
 }
 
+/// The name of a counter that exists for each size class. Those that end in a difference may wrap
+/// below 0, as [`Counter::LiveBytes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClassCounter {
+    /// Items that this worker linked, minus items that it unlinked.
+    Items,
+    /// Their lengths in bytes ([`item_len`](crate::size_class::item_len)).
+    Bytes,
+    /// Items evicted.
+    Evicted,
+    /// Items counted in `Evicted` that had an expiry.
+    EvictedExpiring,
+    /// Items counted in `Evicted` that were never read.
+    EvictedUnfetched,
+    /// Items reclaimed after they expired or were flushed.
+    Expired,
+    /// Items counted in `Expired` that were never read.
+    ExpiredUnfetched,
+    /// Not a count: the age of the item evicted last, in seconds.
+    EvictedIdle,
+}
+
+const CLASS_COUNTS: usize = ClassCounter::EvictedIdle as usize + 1;
+
+/// The counters of one size class: a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct ClassCounts([AtomicU64; CLASS_COUNTS]);
+
 /// The number of counters.
 const COUNTS: usize = Counter::LiveBytes as usize + 1;
 
@@ -55,13 +85,57 @@ pub(crate) struct Counters {
     /// Numbers of evicted items by age. Element `i` counts the ages from bound `i - 1` to below
     /// bound `i` of [`EVICTED_AGES_S`]; the last element has no upper bound.
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
+    classes: ClassTable,
     /// The sketch of the keys that the worker reads most often. The worker locks it about once per
     /// [`HOT_SAMPLE_PERIOD`](crate::limits::HOT_SAMPLE_PERIOD) reads. The only other user,
     /// `stats hotkeys`, is rare, so the worker hardly ever waits for the lock.
     pub(crate) sketch: Mutex<Sketch>,
 }
 
+/// The counters of all size classes.
+#[derive(Debug)]
+struct ClassTable([ClassCounts; SizeClass::COUNT]);
+
+impl Default for ClassTable {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| ClassCounts::default()))
+    }
+}
+
 impl Counters {
+    /// Adds `increase` to a counter of a size class, modulo 2^64.
+    pub(crate) fn add_to_class(&self, class: SizeClass, counter: ClassCounter, increase: u64) {
+        let cell = self.class_cell(class, counter);
+        let sum = cell.load(Ordering::Relaxed).wrapping_add(increase);
+        cell.store(sum, Ordering::Relaxed);
+    }
+
+    /// Records how long the item evicted last was idle, in seconds.
+    pub(crate) fn set_evicted_idle(&self, class: SizeClass, idle_s: u32) {
+        let cell = self.class_cell(class, ClassCounter::EvictedIdle);
+        cell.store(idle_s.into(), Ordering::Relaxed);
+    }
+
+    /// Adds the counters of each size class to the same element of `sums`. A difference may be
+    /// negative until the counters of all workers have been added.
+    pub(crate) fn add_classes(&self, sums: &mut [ClassStatistics; SizeClass::COUNT]) {
+        for (class, sum) in SizeClass::all().zip(sums) {
+            let value = |counter| self.class_cell(class, counter).load(Ordering::Relaxed);
+            sum.items = sum.items.wrapping_add(value(ClassCounter::Items));
+            sum.bytes = sum.bytes.wrapping_add(value(ClassCounter::Bytes));
+            sum.evicted += value(ClassCounter::Evicted);
+            sum.evicted_expiring += value(ClassCounter::EvictedExpiring);
+            sum.evicted_unfetched += value(ClassCounter::EvictedUnfetched);
+            sum.expired += value(ClassCounter::Expired);
+            sum.expired_unfetched += value(ClassCounter::ExpiredUnfetched);
+            sum.evicted_idle_s = sum.evicted_idle_s.max(value(ClassCounter::EvictedIdle));
+        }
+    }
+
+    fn class_cell(&self, class: SizeClass, counter: ClassCounter) -> &AtomicU64 {
+        &self.classes.0[class.index()].0[counter as usize]
+    }
+
     /// Adds 1 to a counter.
     pub(crate) fn count(&self, counter: Counter) {
         self.add(counter, 1);
@@ -98,6 +172,12 @@ impl Counters {
         let own = self.counts.iter().chain(&self.ages);
         for (to, from) in own.zip(other.counts.iter().chain(&other.ages)) {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        for (to, from) in self.classes.0.iter().zip(&other.classes.0) {
+            let counts = to.0.iter().zip(&from.0);
+            for (to, from) in counts.take(ClassCounter::EvictedIdle as usize) {
+                to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
         }
     }
 }

@@ -1,13 +1,24 @@
 //! Deletion of an item, in memory and in the tier.
 
+use crate::index::{Found, Location, Writer};
 use crate::miniature::SampledAccess;
+use crate::size_class::SizeClass;
 use crate::worker::{KeyHash, Worker};
+
+/// The size of a deleted item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedItem {
+    /// Its size class.
+    pub class: SizeClass,
+    /// Length of its value in bytes.
+    pub value_len: usize,
+}
 
 /// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// The item was deleted.
-    Deleted,
+    /// The item was deleted. The size is `None` if it was in the tier only.
+    Deleted(Option<DeletedItem>),
     /// The key had no item.
     NotFound,
     /// The item has another CAS than the one to compare.
@@ -35,16 +46,37 @@ impl Worker {
             // contain it.
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return match was_in_tier {
-                true => Deleted::Deleted,
+                true => Deleted::Deleted(None),
                 false => Deleted::NotFound,
             };
         };
+        self.delete_under_lock(writer, &found, hash, compare, now_s)
+    }
+
+    /// Deletes the item at `location`, if the index still refers to it.
+    pub(crate) fn delete_found(&self, hash: KeyHash, location: Location, now_s: u32) -> Deleted {
+        let writer = self.store.index.lock(hash.0);
+        match writer.find(|entry| entry.location() == location) {
+            Some(found) => self.delete_under_lock(writer, &found, hash, None, now_s),
+            None => Deleted::NotFound,
+        }
+    }
+
+    /// Deletes the item of an entry that was found under the lock of its shard.
+    fn delete_under_lock(
+        &self,
+        writer: Writer<'_>,
+        found: &Found,
+        hash: KeyHash,
+        compare: Option<u64>,
+        now_s: u32,
+    ) -> Deleted {
         let block_ref = self.block_ref(found.entry().location());
         if self
             .miss_reason(block_ref.location, block_ref.block, now_s)
             .is_some()
         {
-            self.unlink_expired_found(&writer, &found, block_ref.block, now_s);
+            self.unlink_expired_found(&writer, found, block_ref.block, now_s);
             drop(writer);
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
@@ -52,12 +84,16 @@ impl Worker {
         if compare.is_some_and(|cas| cas != block_ref.block.cas()) {
             return Deleted::Exists;
         }
-        writer.remove(&found);
+        let deleted = DeletedItem {
+            class: SizeClass::of_block(block_ref.block),
+            value_len: block_ref.block.value_len(),
+        };
+        writer.remove(found);
         self.remove_from_tier(&writer, now_s);
         drop(writer);
         self.remember_hole(&block_ref);
         self.resize_index_step();
         self.sample(hash, now_s, || SampledAccess::Deleted);
-        Deleted::Deleted
+        Deleted::Deleted(Some(deleted))
     }
 }

@@ -48,6 +48,7 @@
 mod addressing;
 mod entry;
 mod tag_match;
+mod walk;
 mod writer;
 
 use std::io;
@@ -58,6 +59,8 @@ use addressing::{Addressing, BUCKET_WORDS, address};
 pub(crate) use entry::{Entry, Location};
 use entry::{key_bits, may_match};
 use tag_match::Bucket;
+use walk::WalkState;
+pub(crate) use walk::{BucketEntries, Visited};
 use writer::Target;
 pub(crate) use writer::{Found, Inserted, Position, Writer};
 
@@ -120,6 +123,7 @@ pub(crate) struct Index {
     items: PaddedCounter,
     /// Held by the thread that splits or merges a bucket.
     resizing: Mutex<()>,
+    walk: WalkState,
 }
 
 /// A counter on a cache line of its own.
@@ -172,6 +176,7 @@ impl Index {
             populated: AtomicU64::new(0),
             items: PaddedCounter::default(),
             resizing: Mutex::new(()),
+            walk: WalkState::default(),
         })
     }
 
@@ -438,6 +443,7 @@ impl Index {
             }
         }
         let _moving = MoveGuard::begin(shard);
+        self.note_move(buckets);
         // Release: pairs with the acquire in `scan`. A reader that loads this number, and so scans
         // the new bucket, sees the entries in it.
         self.buckets.store(buckets + 1, Ordering::Release);
@@ -490,6 +496,7 @@ impl Index {
                 // sees the complete item.
                 self.word(bucket, slot)
                     .store(entry.word(), Ordering::Release);
+                self.note_move(bucket);
             }
         }
         // Release: pairs with the acquire in `scan`. A reader that loads this number sees the

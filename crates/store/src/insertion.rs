@@ -285,6 +285,7 @@ impl Worker {
         block.set_cas(metadata.cas);
         segment.raise_expiry(metadata.expiry);
         self.add_live(new_block);
+        self.count_linked(block);
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));

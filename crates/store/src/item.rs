@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use crate::heap::block::Block;
 use crate::index::Location;
 use crate::pin::Pin;
+use crate::size_class::SizeClass;
 use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
@@ -86,6 +87,13 @@ impl Item<'_> {
     #[inline]
     pub fn value_len(&self) -> usize {
         self.block.value_len()
+    }
+
+    /// Returns the size class of the item.
+    #[must_use]
+    #[inline]
+    pub fn size_class(&self) -> SizeClass {
+        SizeClass::of(self.block.key().len(), self.flags, self.value_len())
     }
 
     /// Returns the bytes of memory that the item takes: the lengths of its blocks, including

@@ -63,26 +63,30 @@ mod read;
 mod region;
 mod rewrite;
 mod segment_holds;
+mod size_class;
 mod statistics;
 mod store;
 mod sync;
 mod upload;
+mod walk;
 #[cfg(all(test, loom))]
 mod weak_memory;
 mod worker;
 mod write;
 
 pub use config::{Config, ConfigError};
-pub use deletion::Deleted;
+pub use deletion::{Deleted, DeletedItem};
 pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
 pub use lower_tier::{LowerTier, Marks, SharedTier, TierAddress, TierItem};
 pub use page_maintenance::{PageMaintenance, PageStep};
 pub use pin::Pin;
 pub use read::{Miss, Read, Recache};
+pub use size_class::{ClassStatistics, SizeClass, item_len};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
 pub use upload::{Rejected, Reserve, Upload};
+pub use walk::{Walk, WalkAction, WalkStep};
 pub use worker::{KeyHash, Worker};
 pub use write::{
     Arithmetic, ArithmeticOutcome, CounterValue, Direction, ItemMark, MarkOutcome, Mode, Published,

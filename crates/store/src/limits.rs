@@ -41,6 +41,9 @@ pub(crate) const RESERVE_MIN: u32 = 4;
 /// The critical watermark of free segments, as a fraction (1/N) of the reserve. At or below it,
 /// eviction ignores access frequency. For a waiting writer it is at least [`COPY_RESERVE`].
 pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
+/// Maximum number of buckets into which entries have moved behind a walk (`index/walk.rs`), before
+/// the walk is incomplete: 512 KiB of numbers.
+pub(crate) const MOVED_BUCKETS_MAX: usize = 1 << 16;
 /// Number of segments that one search for a victim examines.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
 /// A segment is sparse, and is compacted before older segments are evicted, if its live bytes are

@@ -9,6 +9,7 @@ use crate::item::{Expiry, Item};
 use crate::limits::TOUCH_MOVES_MAX;
 use crate::miniature::SampledAccess;
 use crate::pin::Pin;
+use crate::size_class::SizeClass;
 use crate::upload::Rejected;
 use crate::worker::{KeyHash, Worker, traits};
 
@@ -292,7 +293,13 @@ impl Worker {
 
     /// Returns the item of a block for `visit`. `won` says whether this read has claimed it.
     #[inline]
-    fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool, now_s: u32) -> Item<'a> {
+    pub(crate) fn item<'a>(
+        &'a self,
+        location: Location,
+        block: Block<'a>,
+        won: bool,
+        now_s: u32,
+    ) -> Item<'a> {
         let access = block.access();
         Item {
             flags: block.flags(),
@@ -359,8 +366,8 @@ impl Worker {
         }
     }
 
-    /// Sets the expiry of an item, as [`Read::touch`] describes. Returns whether the key has an
-    /// item.
+    /// Sets the expiry of an item, as [`Read::touch`] describes. Returns its size class,
+    /// or `None` if the key has no item.
     ///
     /// # Errors
     /// Only [`Rejected::Deferred`].
@@ -370,15 +377,16 @@ impl Worker {
         hash: KeyHash,
         expiry: Expiry,
         now_s: u32,
-    ) -> Result<bool, Rejected> {
+    ) -> Result<Option<SizeClass>, Rejected> {
         let options = Read {
             touch: Some(expiry),
             ..Read::default()
         };
-        match self.read(key, hash, now_s, options, |_| Some(())) {
-            Ok(Some(())) => Ok(true),
+        let size_class = |item: &Item<'_>| Some(item.size_class());
+        match self.read(key, hash, now_s, options, size_class) {
+            Ok(Some(class)) => Ok(Some(class)),
             Ok(None) => Err(Rejected::Deferred),
-            Err(_) => Ok(false),
+            Err(_) => Ok(None),
         }
     }
 }
@@ -513,7 +521,7 @@ mod tests {
         let one = worker.hash(b"one");
         assert_eq!(read(&mut worker, "one", one).as_deref(), Ok(&b"first"[..]));
         let deleted = worker.delete(other.as_bytes(), with_wrong_position, None, NOW_S);
-        assert_eq!(deleted, Deleted::Deleted);
+        assert!(matches!(deleted, Deleted::Deleted(Some(_))));
         assert_eq!(
             read(&mut worker, &other, with_wrong_position),
             Err(Miss::Absent)

@@ -21,6 +21,7 @@ use crate::lower_tier::SharedTier;
 use crate::miniature::Miniatures;
 use crate::page_maintenance::{PageMaintenance, PageStep};
 use crate::segment_holds::Holds;
+use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -251,6 +252,24 @@ impl Store {
         self.counter_sets().sum(Counter::Evicted)
     }
 
+    /// Computes the statistics of each size class from sums over the workers.
+    #[must_use]
+    pub fn class_statistics(&self) -> [ClassStatistics; SizeClass::COUNT] {
+        let mut sums = [ClassStatistics::default(); SizeClass::COUNT];
+        let counter_sets = self.counter_sets();
+        for counters in &counter_sets.present {
+            counters.add_classes(&mut sums);
+        }
+        counter_sets.dropped.add_classes(&mut sums);
+        drop(counter_sets);
+        for class in &mut sums {
+            // As with the live bytes, a difference may be negative for a moment.
+            class.items = (class.items as i64).max(0) as u64;
+            class.bytes = (class.bytes as i64).max(0) as u64;
+        }
+        sums
+    }
+
     /// Computes the statistics from sums over the workers and the open segments. The time that this
     /// takes does not grow with the memory.
     #[must_use]
@@ -433,6 +452,11 @@ mod tests {
         );
         let reported = (statistics.bytes_live, statistics.bytes_occupied);
         assert_eq!(reported, (live, written));
+        let classes = store.class_statistics();
+        let items: u64 = classes.iter().map(|class| class.items).sum();
+        assert_eq!(items, statistics.items);
+        let evicted: u64 = classes.iter().map(|class| class.evicted).sum();
+        assert_eq!(evicted, statistics.evicted);
         drop(worker);
     }
 }

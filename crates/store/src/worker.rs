@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use crate::counters::{Counter, Counters};
+use crate::counters::{ClassCounter, Counter, Counters};
 use crate::epochs::WorkerSlot;
 use crate::evacuate::Cursor;
 use crate::heap::BlockRef;
@@ -17,11 +17,12 @@ use crate::heap::segment::Part;
 use crate::holes::Holes;
 use crate::index::{Entry, Location, Position, Writer};
 use crate::item::Expiry;
-use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
+use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
 use crate::lower_tier::Restoring;
 use crate::miniature::{Observation, SampleContext, SampleLimiter, SampledAccess, Traits};
 use crate::read::Miss;
+use crate::size_class::{SizeClass, item_len};
 use crate::store::Store;
 use crate::sync::Arc;
 
@@ -246,9 +247,7 @@ impl Worker {
 
     /// Whether an item is within the maximum size, counted as memcached counts it.
     pub(crate) fn fits(&self, key: &[u8], flags: u32, value_len: usize) -> bool {
-        let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
-        let item_len = ITEM_OVERHEAD + key.len() + flags_len + value_len;
-        item_len <= self.store.config().item_max as usize
+        item_len(key.len(), flags, value_len) <= self.store.config().item_max as usize
     }
 
     /// Returns the block at a location. The worker must have read the location from the index, or
@@ -335,6 +334,25 @@ impl Worker {
             .add(Counter::LiveBytes, (len as u64).wrapping_neg());
     }
 
+    /// Counts an item that is being linked, by its size.
+    #[inline]
+    pub(crate) fn count_linked(&self, block: Block<'_>) {
+        let class = SizeClass::of_block(block);
+        let len = item_len(block.key().len(), block.flags(), block.value_len()) as u64;
+        self.counters.add_to_class(class, ClassCounter::Items, 1);
+        self.counters.add_to_class(class, ClassCounter::Bytes, len);
+    }
+
+    /// Counts an item that was unlinked, by its size.
+    #[inline]
+    fn count_unlinked(&self, block: Block<'_>) {
+        let class = SizeClass::of_block(block);
+        let len = item_len(block.key().len(), block.flags(), block.value_len()) as u64;
+        let counters = &self.counters;
+        counters.add_to_class(class, ClassCounter::Items, u64::MAX);
+        counters.add_to_class(class, ClassCounter::Bytes, len.wrapping_neg());
+    }
+
     /// Subtracts an unlinked item, with its pieces, from the live bytes, and marks its head block
     /// dead. Returns the length of the head block in bytes.
     #[inline]
@@ -342,6 +360,7 @@ impl Worker {
         let block = block_ref.block;
         let len = block.len();
         self.sub_live(block_ref);
+        self.count_unlinked(block);
         block.mark_dead();
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
@@ -352,16 +371,24 @@ impl Worker {
 
     /// Counts the eviction of the item of `block`, which was stored in `part`.
     pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
-        let access = block.access();
+        let (access, class) = (block.access(), SizeClass::of_block(block));
+        let idle_s = now_s.saturating_sub(access.time_s(now_s));
         self.counters.count(Counter::Evicted);
+        self.counters.add_to_class(class, ClassCounter::Evicted, 1);
+        self.counters.set_evicted_idle(class, idle_s);
+        if block.expiry() != Expiry::NEVER {
+            self.counters
+                .add_to_class(class, ClassCounter::EvictedExpiring, 1);
+        }
         if !access.is_fetched() {
             self.counters.count(Counter::EvictedUnfetched);
+            self.counters
+                .add_to_class(class, ClassCounter::EvictedUnfetched, 1);
         }
         if part == Part::Main {
             self.counters.count(Counter::EvictedMain);
         }
-        self.counters
-            .count_age(now_s.saturating_sub(access.time_s(now_s)));
+        self.counters.count_age(idle_s);
     }
 
     /// Unlinks the item at `location`, which was found expired or flushed without a lock. Returns
@@ -397,9 +424,13 @@ impl Worker {
 
     /// Counts an expired or flushed item that leaves the index.
     pub(crate) fn count_expired(&self, block: Block<'_>) {
+        let class = SizeClass::of_block(block);
         self.counters.count(Counter::Expired);
+        self.counters.add_to_class(class, ClassCounter::Expired, 1);
         if !block.access().is_fetched() {
             self.counters.count(Counter::ExpiredUnfetched);
+            self.counters
+                .add_to_class(class, ClassCounter::ExpiredUnfetched, 1);
         }
     }
 

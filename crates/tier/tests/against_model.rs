@@ -250,7 +250,7 @@ impl History {
         let hash = self.worker.hash(name.as_bytes());
         let deleted = self.worker.delete(name.as_bytes(), hash, None, self.now_s);
         let had = self.expected.remove(&key);
-        if deleted == store::Deleted::Deleted {
+        if matches!(deleted, store::Deleted::Deleted(_)) {
             let is_past = had.is_none_or(|item| item.expiry.is_past(self.now_s));
             assert!(!is_past, "key {key} was deleted but did not exist");
         }

@@ -25,8 +25,9 @@ pub(super) const CONFIG: Config = Config {
 /// The number of requests answered in one turn. It is small, so that turns end within pipelines.
 const REQUESTS_PER_TURN: usize = 3;
 
-/// The number of turns without progress after which a session is considered stuck.
-const IDLE_TURNS_MAX: usize = 10;
+/// The number of turns without progress after which a session is considered stuck. A list of items
+/// visits a part of the index in each turn, where there may be none.
+const IDLE_TURNS_MAX: usize = 10_000;
 
 /// A store and the sessions of its clients.
 #[derive(Debug)]
@@ -98,6 +99,10 @@ impl SessionPeer {
 impl Peer for SessionPeer {
     fn version(&self) -> &str {
         REFERENCE_VERSION
+    }
+
+    fn evicts_all(&self) -> bool {
+        self.cache.tier.is_some()
     }
 
     fn reset(&mut self) -> Result<()> {

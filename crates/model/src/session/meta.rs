@@ -3,11 +3,11 @@
 
 use protocol::{MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, SetMode};
 
+use super::administration;
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE};
 use crate::base64;
 use crate::cache::{
-    ArithOutcome, Arithmetic, Cache, DeleteOutcome, ITEM_OVERHEAD, Item, Mark, SetOutcome, Write,
-    expiry,
+    ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, Mark, SetOutcome, Write, expiry,
 };
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
@@ -109,20 +109,21 @@ pub(super) fn debug(cache: &mut Cache, now_s: u64, key: MetaKey<'_>) -> Vec<u8> 
     let Some(item) = cache.get(now_s, &key) else {
         return b"EN\r\n".to_vec();
     };
+    let size = administration::item_len(&key, item.client_flags, item.value.len());
     let fields = format!(
-        " exp={} la={} cas={} fetch={} cls=1 size={}\r\n",
+        " exp={} la={} cas={} fetch={} cls={} size={size}\r\n",
         ttl(item, now_s),
         now_s - item.accessed_s,
         item.cas,
         if item.fetched { "yes" } else { "no" },
-        ITEM_OVERHEAD + key.len() + item.value.len(),
+        administration::class_of(size),
     );
     [b"ME ", &stored_key(&key, item).0[..], fields.as_bytes()].concat()
 }
 
 /// The text of a key in a reply, and whether it is base64: either because it was stored so, or
 /// because the key contains a space or a line end.
-fn stored_key(key: &[u8], item: &Item) -> (Vec<u8>, bool) {
+pub(super) fn stored_key(key: &[u8], item: &Item) -> (Vec<u8>, bool) {
     let is_base64 = item.base64_key || key.iter().any(|byte| b" \r\n".contains(byte));
     let text = if is_base64 {
         base64::encode(key)

@@ -305,6 +305,8 @@ pub fn stats(name: &[u8]) -> Stats<'_> {
     }
     match name {
         b"" => Stats::General,
+        b"items" => Stats::Items,
+        b"slabs" => Stats::Slabs,
         b"hotkeys" => Stats::HotKeys,
         name if name.starts_with(b"reset") => Stats::Reset,
         name if name.starts_with(b"settings") => Stats::Settings,

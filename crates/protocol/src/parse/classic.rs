@@ -206,7 +206,9 @@ pub(super) fn fallback(line: &[u8]) -> Outcome<'_> {
             mode: shutdown_mode(&words),
             noreply,
         }),
-        b"watch" => Ok(Request::Watch),
+        b"lru_crawler" | b"lru" | b"slabs" | b"watch" => {
+            return super::administration::command(&words, line);
+        }
         _ if words.is_http() => return Err(ParseError::fatal()),
         _ => Err(Rejection::Unknown),
     };
@@ -245,6 +247,8 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
         None => Stats::General,
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
+        Some(b"items") => Stats::Items,
+        Some(b"slabs") => Stats::Slabs,
         Some(b"hotkeys") => Stats::HotKeys,
         Some(word) if b"detail".starts_with(word) => Stats::Detail(detail(arguments)),
         Some(b"cachedump") => return cache_dump(arguments),

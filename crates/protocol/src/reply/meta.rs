@@ -148,15 +148,13 @@ pub struct DebugFields {
     pub cas: u64,
     /// The item has been read.
     pub fetched: bool,
+    /// The number of its size class.
+    pub class: u32,
     /// Bytes of memory that the item takes.
     pub memory_len: u64,
     /// The item was stored with a base64 key, which is shown in base64.
     pub base64_key: bool,
 }
-
-/// The slab class that [`meta_debug`] shows for every item: memcached's first, since there are no
-/// slab classes here.
-const CLASS: u64 = 1;
 
 /// Writes the reply of an `me` that found its item. `key` is decoded. As in memcached, a base64 key
 /// is not marked as such.
@@ -177,7 +175,7 @@ pub fn meta_debug(out: &mut Vec<u8>, key: &[u8], fields: &DebugFields) {
     } else {
         b" fetch=no cls="
     });
-    decimal::write(out, CLASS);
+    decimal::write(out, u64::from(fields.class));
     out.extend_from_slice(b" size=");
     decimal::write(out, fields.memory_len);
     out.extend_from_slice(b"\r\n");

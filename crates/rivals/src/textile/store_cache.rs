@@ -168,7 +168,7 @@ impl SmallCache for Handle {
         let hash = self.worker.hash(key);
         let deleted = self.worker.delete(key, hash, None, self.now_s());
         self.worker.offline();
-        deleted == store::Deleted::Deleted
+        matches!(deleted, store::Deleted::Deleted(_))
     }
 
     fn space_used(&mut self) -> u64 {

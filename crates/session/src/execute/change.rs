@@ -3,12 +3,12 @@
 
 use store::{
     Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,
-    MarkOutcome, Vivify,
+    MarkOutcome, SizeClass, Vivify,
 };
 
 use super::count_outcome;
 use super::read::count_touch;
-use crate::counters::Counter;
+use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::operation::{ArithOptions, MarkOptions};
 use crate::outcome::{ArithOutcome, DeleteOutcome, Outcome, Times};
@@ -26,7 +26,14 @@ pub(super) fn delete(
 ) {
     let now_s = context.now.elapsed_s;
     let outcome = match context.worker.delete(key, hash, compare, now_s) {
-        Deleted::Deleted => DeleteOutcome::Done,
+        Deleted::Deleted(item) => {
+            if let Some(item) = item {
+                context
+                    .counters
+                    .count_in_class(ClassCounter::DeleteHits, item.class);
+            }
+            DeleteOutcome::Done
+        }
         Deleted::NotFound => DeleteOutcome::NotFound,
         Deleted::Exists => DeleteOutcome::Exists,
     };
@@ -144,21 +151,34 @@ pub(super) fn arith(
         ArithmeticOutcome::NoSpace => ArithOutcome::NoMemory,
         ArithmeticOutcome::Deferred => return false,
     };
-    count_arith(options.direction, &outcome, context);
+    count_arith(key, options.direction, &outcome, context);
     encoder.outcome(key, Outcome::Arith(outcome), bytes);
     true
 }
 
 /// Counts the outcome of arithmetic.
-fn count_arith(direction: Direction, outcome: &ArithOutcome, context: &RequestContext<'_>) {
-    let (hits, misses) = match direction {
-        Direction::Up => (Counter::IncrHits, Counter::IncrMisses),
-        Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
+fn count_arith(
+    key: &[u8],
+    direction: Direction,
+    outcome: &ArithOutcome,
+    context: &RequestContext<'_>,
+) {
+    use ClassCounter::{DecrHits, IncrHits};
+    let (hits, misses, class_hits) = match direction {
+        Direction::Up => (Counter::IncrHits, Counter::IncrMisses, IncrHits),
+        Direction::Down => (Counter::DecrHits, Counter::DecrMisses, DecrHits),
     };
     match outcome {
         // As in memcached, arithmetic that creates the item is neither a hit nor a miss.
         ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
-        ArithOutcome::Counted { .. } => context.counters.count(hits),
+        ArithOutcome::Counted { value, .. } => {
+            // The client flags, four bytes at most, and the spaces that `decr` may leave behind the
+            // number are not known here.
+            let digits = value.checked_ilog10().unwrap_or(0) as usize + 1;
+            let class = SizeClass::of(key.len(), 0, digits);
+            context.counters.count(hits);
+            context.counters.count_in_class(class_hits, class);
+        }
         ArithOutcome::NotFound => context.counters.count(misses),
         ArithOutcome::NotNumeric | ArithOutcome::Exists | ArithOutcome::NoMemory => {}
     }
@@ -182,10 +202,11 @@ pub(super) fn touch(
         .worker
         .touch(key, hash, expiry, context.now.elapsed_s);
     // The only error is that the touch has to wait for memory.
-    let Ok(found) = touched else {
+    let Ok(class) = touched else {
         return false;
     };
-    count_touch(found, context);
+    count_touch(class, context);
+    let found = class.is_some();
     encoder.outcome(key, Outcome::Touch { found }, bytes);
     true
 }

@@ -1,9 +1,11 @@
 //! Reads of one key.
 
-use store::{Expiry, Item, KeyHash, Miss, Mode, Published, Read, Recache, Rejected, Write};
+use store::{
+    Expiry, Item, KeyHash, Miss, Mode, Published, Read, Recache, Rejected, SizeClass, Write,
+};
 
 use super::count_outcome;
-use crate::counters::Counter;
+use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
@@ -69,7 +71,9 @@ pub(super) fn read_key<E: Encode>(
             }
         }
     }
+    let mut class = None;
     let visit = |item: &Item<'_>| {
+        class = Some(item.size_class());
         let found = FoundItem {
             key,
             item,
@@ -97,8 +101,9 @@ pub(super) fn read_key<E: Encode>(
             }
         }
     }
-    count_read(key, result.is_ok(), options, context);
-    Some(result.is_ok())
+    let is_hit = result.is_ok();
+    count_read(key, class.filter(|_| is_hit), options, context);
+    Some(is_hit)
 }
 
 /// Creates the item of a missing key (memcached's vivify, flag `N` of `mg`) and reads it. Returns
@@ -119,7 +124,7 @@ fn create_and_read(
         Err(Rejected::Deferred) => return None,
         // There is no memory for the new item. As in memcached, the read is then a miss.
         Err(_) => {
-            count_read(key, false, options, context);
+            count_read(key, None, options, context);
             return Some(false);
         }
     };
@@ -181,9 +186,15 @@ fn create(
     }
 }
 
-/// Counts a read, as a touch or as a get ([`ReadCount`]).
+/// Counts a read, as a touch or as a get ([`ReadCount`]). `hit` is the class of the item.
 #[inline]
-fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &RequestContext<'_>) {
+fn count_read(
+    key: &[u8],
+    hit: Option<SizeClass>,
+    options: &ReadOptions,
+    context: &RequestContext<'_>,
+) {
+    let is_hit = hit.is_some();
     let is_touch = match options.count {
         ReadCount::Access => options.touch.is_some(),
         ReadCount::MissAsGet => options.touch.is_some() && is_hit,
@@ -195,9 +206,14 @@ fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &Request
             .count_prefix_of(key, Access::of_read(is_hit));
     }
     if is_touch {
-        count_touch(is_hit, context);
+        count_touch(hit, context);
     } else {
         context.counters.count(Counter::CmdGet);
+        if let Some(class) = hit {
+            context
+                .counters
+                .count_in_class(ClassCounter::GetHits, class);
+        }
         count_outcome(context, is_hit, Counter::GetHits, Counter::GetMisses);
     }
 }
@@ -213,7 +229,17 @@ fn count_miss(miss: Miss, context: &RequestContext<'_>) {
 
 /// Counts a touch. As in memcached, a get-and-touch (`gat`) counts as a touch and not as a get, so
 /// that `get_hits` ÷ `cmd_get` is the hit rate of the gets alone.
-pub(super) fn count_touch(is_hit: bool, context: &RequestContext<'_>) {
+pub(super) fn count_touch(hit: Option<SizeClass>, context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
-    count_outcome(context, is_hit, Counter::TouchHits, Counter::TouchMisses);
+    if let Some(class) = hit {
+        context
+            .counters
+            .count_in_class(ClassCounter::TouchHits, class);
+    }
+    count_outcome(
+        context,
+        hit.is_some(),
+        Counter::TouchHits,
+        Counter::TouchMisses,
+    );
 }

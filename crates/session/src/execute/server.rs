@@ -1,7 +1,8 @@
 //! Commands to the server, and `flush_all`.
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
-use protocol::{Detail, ShutdownMode, Stats};
+use protocol::reply::uri_encoded;
+use protocol::{Crawler, Detail, ShutdownMode, Stats};
 use store::Store;
 
 use crate::control::{ServerControl, StatWriter};
@@ -47,6 +48,22 @@ pub(crate) fn execute(
             Some(outcome) => outcome,
             None => return false,
         },
+        ServerCommand::Tune(tuning) => {
+            context.control.tune(tuning);
+            ServerOutcome::Done
+        }
+        ServerCommand::Crawler(Crawler::Enable) => {
+            match context.control.set_crawler_enabled(true) {
+                true => ServerOutcome::Done,
+                false => ServerOutcome::CrawlerNotStarted,
+            }
+        }
+        ServerCommand::Crawler(Crawler::Disable) => {
+            context.control.set_crawler_enabled(false);
+            ServerOutcome::Done
+        }
+        // A session with a store has executed these itself.
+        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..)) => ServerOutcome::Unsupported,
         ServerCommand::Watch => match context.control.permissions().watch {
             true => ServerOutcome::Unsupported,
             false => ServerOutcome::NotAllowed(Restricted::Watch),
@@ -101,6 +118,8 @@ fn stats(
     match which {
         Stats::General => control.write_stats(context.now, &mut encoder.stats(bytes)),
         Stats::Settings => control.write_settings(&mut encoder.stats(bytes)),
+        Stats::Items => control.write_items(context.now, &mut encoder.stats(bytes)),
+        Stats::Slabs => control.write_slabs(&mut encoder.stats(bytes)),
         Stats::Reset => {
             control.reset_stats();
             return ServerOutcome::StatsReset;
@@ -121,7 +140,7 @@ fn stats(
             control.set_prefix_counting(detail == Detail::On);
             return ServerOutcome::Done;
         }
-        // There are no slab classes, so every dump is empty.
+        // A session with a store has executed this itself.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => return ServerOutcome::Unsupported,
     }
@@ -150,23 +169,10 @@ fn hot_keys(store: &Store, stats: &mut impl StatWriter) {
     stats.number(b"hotkeys:gets", hot.reads);
     for (rank, key) in hot.keys.iter().enumerate() {
         let name = |what| format!("hotkeys:{}:{what}", rank + 1).into_bytes();
-        stats.text(&name("key"), uri_encoded(&key.key).as_bytes());
+        let mut text = Vec::with_capacity(key.key.len());
+        uri_encoded(&mut text, &key.key);
+        stats.text(&name("key"), &text);
         stats.number(&name("gets"), key.reads);
         stats.number(&name("gets_error_max"), key.overestimate);
     }
-}
-
-/// Percent-encodes `key` (RFC 3986, section 2.1), except letters, digits and `-._~`. Without the
-/// encoding, a key that was sent in base64 could put line ends into the reply.
-fn uri_encoded(key: &[u8]) -> String {
-    let mut text = String::with_capacity(key.len());
-    for &byte in key {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(byte.into());
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
 }

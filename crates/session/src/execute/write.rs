@@ -3,9 +3,9 @@
 //! then publishes the item.
 
 use protocol::limits::KEY_MAX;
-use store::{KeyHash, Mode, Published, Rejected, Reserve, Upload, Write};
+use store::{KeyHash, Mode, Published, Rejected, Reserve, SizeClass, Upload, Write};
 
-use crate::counters::Counter;
+use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::now::Now;
 use crate::operation::StoreOptions;
@@ -202,6 +202,9 @@ fn not_stored(
         }
         Rejected::NoMemory | Rejected::HoldLimit | Rejected::Deferred => {
             context.counters.count(Counter::StoreNoMemory);
+            context
+                .counters
+                .count_in_class(ClassCounter::StoreNoMemory, class_of(key, options));
             StoreOutcome::NoMemory
         }
     }
@@ -237,8 +240,10 @@ fn stored(
     published: Published,
     context: &RequestContext<'_>,
 ) -> StoreOutcome {
+    let class = class_of(key, options);
     count_store(key, context);
-    count_cas(options, published, context);
+    context.counters.count_in_class(ClassCounter::CmdSet, class);
+    count_cas(class, options, published, context);
     let value_len = options.value_len;
     match published {
         Published::Stored { cas, value_len } => StoreOutcome::Stored { cas, value_len },
@@ -246,6 +251,13 @@ fn stored(
         Published::Exists => StoreOutcome::Exists { value_len },
         Published::NotFound => StoreOutcome::NotFound { value_len },
     }
+}
+
+/// The size class of the item that a storage command brings. That of the stored item may be larger,
+/// after an append.
+#[inline]
+fn class_of(key: &[u8], options: &StoreOptions) -> SizeClass {
+    SizeClass::of(key.len(), options.flags, options.value_len as usize)
 }
 
 /// Counts a storage command whose value is not followed by the expected line end.
@@ -266,13 +278,24 @@ fn count_store(key: &[u8], context: &RequestContext<'_>) {
 /// Counts the outcome of a set that compares the CAS. Nothing is counted for add, replace, append
 /// and prepend, even if the command contains a CAS.
 #[inline]
-fn count_cas(options: &StoreOptions, published: Published, context: &RequestContext<'_>) {
+fn count_cas(
+    class: SizeClass,
+    options: &StoreOptions,
+    published: Published,
+    context: &RequestContext<'_>,
+) {
     if options.mode != Mode::Set || options.cas.compare().is_none() {
         return;
     }
-    context.counters.count(match published {
-        Published::Stored { .. } => Counter::CasHits,
-        Published::Exists => Counter::CasBadval,
-        Published::NotFound | Published::NotStored | Published::NoSpace => Counter::CasMisses,
-    });
+    let (count, class_count) = match published {
+        Published::Stored { .. } => (Counter::CasHits, Some(ClassCounter::CasHits)),
+        Published::Exists => (Counter::CasBadval, Some(ClassCounter::CasBadval)),
+        Published::NotFound | Published::NotStored | Published::NoSpace => {
+            (Counter::CasMisses, None)
+        }
+    };
+    context.counters.count(count);
+    if let Some(class_count) = class_count {
+        context.counters.count_in_class(class_count, class);
+    }
 }

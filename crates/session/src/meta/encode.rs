@@ -2,7 +2,7 @@
 
 use protocol::reply::{self, DebugFields, MetaEcho, MetaFields, MetaStatus};
 use service::Output;
-use store::Expiry;
+use store::{Expiry, SizeClass};
 
 use super::MetaEncoder;
 use crate::encode::{Encode, EncodedItem, push_value};
@@ -29,7 +29,7 @@ impl Encode for MetaEncoder<'_> {
             reply::meta_debug(
                 out.bytes_mut(),
                 found.key,
-                &debug_fields(item, found.times()),
+                &debug_fields(found.key, item, found.times()),
             );
             return Some(());
         }
@@ -167,13 +167,15 @@ fn fields(item: &impl EncodedItem, times: Times) -> MetaFields {
 }
 
 /// Returns the fields of an item that `me` shows.
-fn debug_fields(item: &impl EncodedItem, times: Times) -> DebugFields {
+fn debug_fields(key: &[u8], item: &impl EncodedItem, times: Times) -> DebugFields {
     let history = item.history();
+    let class = SizeClass::of(key.len(), item.flags(), item.value_len());
     DebugFields {
         ttl_s: seconds_left(item.expiry(), times.now_s),
         idle_s: times.now_s.saturating_sub(history.last_access_s),
         cas: item.cas(),
         fetched: history.fetched,
+        class: class.number(),
         memory_len: item.memory_len() as u64,
         base64_key: history.base64_key,
     }

@@ -3,7 +3,9 @@
 //! In every function, `len` is the length of the command line in bytes, line end included, and
 //! `prepared` receives the request.
 
-use protocol::{Arith, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Touch};
+use protocol::{
+    Arith, Crawler, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Touch, Tuning,
+};
 use store::Mode;
 
 use super::TextEncoder;
@@ -162,6 +164,16 @@ pub(crate) fn shutdown(
 /// `watch`
 pub(crate) fn watch(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Watch, false, len, prepared)
+}
+
+/// `lru_crawler`
+pub(crate) fn crawler(crawler: Crawler, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::Crawler(crawler), false, len, prepared)
+}
+
+/// `lru`, `slabs`
+pub(crate) fn tune(tuning: Tuning, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::Tune(tuning), false, len, prepared)
 }
 
 /// `quit`, or an invalid line after which the connection closes.

@@ -123,9 +123,14 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
             Restricted::Flush => reply::FLUSH_NOT_ALLOWED,
             Restricted::Watch => reply::WATCH_NOT_ALLOWED,
             Restricted::CacheDump => reply::CACHE_DUMP_NOT_ALLOWED,
+            Restricted::Metadump => reply::METADUMP_NOT_ALLOWED,
+            Restricted::Mgdump => reply::MGDUMP_NOT_ALLOWED,
             Restricted::Detail => reply::DETAIL_NOT_ALLOWED,
             Restricted::Shutdown => reply::SHUTDOWN_NOT_ENABLED,
         },
+        ServerOutcome::CrawlerDisabled => reply::CRAWLER_DISABLED,
+        ServerOutcome::CrawlerBusy => reply::CRAWLER_BUSY,
+        ServerOutcome::CrawlerNotStarted => reply::CRAWLER_NOT_STARTED,
         ServerOutcome::Unsupported => reply::ERROR,
     }
 }

@@ -320,6 +320,7 @@ impl<'a> Writer<'a> {
             let word = self.index.word(bucket, slot);
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
+            self.index.note_move(target.bucket);
             // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
             // sees that the version of the shard has changed, and the entry in its new slot.
             word.store(0, Ordering::Release);

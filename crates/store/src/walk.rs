@@ -1,0 +1,153 @@
+//! Visiting every item in bounded steps, beside readers and writers.
+//!
+//! A complete walk visits every item that is in memory from its beginning to its end at least once
+//! (`index/walk.rs`), also if the item is overwritten or copied by evacuation meanwhile. An item
+//! that is stored or removed meanwhile may be visited or not. An item that has moved in the index
+//! may be visited twice. Every visited item was in memory at some time during the walk. Items that
+//! are only in the tier are not visited.
+
+use crate::index::{BucketEntries, Entry, Visited};
+use crate::item::Item;
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::worker::Worker;
+
+/// The position of a walk, which may be kept between bursts.
+#[derive(Debug)]
+pub struct Walk {
+    store: Arc<Store>,
+    /// `None`: a complete walk, whose position is in the index. Otherwise the next bucket of a
+    /// survey, which may miss items that move in the index.
+    next_bucket: Option<u64>,
+}
+
+/// The result of a step of a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalkStep {
+    /// The walk goes on.
+    More,
+    /// All items have been visited.
+    Done,
+    /// All buckets of the index have been visited, but so many items moved meanwhile that some may
+    /// have been missed.
+    Incomplete,
+}
+
+/// The next step of a walk for one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalkAction {
+    /// The item stays.
+    Keep,
+    /// The item is deleted, if it has not changed meanwhile.
+    Delete,
+}
+
+impl Store {
+    /// Begins a complete walk. `None`: there is one already; at most one exists at a time.
+    #[must_use]
+    pub fn walk(self: &Arc<Self>) -> Option<Walk> {
+        self.index.begin_walk().then(|| Walk {
+            store: Arc::clone(self),
+            next_bucket: None,
+        })
+    }
+
+    /// Begins a survey: a walk that may miss items that move in the index meanwhile. Any number of
+    /// surveys exist at a time.
+    #[must_use]
+    pub fn survey(self: &Arc<Self>) -> Walk {
+        Walk {
+            store: Arc::clone(self),
+            next_bucket: Some(0),
+        }
+    }
+}
+
+impl Walk {
+    fn next(&mut self) -> Visited {
+        let index = &self.store.index;
+        match &mut self.next_bucket {
+            None => index.walk(),
+            Some(bucket) => match index.peek_bucket(*bucket) {
+                Some(entries) => {
+                    *bucket += 1;
+                    Visited::Bucket(entries)
+                }
+                None => Visited::End {
+                    is_incomplete: false,
+                },
+            },
+        }
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if self.next_bucket.is_none() {
+            self.store.index.end_walk();
+        }
+    }
+}
+
+/// Number of entries of a bucket.
+const ENTRIES: usize = size_of::<BucketEntries>() / size_of::<Option<Entry>>();
+
+impl Worker {
+    /// Visits the items of the next `BUCKETS` buckets of the index: at most eight times as many.
+    /// Passes each item with its key to `visit`, after all locks are released.
+    ///
+    /// Expired and flushed items are not visited. If `reclaims` is true, they are unlinked.
+    pub fn walk<const BUCKETS: usize>(
+        &mut self,
+        walk: &mut Walk,
+        now_s: u32,
+        reclaims: bool,
+        mut visit: impl FnMut(&[u8], &Item<'_>) -> WalkAction,
+    ) -> WalkStep {
+        self.ensure_online();
+        let mut buckets = [[None; ENTRIES]; BUCKETS];
+        let mut result = WalkStep::More;
+        for bucket in &mut buckets {
+            match walk.next() {
+                Visited::Bucket(entries) => *bucket = entries,
+                Visited::End { is_incomplete } => {
+                    result = match is_incomplete {
+                        true => WalkStep::Incomplete,
+                        false => WalkStep::Done,
+                    };
+                    break;
+                }
+            }
+            // The items of all buckets arrive in the processor's cache at the same time.
+            for entry in bucket.iter().flatten() {
+                self.store.log.heap.prefetch(entry.location());
+            }
+        }
+        for entry in buckets.iter().flatten().flatten() {
+            self.visit_entry(*entry, now_s, reclaims, &mut visit);
+        }
+        result
+    }
+
+    fn visit_entry(
+        &self,
+        entry: Entry,
+        now_s: u32,
+        reclaims: bool,
+        visit: &mut impl FnMut(&[u8], &Item<'_>) -> WalkAction,
+    ) {
+        let location = entry.location();
+        let block = self.block(location);
+        let hash = || self.hash(block.key());
+        if self.miss_reason(location, block, now_s).is_some() {
+            if reclaims {
+                self.unlink_expired(hash().0, location, now_s);
+            }
+            return;
+        }
+        let action = visit(block.key(), &self.item(location, block, false, now_s));
+        if action == WalkAction::Delete {
+            self.delete_found(hash(), location, now_s);
+        }
+    }
+}
