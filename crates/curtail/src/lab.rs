@@ -44,6 +44,12 @@ enum Verb {
         #[arg(value_name = "RUN")]
         folder: PathBuf,
     },
+    /// Write one page over all runs of a folder, with search and side by side
+    Gallery {
+        /// The folder of run folders
+        #[arg(value_name = "FOLDER", default_value = "runs")]
+        folder: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +131,14 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Verb::Show { what, toml } => show(what, *toml),
         Verb::Compare(flags) => compare_runs(flags),
         Verb::Ab(flags) => ab::run(flags),
+        Verb::Gallery { folder } => {
+            let gallery = report::gallery(folder)?;
+            for (name, why) in &gallery.unreadable {
+                eprintln!("not shown: {name}: {why}");
+            }
+            println!("{} runs: {}", gallery.runs, gallery.page.display());
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Report { folder } => {
             draw(folder)?;
             Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@
 //! of a run are servers under one varied setting at several rates ([`Run`]), it finds capacities,
 //! knees and tails.
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod cells;
 mod encode;
 pub(crate) mod findings;

@@ -14,6 +14,7 @@ mod comparison;
 mod error;
 pub mod figure;
 mod figures;
+mod gallery;
 pub mod limits;
 mod page;
 pub mod published;
@@ -27,6 +28,7 @@ mod trials_csv;
 mod units;
 
 pub use error::Error;
+pub use gallery::{Gallery, gallery};
 pub use render::{Rendered, SvgFigure, figures_of, page_of, render, text_summary};
 pub use run::{MissingTrial, Run, check_readable};
 pub use trials_csv::{COLUMNS, write_csv};

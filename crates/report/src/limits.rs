@@ -98,3 +98,6 @@ pub const REASON_CHARACTERS: usize = 120;
 
 /// Cells in the terminal summary of a run of any kind.
 pub const TERMINAL_ROWS: usize = 40;
+
+/// Runs of a gallery: each has a figure within the page.
+pub const GALLERY_RUNS: usize = 200;

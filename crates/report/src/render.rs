@@ -105,7 +105,7 @@ pub fn text_summary(run: &Run) -> Result<String, Error> {
 }
 
 /// The run as servers, settings and rates. None: its trials are of another kind or form.
-fn view(run: &Run) -> Result<Option<cache::Run>, Error> {
+pub(crate) fn view(run: &Run) -> Result<Option<cache::Run>, Error> {
     let path = run.folder.join("trials.jsonl");
     let remedy = "use the build that made the run";
     cache::Run::of(run).map_err(|what| Error::content(&path, 1, what, remedy))
@@ -120,7 +120,7 @@ fn html(run: &Run, view: Option<&cache::Run>, drawings: &[Drawing]) -> Result<St
 }
 
 /// The figures of the plan.
-fn drawings(run: &Run, view: Option<&cache::Run>) -> Result<Vec<Drawing>, Error> {
+pub(crate) fn drawings(run: &Run, view: Option<&cache::Run>) -> Result<Vec<Drawing>, Error> {
     let context = match view {
         Some(view) => Context {
             about: notes::about(view),
@@ -132,7 +132,7 @@ fn drawings(run: &Run, view: Option<&cache::Run>) -> Result<Vec<Drawing>, Error>
 }
 
 /// Replaces the file at `path` by `content` atomically.
-fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
     let written = File::create(&temporary)

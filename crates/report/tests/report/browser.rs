@@ -48,7 +48,7 @@ for (const figure of document.querySelectorAll('figure')) {
 ";
 
 /// Writes a page with a script at its end.
-fn with_script(html: &str, script: &str, folder: &Path) -> PathBuf {
+pub(crate) fn with_script(html: &str, script: &str, folder: &Path) -> PathBuf {
     let page = folder.join("visited.html");
     fs::write(&page, html.replace("</body>", &format!("{script}</body>"))).unwrap();
     page
@@ -185,7 +185,7 @@ fn paper_shows_what_the_screen_folds() {
     }
 }
 
-fn browser() -> Option<&'static str> {
+pub(crate) fn browser() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     names.into_iter().find(|name| {
         let found = Command::new(name).arg("--version").output();
@@ -199,7 +199,7 @@ fn open(browser: &str, page: &Path, place: &Path) -> (String, String) {
 }
 
 /// What the browser wrote to its output and its log.
-fn run(browser: &str, actions: &[&str], page: &Path, place: &Path) -> (String, String) {
+pub(crate) fn run(browser: &str, actions: &[&str], page: &Path, place: &Path) -> (String, String) {
     let profile = place.join("profile");
     let output = Command::new("timeout")
         .args(["90", browser, "--headless", "--no-sandbox", "--disable-gpu"])

@@ -11,6 +11,7 @@ mod compare;
 mod conversion;
 mod edge_cases;
 mod figures;
+mod gallery;
 mod general;
 mod general_run;
 mod illustrated;
