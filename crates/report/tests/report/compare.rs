@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use report::Run;
 use report::compare::{Bound, Compared, circumstances, compare, joined};
-use report::record::{Factors, Outcome, Value};
+use report::record::{Better, Factors, Measured, Outcome, Repeats, Value};
 
-use crate::general_run::General;
+use crate::general_run::{General, metric};
+use crate::synthetic::SplitMix;
 
 /// A run of seed `seed` whose wall times are `factor` times as long, in a folder of that name.
 fn run(name: &str, seed: u64, factor: f64) -> Run {
@@ -216,4 +217,68 @@ fn differing_circumstances_are_stated() {
         "{sentences}"
     );
     assert!(sentences.contains("\"full\" and \"quick\""), "{sentences}");
+}
+
+/// A run of six cells with `repeats` trials each, of which the times vary by two hundredths in each
+/// direction around `mean`.
+fn of_cells(name: &str, random: &mut SplitMix, repeats: u32, mean: f64) -> Run {
+    let mut run = run(name, 1, 1.0);
+    run.plan.metrics = vec![metric("wall_ns", "wall time", "ns", Better::Lower)];
+    run.plan.figures.clear();
+    run.plan.stages[0].repeats = Repeats::fixed(repeats);
+    let template = run.records[0].clone();
+    let cells = run.plan.stages[0].cells.clone();
+    run.records.clear();
+    for (cell, factors) in (0..).zip(cells) {
+        for repeat in 0..repeats {
+            let wall_ns = mean * random.about(0.02);
+            run.records.push(report::record::Record {
+                id: format!("main-{cell:03}-{repeat:02}"),
+                cell,
+                repeat,
+                factors: factors.clone(),
+                outcome: Outcome::Measured(Measured {
+                    metrics: [("wall_ns".to_owned(), wall_ns)].into(),
+                    ..Measured::default()
+                }),
+                ..template.clone()
+            });
+        }
+    }
+    run
+}
+
+/// Of `pairs` pairs of runs whose second one takes `factor` times as long, the share with a
+/// comparison that is decided, and the share of decided comparisons.
+fn decided(pairs: u32, factor: f64) -> (f64, f64) {
+    let mut random = SplitMix(11);
+    let (mut families, mut comparisons) = (0, 0);
+    for _ in 0..pairs {
+        let old = of_cells("old", &mut random, 8, 1e9);
+        let new = of_cells("new", &mut random, 8, 1e9 * factor);
+        let text = wall(&old, &new, &[]).text;
+        let called = text.matches(": worse").count() + text.matches(": better").count();
+        families += u32::from(called > 0);
+        comparisons += called;
+    }
+    let pairs = f64::from(pairs);
+    (
+        f64::from(families) / pairs,
+        comparisons as f64 / (6.0 * pairs),
+    )
+}
+
+#[test]
+fn the_stated_rate_of_errors_holds_over_ten_thousand_comparisons() {
+    // Six comparisons a pair. At most 5 % of the pairs may have one that is called; three standard
+    // deviations of the count are 1.6 %.
+    let (families, _) = decided(1700, 1.0);
+    assert!(families < 0.066, "{families}");
+    assert!(
+        families > 0.005,
+        "a test that never calls would hold any rate: {families}"
+    );
+    // A difference of 3 % is found, with times that vary by 2 % in each direction.
+    let (_, found) = decided(100, 1.03);
+    assert!(found > 0.8, "{found}");
 }
