@@ -20,8 +20,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use server::{
-    AllowedProtocols, Config, Documents, InterfaceConfig, Misses, Permissions, Server,
-    StrategyKind, UnixSocket, WaitPolicy,
+    AllowedProtocols, Config, DatagramsConfig, Documents, InterfaceConfig, Misses, Permissions,
+    ReplyLimit, Server, StrategyKind, UnixSocket, WaitPolicy,
 };
 use sys::daemon::Ready;
 
@@ -102,9 +102,13 @@ fn serve(config: Config, files: &Files, daemon: Option<Ready>) -> anyhow::Result
         for address in server.addresses() {
             say(&format!("listening on {address}"));
         }
+        for address in server.datagram_addresses() {
+            say(&format!("receiving datagrams at {address}"));
+        }
     }
     if let Some(path) = &files.ports
-        && let Err(error) = daemon::write_ports(path, server.addresses())
+        && let Err(error) =
+            daemon::write_ports(path, server.addresses(), server.datagram_addresses())
     {
         say(&format!("{PORT_FILE}: {}: {error}", path.display()));
     }
@@ -129,16 +133,7 @@ impl Flags {
         let mut notes = self.notes();
         let extended = extended::accept(&self.extended)?;
         notes.extend(extended.notes);
-        let mut settings = extended.settings;
-        if let Some(factor) = self.slab_growth_factor {
-            settings.push(("growth_factor", format!("{factor:.2}")));
-        }
-        if let Some(bytes) = self.slab_min_size {
-            settings.push(("chunk_size", bytes.to_string()));
-        }
-        if self.disable_cas {
-            settings.push(("cas_enabled", "no".to_owned()));
-        }
+        let settings = self.settings(extended.settings);
         let unix_socket = self.unix_socket.clone().map(|path| UnixSocket {
             path,
             mode: self.unix_mask,
@@ -169,6 +164,7 @@ impl Flags {
         }
         let config = Config {
             listen,
+            datagrams: self.datagrams()?,
             unix_socket,
             interface,
             memory_bytes: self.memory_limit * MIB,
@@ -207,6 +203,36 @@ impl Flags {
             verbosity: u32::from(self.verbose),
         };
         Ok((config, notes))
+    }
+
+    /// Further rows of `stats settings`: those of `-o`, and of other flags without effect.
+    fn settings(&self, mut settings: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+        if let Some(factor) = self.slab_growth_factor {
+            settings.push(("growth_factor", format!("{factor:.2}")));
+        }
+        if let Some(bytes) = self.slab_min_size {
+            settings.push(("chunk_size", bytes.to_string()));
+        }
+        if self.disable_cas {
+            settings.push(("cas_enabled", "no".to_owned()));
+        }
+        settings
+    }
+
+    /// The datagrams. As in memcached, a Unix socket disables them unless addresses are named.
+    fn datagrams(&self) -> anyhow::Result<Option<DatagramsConfig>> {
+        if self.udp_port == 0 || (self.unix_socket.is_some() && self.listen.is_empty()) {
+            return Ok(None);
+        }
+        // -1 means a free port, for which the kernel's number is 0.
+        let port = u16::try_from(self.udp_port).unwrap_or(0);
+        let limit = ReplyLimit {
+            stranger_factor: (self.udp_reply_limit > 0).then_some(self.udp_reply_limit),
+        };
+        Ok(Some(DatagramsConfig {
+            addresses: listen::addresses(&self.listen, port)?.listen,
+            limit,
+        }))
     }
 
     /// The device and the address of the runtime `bypass`.
@@ -276,9 +302,6 @@ impl Flags {
     /// Flags without effect here, each with the reason.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.udp_port != 0 {
-            notes.push(format!("-U {} (datagrams are not served)", self.udp_port));
-        }
         if let Some(factor) = self.slab_growth_factor {
             notes.push(format!("-f {factor} (there are no slab classes)"));
         }

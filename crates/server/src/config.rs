@@ -7,6 +7,7 @@ use std::sync::Arc;
 use runtime::ConnectionCounts;
 use session::{Access, AllowedProtocols, Permissions};
 
+use crate::datagram_sockets::DatagramsConfig;
 use crate::documents::Documents;
 use crate::passwords::PasswordFile;
 use crate::pool::PoolConfig;
@@ -40,6 +41,8 @@ pub struct Config {
     /// TCP addresses to listen on. `[::]` in addition to `0.0.0.0` is skipped on systems without
     /// IPv6.
     pub listen: Vec<SocketAddr>,
+    /// Datagrams (`-U`).
+    pub datagrams: Option<DatagramsConfig>,
     /// A Unix socket to listen on.
     pub unix_socket: Option<UnixSocket>,
     /// The device and the address of the runtime `bypass`, which has them instead of sockets to

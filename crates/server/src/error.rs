@@ -25,6 +25,23 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
+    /// Binding an address for datagrams failed.
+    #[error(
+        "failed to receive datagrams at {address}: {source} (choose another port with -U, or leave \
+         -U out)"
+    )]
+    Datagrams {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A datagram cannot have a password.
+    #[error("-U has no passwords, and -Y or -S asks for one: leave one of them out")]
+    DatagramsWithPasswords,
+    /// The runtime `bypass` has no sockets of the kernel.
+    #[error("--runtime bypass serves no datagrams: leave -U out, or choose another runtime")]
+    DatagramsOnBypass,
     /// Listening on a Unix socket failed.
     #[error("failed to listen on the Unix socket {}: {source} (choose another path with -s)", path.display())]
     ListenUnix {
@@ -205,4 +222,7 @@ pub enum Error {
     /// A thread panicked.
     #[error("{0}")]
     Panicked(#[from] runtime::Panicked),
+    /// The thread of the datagrams panicked.
+    #[error("{0}")]
+    DatagramsPanicked(#[from] datagrams::Panicked),
 }

@@ -11,6 +11,7 @@ mod admin;
 mod cached_items;
 mod class_statistics;
 mod config;
+mod datagram_sockets;
 mod documents;
 mod error;
 mod limits;
@@ -26,6 +27,8 @@ mod watch;
 
 pub use ::tier::{Rules as TierRules, limits as tier_limits};
 pub use config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
+pub use datagram_sockets::DatagramsConfig;
+pub use datagrams::{ReplyLimit, limits::STRANGER_FACTOR};
 pub use documents::Documents;
 pub use error::Error;
 pub use files::{Misses, StrategyKind};

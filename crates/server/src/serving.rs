@@ -2,6 +2,8 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::mem;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -37,6 +39,12 @@ pub(crate) enum Clients {
     Interface(bypass::Interface),
 }
 
+/// The threads that serve the cache.
+struct RunningCache {
+    connections: Running,
+    datagrams: Option<datagrams::Running>,
+}
+
 /// The parts of a server that exist before the services start.
 pub(crate) struct Foundation<'a> {
     pub(crate) config: &'a Config,
@@ -46,12 +54,15 @@ pub(crate) struct Foundation<'a> {
     pub(crate) counters: Arc<CounterRegistry>,
     pub(crate) clock: Clock,
     pub(crate) passwords: Option<Arc<PresentPasswords>>,
+    /// The sockets for datagrams. Empty: there are none.
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) datagram_counts: Arc<datagrams::Counts>,
 }
 
 /// The services that run, without the admin pages.
 pub(crate) struct Serving {
     pub(crate) state: Arc<ServerState>,
-    running: Running,
+    running: RunningCache,
     /// The documents over HTTP.
     documents: Option<Running>,
     /// The tier that takes evicted items.
@@ -72,12 +83,17 @@ impl Serving {
         // This releases the segment that is being populated. Otherwise a worker could wait for it
         // while the server stops.
         drop(self.maintenance);
-        let stopped = self.running.stop();
+        let datagrams_stopped = self
+            .running
+            .datagrams
+            .map_or(Ok(()), datagrams::Running::stop);
+        let stopped = self.running.connections.stop();
         let documents_stopped = self.documents.map_or(Ok(()), Running::stop);
         // All at once, so that none waits for the end of another's lease.
         self.clients.iter().for_each(ClientThread::close);
         stop_last()?;
         stopped?;
+        datagrams_stopped?;
         if let Some(tier) = self.tier {
             tier.stop(say);
         }
@@ -104,7 +120,7 @@ impl Foundation<'_> {
 
     /// Starts the cache with a store, and the documents.
     pub(crate) fn start_cache(
-        self,
+        mut self,
         listen: impl FnOnce() -> Result<Clients, Error>,
         documents: Option<(Bound, Root)>,
         say: &mut dyn FnMut(&str),
@@ -158,7 +174,7 @@ impl Foundation<'_> {
 
     /// Starts the cache in a pool, whose clients have these ports.
     pub(crate) fn start_pool(
-        self,
+        mut self,
         listen: impl FnOnce() -> Result<Clients, Error>,
         config: &pool::PoolConfig,
         ports: Vec<Port>,
@@ -180,11 +196,11 @@ impl Foundation<'_> {
     }
 
     fn run_pool(
-        &self,
+        &mut self,
         listen: impl FnOnce() -> Result<Clients, Error>,
         clients: &Arc<[ClientThread]>,
         unix_start_ns: u64,
-    ) -> Result<(Arc<ServerState>, Running), Error> {
+    ) -> Result<(Arc<ServerState>, RunningCache), Error> {
         let state = self.state(Items::Pool(Arc::clone(clients)), None)?;
         let service = PoolService {
             clients: Arc::clone(clients),
@@ -199,12 +215,36 @@ impl Foundation<'_> {
         Ok((state, running))
     }
 
-    fn run(&self, service: &impl Service, clients: Clients) -> Result<Running, Error> {
-        let running = match clients {
+    /// Serves connections, and datagrams if there are sockets for them.
+    fn run(&mut self, service: &impl Service, clients: Clients) -> Result<RunningCache, Error> {
+        let datagrams = self.run_datagrams(service)?;
+        let connections = match clients {
             Clients::Listeners(all) => runtime::start(self.kind, service, self.setup(), all),
             Clients::Interface(it) => runtime::start_bypass(service, self.setup(), it),
         };
-        running.map_err(Error::Start)
+        match connections {
+            Ok(connections) => Ok(RunningCache {
+                connections,
+                datagrams,
+            }),
+            Err(error) => {
+                // Nothing but the failed start is to be reported.
+                let _ = datagrams.map(datagrams::Running::stop);
+                Err(Error::Start(error))
+            }
+        }
+    }
+
+    fn run_datagrams(
+        &mut self,
+        service: &impl Service,
+    ) -> Result<Option<datagrams::Running>, Error> {
+        let Some(config) = &self.config.datagrams else {
+            return Ok(None);
+        };
+        let (sockets, counts) = (mem::take(&mut self.sockets), &self.datagram_counts);
+        let started = datagrams::start(service, sockets, config.limit, Arc::clone(counts));
+        started.map(Some).map_err(Error::Start)
     }
 
     fn state(&self, items: Items, http: Option<HttpState>) -> Result<Arc<ServerState>, Error> {
@@ -219,6 +259,7 @@ impl Foundation<'_> {
             http,
             &self.counters,
             passwords,
+            &self.datagram_counts,
         );
         Ok(Arc::new(state.map_err(Error::Start)?))
     }

@@ -173,7 +173,12 @@ fn listeners(config: &Config, out: &mut dyn StatWriter) {
     let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
     let mode = socket.map_or(0o700, |unix| unix.mode);
     out.number(b"tcpport", u64::from(port));
-    out.number(b"udpport", 0);
+    let datagrams = config.datagrams.as_ref();
+    let udp_port = datagrams.and_then(|it| it.addresses.first());
+    out.number(
+        b"udpport",
+        udp_port.map_or(0, |address| address.port().into()),
+    );
     out.text(b"inter", inter.as_bytes());
     out.text(b"domain_socket", path.as_bytes());
     out.text(b"umask", format!("{mode:o}").as_bytes());

@@ -12,6 +12,7 @@ use sys::socket::{Bound, Listener};
 
 use crate::admin;
 use crate::config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
+use crate::datagram_sockets;
 use crate::documents;
 use crate::error::Error;
 use crate::passwords::PresentPasswords;
@@ -35,6 +36,7 @@ pub struct Server {
     signals: Signals,
     counts: Arc<ConnectionCounts>,
     addresses: Vec<SocketAddr>,
+    datagram_addresses: Vec<SocketAddr>,
 }
 
 impl Server {
@@ -57,6 +59,11 @@ impl Server {
         let own = interface.map(|it| SocketAddr::from((it.address, it.port)));
         let addresses = bound.iter().filter_map(Bound::address).chain(own);
         let addresses: Vec<SocketAddr> = addresses.collect();
+        let sockets = config
+            .datagrams
+            .as_ref()
+            .map(datagram_sockets::bind)
+            .transpose()?;
         let admin = config.admin.map(admin::bind).transpose()?;
         let documents = config.documents.as_ref();
         let http = documents
@@ -69,6 +76,11 @@ impl Server {
         let passwords = read_passwords(&config, say)?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
+        let datagram_addresses = sockets.as_deref().map(datagram_sockets::addresses);
+        let datagram_addresses = datagram_addresses.unwrap_or_default();
+        if let Some(config) = &mut config.datagrams {
+            config.addresses.clone_from(&datagram_addresses);
+        }
         become_who_serves(&config, user.as_ref(), say)?;
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(&config, say)?;
@@ -84,6 +96,8 @@ impl Server {
             counters: Arc::<CounterRegistry>::default(),
             clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
             passwords,
+            sockets: sockets.unwrap_or_default(),
+            datagram_counts: Arc::default(),
         };
         let figures = foundation.figures();
         let listen = || {
@@ -105,6 +119,7 @@ impl Server {
                 signals,
                 counts,
                 addresses,
+                datagram_addresses,
             }),
             Err(error) => {
                 serving.give_up();
@@ -117,6 +132,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses at which the server receives datagrams.
+    #[must_use]
+    pub fn datagram_addresses(&self) -> &[SocketAddr] {
+        &self.datagram_addresses
     }
 
     /// Serves until SIGTERM, SIGINT, SIGUSR1 or the command `shutdown`, then lets each connection
@@ -152,6 +173,12 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     }
     if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
         return Err(Error::Scheduler);
+    }
+    if config.datagrams.is_some() && config.passwords.is_some() {
+        return Err(Error::DatagramsWithPasswords);
+    }
+    if config.datagrams.is_some() && config.interface.is_some() {
+        return Err(Error::DatagramsOnBypass);
     }
     let serves_cache = config.documents.as_ref().is_some_and(|it| it.serves_cache);
     if config.passwords.is_some() && serves_cache {
@@ -283,7 +310,7 @@ fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
         let socket = Bound::unix(&unix.path, unix.mode);
         bound.push(socket.map_err(|source| listen_unix(unix, source))?);
     }
-    if bound.is_empty() && config.interface.is_none() {
+    if bound.is_empty() && config.interface.is_none() && config.datagrams.is_none() {
         Err(Error::NothingToListenOn)
     } else {
         Ok(bound)
@@ -341,13 +368,13 @@ fn listen_unix(unix: &UnixSocket, source: io::Error) -> Error {
 
 /// Whether `address` is `[::]` next to `0.0.0.0` on the same port, which together mean all
 /// addresses.
-fn is_optional(address: SocketAddr, listen: &[SocketAddr]) -> bool {
+pub(crate) fn is_optional(address: SocketAddr, listen: &[SocketAddr]) -> bool {
     let all_of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     address.is_ipv6() && address.ip().is_unspecified() && listen.contains(&all_of_ipv4)
 }
 
 /// Whether the error means that the system has no IPv6.
-fn is_no_ipv6(error: &io::Error) -> bool {
+pub(crate) fn is_no_ipv6(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, Unsupported};
     // EAFNOSUPPORT has no `ErrorKind`.
     matches!(error.kind(), AddrNotAvailable | Unsupported)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::pool::client_thread::ClientThread;
 use ::tier::Tier;
+use datagrams::Count;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
 use protocol::Tuning;
@@ -19,6 +20,7 @@ use sys::poll::Waker;
 
 use crate::class_statistics::{self, ResetClasses};
 use crate::config::Config;
+use crate::datagram_sockets;
 use crate::documents::Parts;
 use crate::passwords::PresentPasswords;
 use crate::settings::{self, CurrentSettings, TunedSettings, yes_or_no};
@@ -40,6 +42,7 @@ pub(crate) struct ServerState {
     counters: Arc<CounterRegistry>,
     /// The passwords, if clients need one.
     pub(crate) passwords: Option<Arc<PresentPasswords>>,
+    datagram_counts: Arc<datagrams::Counts>,
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
@@ -114,6 +117,7 @@ impl ServerState {
         http: Option<HttpState>,
         counters: &Arc<CounterRegistry>,
         passwords: Option<Arc<PresentPasswords>>,
+        datagram_counts: &Arc<datagrams::Counts>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
@@ -122,6 +126,7 @@ impl ServerState {
             http,
             counters: Arc::clone(counters),
             passwords,
+            datagram_counts: Arc::clone(datagram_counts),
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
@@ -186,7 +191,7 @@ impl ServerControl for ServerState {
         for counter in Counter::ALL {
             out.number(counter.name().as_bytes(), counters.of(counter));
         }
-        let traffic = self.counts.traffic();
+        let traffic = self.traffic();
         for (kind, (count, before)) in Traffic::ALL.iter().zip(traffic.iter().zip(reset.traffic)) {
             out.number(kind.name().as_bytes(), count - before);
         }
@@ -195,6 +200,9 @@ impl ServerControl for ServerState {
             for (count, value) in FrameCount::ALL.iter().zip(self.counts.frames()) {
                 out.number(count.name().as_bytes(), value);
             }
+        }
+        if self.config.datagrams.is_some() {
+            datagram_sockets::write_stats(&self.datagram_counts, out);
         }
         match &self.items {
             Items::Store { store, tier } => {
@@ -260,7 +268,7 @@ impl ServerControl for ServerState {
         self.counters.clear_prefixes();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counters: self.counters.counts(),
-            traffic: self.counts.traffic(),
+            traffic: self.traffic(),
             connections: snapshot.total,
             rejected: snapshot.rejected,
             pauses: snapshot.pauses(),
@@ -330,6 +338,15 @@ impl ServerState {
     fn class_counts(&self) -> ClassCounts {
         let before = self.last_reset().class_counts;
         self.counters.class_counts().since(&before)
+    }
+
+    /// The traffic of connections and datagrams.
+    fn traffic(&self) -> TrafficCounts {
+        let mut traffic = self.counts.traffic();
+        let of_datagrams = |count| self.datagram_counts.of(count);
+        traffic[Traffic::BytesRead as usize] += of_datagrams(Count::BytesRead);
+        traffic[Traffic::BytesWritten as usize] += of_datagrams(Count::BytesWritten);
+        traffic
     }
 
     /// Whether counting by key prefix is on, and the delimiter.

@@ -1,7 +1,7 @@
-//! UDP sockets that are connected to one peer. All are non-blocking.
+//! UDP sockets: connected to one peer, or bound to an address for any. All are non-blocking.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
@@ -9,6 +9,22 @@ use rustix::net::{
 };
 
 use crate::socket::{FLAGS, family_of, recv_stamped, stamp_receives};
+
+/// Binds a non-blocking socket to a local address, for datagrams of any peer. Requests a receive
+/// buffer of `buffer_bytes` bytes, of which the kernel may give less (`net.core.rmem_max`). As with
+/// TCP, an IPv6 socket receives no datagrams of IPv4.
+///
+/// # Errors
+/// Another socket has the address, or this machine does not.
+pub fn bind(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
+    let fd = socket_with(family_of(address), SocketType::DGRAM, FLAGS, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&fd, true)?;
+    }
+    sockopt::set_socket_recv_buffer_size(&fd, buffer_bytes)?;
+    rustix::net::bind(&fd, &address)?;
+    Ok(fd.into())
+}
 
 /// A UDP socket with a peer. It receives only datagrams of that peer.
 #[derive(Debug)]
@@ -99,7 +115,6 @@ impl AsFd for Datagram {
 mod tests {
     use super::*;
     use crate::poll::{Events, Interest, Poll};
-    use std::net::UdpSocket;
 
     #[test]
     fn datagrams_are_sent_and_received_one_by_one() {

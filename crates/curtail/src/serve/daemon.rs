@@ -109,11 +109,13 @@ fn is_running(pid: u32) -> bool {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn write_ports(path: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
+pub(super) fn write_ports(path: &Path, tcp: &[SocketAddr], udp: &[SocketAddr]) -> io::Result<()> {
     let mut text = String::new();
-    for address in addresses {
-        let family = if address.is_ipv4() { "INET" } else { "INET6" };
-        text.push_str(&format!("TCP {family}: {}\n", address.port()));
+    for (protocol, addresses) in [("TCP", tcp), ("UDP", udp)] {
+        for address in addresses {
+            let family = if address.is_ipv4() { "INET" } else { "INET6" };
+            text.push_str(&format!("{protocol} {family}: {}\n", address.port()));
+        }
     }
     replace(path, &text, "lck")
 }
@@ -167,8 +169,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports");
         let addresses = ["127.0.0.1:7", "[::1]:8"].map(|text| text.parse().unwrap());
-        write_ports(&path, &addresses).unwrap();
+        write_ports(&path, &addresses, &addresses[..1]).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "TCP INET: 7\nTCP INET6: 8\n");
+        assert_eq!(text, "TCP INET: 7\nTCP INET6: 8\nUDP INET: 7\n");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Flags {
           value_parser = clap::value_parser!(i32).range(-1..=65_535))]
     pub(super) port: Option<i32>,
 
-    /// UDP port; accepted, but datagrams are not served
+    /// UDP port; 0: none; -1: a free one. Without -p it is the TCP port too
     #[arg(short = 'U', long = "udp-port", value_name = "NUM", default_value_t = 0,
           value_parser = clap::value_parser!(i32).range(-1..=65_535))]
     pub(super) udp_port: i32,
@@ -248,6 +248,12 @@ pub(crate) struct Flags {
     /// With --pool: a middlebox redirects operations
     #[arg(long = "pool-steered", requires = "pool")]
     pub(super) pool_steered: bool,
+
+    /// With -U: how many times as long as its request a reply may be, unless the client is on this
+    /// machine or in a private network; 0: no limit
+    #[arg(long = "udp-reply-limit", value_name = "NUM",
+          default_value_t = server::STRANGER_FACTOR)]
+    pub(super) udp_reply_limit: u32,
 
     /// IP address and port for metrics, health checks and statistics over HTTP, such as
     /// 127.0.0.1:9150; there is no authentication

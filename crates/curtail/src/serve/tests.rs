@@ -36,7 +36,37 @@ fn a_stock_start_line_is_accepted() {
     let (config, notes) = flags.config().unwrap();
     assert_eq!(config.memory_bytes, 512 << 20);
     assert_eq!(config.listen.len(), 2);
-    assert_eq!(notes, ["-U 11211 (datagrams are not served)"]);
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_eq!(config.datagrams.unwrap().addresses.len(), 2);
+}
+
+#[test]
+fn datagrams_have_the_addresses_of_tcp_and_a_port_of_their_own() {
+    let datagrams = |line: &str| config(line).datagrams;
+    assert_eq!(
+        (
+            datagrams(""),
+            datagrams("-U 0"),
+            datagrams("-U 7 -s /tmp/s")
+        ),
+        (None, None, None)
+    );
+    let line = "-p 8 -U 7 -l 127.0.0.1 -l [::1]:9";
+    let addresses: Vec<String> = datagrams(line)
+        .unwrap()
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(addresses, ["127.0.0.1:7", "[::1]:9"]);
+    assert_eq!(
+        datagrams("-U -1").unwrap().addresses[0].port(),
+        0,
+        "the kernel chooses"
+    );
+    let factor = |line: &str| datagrams(line).unwrap().limit.stranger_factor;
+    assert_eq!(factor("-U 7"), Some(3));
+    assert_eq!(factor("-U 7 --udp-reply-limit 0"), None);
 }
 
 #[test]

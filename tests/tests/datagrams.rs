@@ -1,0 +1,534 @@
+//! Requests in UDP datagrams (`-U`), over real sockets.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use curtail_tests::client::Client;
+use curtail_tests::pattern::show;
+use curtail_tests::play::REFERENCE_VERSION;
+use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use protocol::binary::reply::Reply;
+use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sys::namespace::NetworkNamespace;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_LEN: usize = 8;
+const PAYLOAD_MAX: usize = 1392;
+
+/// A server with a client of TCP and one of UDP.
+struct Served {
+    _server: Server,
+    tcp: Client,
+    udp: Udp,
+}
+
+impl Served {
+    fn start(flags: &[&str]) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST, || {
+            let mut command = curtail();
+            command.args(["-U", "-1"]).args(flags);
+            command
+        })
+    }
+
+    fn start_at(ip: Ipv4Addr, command: impl Fn() -> Command) -> Self {
+        let server = Server::tcp_on(ip, &[], command).unwrap();
+        let mut tcp = Client::connect(&server.address).unwrap();
+        let port = setting(&mut tcp, "udpport").parse().unwrap();
+        Self {
+            _server: server,
+            tcp,
+            udp: Udp::new(ip, port),
+        }
+    }
+
+    fn count(&mut self, name: &str) -> u64 {
+        self.tcp.stat(name).unwrap()
+    }
+}
+
+fn setting(client: &mut Client, name: &str) -> String {
+    client.send(b"stats settings\r\n").unwrap();
+    let mut found = None;
+    loop {
+        let line = client.line().unwrap();
+        if line == "END" {
+            return found.unwrap();
+        }
+        let value = line.strip_prefix(&format!("STAT {name} "));
+        found = value.map(str::to_owned).or(found);
+    }
+}
+
+/// A client whose requests are numbered.
+struct Udp {
+    socket: UdpSocket,
+    next: u16,
+}
+
+impl Udp {
+    fn new(ip: Ipv4Addr, port: u16) -> Self {
+        let socket = UdpSocket::bind((ip, 0)).unwrap();
+        socket
+            .connect(SocketAddr::new(IpAddr::V4(ip), port))
+            .unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        Self {
+            socket,
+            next: 0xfff0,
+        }
+    }
+
+    /// Sends a request, and returns its number.
+    fn send(&mut self, payload: &[u8]) -> u16 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        let [n0, n1] = number.to_be_bytes();
+        self.send_raw(&[&[n0, n1, 0, 0, 0, 1, 0, 0], payload].concat());
+        number
+    }
+
+    fn send_raw(&self, datagram: &[u8]) {
+        self.socket.send(datagram).unwrap();
+    }
+
+    /// Receives the reply to a request, whose datagrams must arrive in order, before any other.
+    fn reply(&self, number: u16) -> Vec<u8> {
+        let mut reply = Vec::new();
+        let mut buffer = [0; 2048];
+        for sequence in 0.. {
+            let len = self.socket.recv(&mut buffer).unwrap();
+            assert!(
+                (HEADER_LEN + 1..=HEADER_LEN + PAYLOAD_MAX).contains(&len),
+                "{len} bytes"
+            );
+            let field = |at: usize| u16::from_be_bytes([buffer[at], buffer[at + 1]]);
+            assert_eq!((field(0), field(2), field(6)), (number, sequence, 0));
+            reply.extend_from_slice(&buffer[HEADER_LEN..len]);
+            if sequence + 1 == field(4) {
+                return reply;
+            }
+            assert_eq!(
+                len,
+                HEADER_LEN + PAYLOAD_MAX,
+                "only the last datagram is shorter"
+            );
+        }
+        reply
+    }
+
+    fn request(&mut self, payload: &[u8]) -> Vec<u8> {
+        let number = self.send(payload);
+        self.reply(number)
+    }
+
+    fn text(&mut self, request: &str) -> String {
+        String::from_utf8(self.request(request.as_bytes())).unwrap()
+    }
+
+    /// Asserts that nothing of what was sent before is answered any more.
+    fn assert_silent(&mut self) {
+        assert_eq!(self.text("mn\r\n"), "MN\r\n");
+    }
+}
+
+/// Requests of one datagram, and their replies, of memcached too.
+const EXCHANGES: [(&str, &str); 10] = [
+    ("set foo 0 0 6\r\nfooval\r\n", "STORED\r\n"),
+    ("get foo\r\n", "VALUE foo 0 6\r\nfooval\r\nEND\r\n"),
+    ("get absent\r\n", "END\r\n"),
+    ("set n 0 0 1\r\n7\r\n", "STORED\r\n"),
+    ("incr n 5\r\n", "12\r\n"),
+    ("delete foo\r\n", "DELETED\r\n"),
+    ("touch absent 0\r\n", "NOT_FOUND\r\n"),
+    ("mg n v\r\n", "VA 2\r\n12\r\n"),
+    ("mn\r\n", "MN\r\n"),
+    (
+        "set foo 0 0 x\r\n",
+        "CLIENT_ERROR bad command line format\r\n",
+    ),
+];
+
+fn exchange_all(served: &mut Served) {
+    for (request, reply) in EXCHANGES {
+        assert_eq!(
+            served.udp.text(request),
+            reply,
+            "{}",
+            show(request.as_bytes())
+        );
+    }
+    let value = "0123456789".repeat(9_000);
+    served.tcp.set("big", value.as_bytes()).unwrap();
+    let expected = format!("VALUE big 0 {}\r\n{value}\r\nEND\r\n", value.len());
+    assert_eq!(served.udp.text("get big\r\n"), expected, "66 datagrams");
+    assert_eq!(served.udp.text("get n\r\n"), "VALUE n 0 2\r\n12\r\nEND\r\n");
+    // A datagram that is one of several is dropped.
+    for count in [0, 2] {
+        served
+            .udp
+            .send_raw(&[b"\0\x01\0\0\0", &[count][..], b"\0\0get n\r\n"].concat());
+    }
+    served.udp.assert_silent();
+}
+
+#[test]
+fn requests_of_text_are_answered() {
+    exchange_all(&mut Served::start(&[]));
+}
+
+#[test]
+fn requests_of_text_are_answered_as_by_memcached() {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return;
+    };
+    let version = Command::new(&path).arg("-V").output().unwrap().stdout;
+    if !String::from_utf8_lossy(&version).contains(REFERENCE_VERSION) {
+        eprintln!("skipped: another version of memcached");
+        return;
+    }
+    let server = Server::tcp(|| {
+        let mut command = memcached_command(&path);
+        command.args(["-U", &free_udp_port().to_string()]);
+        command
+    });
+    let server = server.unwrap();
+    let mut tcp = Client::connect(&server.address).unwrap();
+    let port = setting(&mut tcp, "udpport").parse().unwrap();
+    let udp = Udp::new(Ipv4Addr::LOCALHOST, port);
+    exchange_all(&mut Served {
+        _server: server,
+        tcp,
+        udp,
+    });
+}
+
+fn free_udp_port() -> u16 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+fn frame(opcode: u8, extras: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
+    let header = Header {
+        magic: REQUEST_MAGIC,
+        head: Head {
+            opcode: Opcode(opcode),
+            opaque: 7,
+        },
+        key_len: key.len() as u16,
+        extras_len: extras.len() as u8,
+        body_len: (extras.len() + key.len() + value.len()) as u32,
+        ..Header::default()
+    };
+    [&header.to_bytes(), extras, key.as_bytes(), value].concat()
+}
+
+#[test]
+fn frames_of_the_binary_protocol_are_answered() {
+    let mut served = Served::start(&[]);
+    let value = vec![b'v'; 5000];
+    let set = frame(0x01, &[0; 8], "key", &value);
+    let reply = served.udp.request(&set);
+    assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 0);
+    let reply = served.udp.request(&frame(0x00, b"", "key", b""));
+    let (found, len) = Reply::read(&reply).unwrap().unwrap();
+    assert_eq!((found.value, len), (&*value, reply.len()));
+    let reply = served.udp.request(&frame(0x00, b"", "absent", b""));
+    assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 1);
+    // A quiet request that succeeds has no reply.
+    served.udp.send(&frame(0x11, &[0; 8], "quiet", b"1"));
+    served.udp.assert_silent();
+    assert_eq!(
+        served.udp.text("get quiet\r\n"),
+        "VALUE quiet 0 1\r\n1\r\nEND\r\n"
+    );
+}
+
+/// As the specification has it. memcached 1.6.45 sends a message for each, and no `END`.
+#[test]
+fn replies_to_all_requests_of_a_datagram_are_one_message() {
+    let mut served = Served::start(&[]);
+    served.tcp.set("b", &[b'x'; 2000]).unwrap();
+    let value = "x".repeat(2000);
+    let request = "set a 0 0 1\r\n1\r\nget a b absent\r\nset c 0 0 1 noreply\r\n2\r\nget c\r\n";
+    let expected = format!(
+        "STORED\r\nVALUE a 0 1\r\n1\r\nVALUE b 0 2000\r\n{value}\r\nEND\r\n\
+         VALUE c 0 1\r\n2\r\nEND\r\n"
+    );
+    assert_eq!(served.udp.text(request), expected);
+    let many = "get a\r\n".repeat(1000);
+    assert_eq!(
+        served.udp.text(&many),
+        "VALUE a 0 1\r\n1\r\nEND\r\n".repeat(1000)
+    );
+}
+
+#[test]
+fn datagrams_that_are_no_whole_request_are_dropped_and_counted() {
+    let mut served = Served::start(&[]);
+    let malformed: [&[u8]; 9] = [
+        b"",
+        b"\0",
+        b"\0\x01\0\0\0\x01\0",
+        b"\0\x01\0\0\0\x01\0\0",
+        b"\0\x01\0\0\0\0\0\0mn\r\n",
+        b"\0\x01\0\0\0\x02\0\0mn\r\n",
+        b"\0\x01\0\x01\0\x02\0\0mn\r\n",
+        b"\0\x01\0\x01\0\x01\0\0mn\r\n",
+        b"\0\x01\x01\0\x01\0\0\0mn\r\n",
+    ];
+    for datagram in malformed {
+        served.udp.send_raw(datagram);
+    }
+    // The rest of these requests does not come in another datagram.
+    for incomplete in [
+        "get foo",
+        "set c 0 0 5\r\nhel",
+        "set c 0 0 99999\r\nhel",
+        "\u{80}",
+    ] {
+        served.udp.send(incomplete.as_bytes());
+    }
+    served.udp.send(&frame(0x01, &[0; 8], "c", b"12345")[..34]);
+    served.udp.assert_silent();
+    assert_eq!(served.count("udp_malformed"), malformed.len() as u64);
+    assert_eq!(served.count("udp_incomplete"), 5);
+    assert_eq!(served.tcp.get("c").unwrap(), None);
+    // What is complete before it is executed and answered.
+    assert_eq!(
+        served.udp.text("set d 0 0 1\r\n1\r\nset e 0 0 9\r\n1"),
+        "STORED\r\n"
+    );
+    assert_eq!(served.count("udp_incomplete"), 6);
+}
+
+/// Otherwise two servers could send each other errors without end.
+#[test]
+fn unknown_commands_are_not_answered() {
+    let mut served = Served::start(&[]);
+    for reply in ["ERROR\r\n", "END\r\n", "STORED\r\n", "quit\r\n"] {
+        served.udp.send(reply.as_bytes());
+    }
+    served.udp.assert_silent();
+    assert_eq!(served.count("udp_unanswered"), 3);
+    // A line of a value may be answered with another error, but that is not answered.
+    let errors = served.udp.text("VALUE a 0 1\r\n1\r\nEND\r\n");
+    assert!(errors.contains("CLIENT_ERROR"), "{errors}");
+    served.udp.send(errors.as_bytes());
+    served.udp.assert_silent();
+    assert_eq!(served.count("udp_unanswered"), 4);
+}
+
+#[test]
+fn reply_beyond_the_bound_is_an_error() {
+    let mut served = Served::start(&["-I", "4m", "-m", "64"]);
+    served.tcp.set("huge", &vec![b'x'; 3 << 20]).unwrap();
+    served.tcp.set("big", &vec![b'x'; 1 << 20]).unwrap();
+    assert_eq!(
+        served.udp.text("get huge\r\n"),
+        "SERVER_ERROR reply too long\r\n"
+    );
+    let reply = served.udp.request(&frame(0x00, b"", "huge", b""));
+    assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 3);
+    assert_eq!(served.count("udp_replies_limited"), 2);
+    served.udp.assert_silent();
+}
+
+/// A peer with an address of the internet is sent three times as much as it has sent, since its
+/// address may be forged.
+#[test]
+fn strangers_get_short_replies() {
+    let tested = thread::spawn(|| {
+        let Ok(namespace) = NetworkNamespace::new() else {
+            eprintln!("skipped: no network namespace");
+            return;
+        };
+        namespace.enter().unwrap();
+        let stranger = Ipv4Addr::new(203, 0, 113, 9);
+        for words in [
+            "link set lo up",
+            &format!("address add {stranger}/32 dev lo"),
+        ] {
+            let status = Command::new("ip").args(words.split(' ')).status();
+            if !status.is_ok_and(|status| status.success()) {
+                eprintln!("skipped: ip {words}");
+                return;
+            }
+        }
+        let started = |factor: &str| {
+            Served::start_at(stranger, || {
+                let mut command = Command::new(curtail_tests::process::curtail_path());
+                command.args(["serve", "-U", "-1"]);
+                command.args(["--udp-reply-limit", factor]);
+                command
+            })
+        };
+        let mut served = started("3");
+        served.tcp.set("a", &[b'x'; 100]).unwrap();
+        served.tcp.set("b", b"1").unwrap();
+        // 15 bytes may be answered with 45, 36 with 108, and 51 with 153.
+        assert_eq!(served.udp.text("get b\r\n"), "VALUE b 0 1\r\n1\r\nEND\r\n");
+        assert_eq!(
+            served.udp.text("get a\r\n"),
+            "SERVER_ERROR reply too long\r\n"
+        );
+        let padded = format!("get a{}\r\n", " ".repeat(36));
+        let value = format!("VALUE a 0 100\r\n{}\r\nEND\r\n", "x".repeat(100));
+        assert_eq!(served.udp.text(&padded), value);
+        // Not even the error may be sent.
+        served.udp.send(b"mg\r\n");
+        assert_eq!(served.udp.text("get b\r\n"), "VALUE b 0 1\r\n1\r\nEND\r\n");
+        let mut open = started("0");
+        open.tcp.set("a", &[b'x'; 100_000]).unwrap();
+        assert_eq!(open.udp.text("get a\r\n").len(), 100_000 + 18 + 7);
+    });
+    tested.join().unwrap();
+}
+
+#[test]
+fn items_of_the_tier_are_found() {
+    const MEMORY: usize = 2 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let tier = format!("{}:32m", folder.path().join("tier").display());
+    let flags = [
+        "-m", "2", "-I", "512k", "-t", "1", "--tier", &tier, "-u", "root",
+    ];
+    let mut served = Served::start(&flags);
+    served.tcp.set("key", b"value").unwrap();
+    served.tcp.evict_to_tier(MEMORY, 1).unwrap();
+    let before = served.count("get_extstore");
+    let expected = "VALUE key 0 5\r\nvalue\r\nEND\r\nEND\r\n";
+    assert_eq!(served.udp.text("get key\r\nget absent\r\n"), expected);
+    assert_eq!(
+        served.count("get_extstore"),
+        before + 1,
+        "it was in the tier"
+    );
+}
+
+#[test]
+fn hostile_datagrams_leave_others_served() {
+    const DATAGRAMS: u32 = 5000;
+    let mut served = Served::start(&[]);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(34);
+    let port = served.udp.socket.peer_addr().unwrap().port();
+    let hostile = Udp::new(Ipv4Addr::LOCALHOST, port);
+    let pieces: [&[u8]; 12] = [
+        b"get ",
+        b"set k 0 0 ",
+        b"5",
+        b"\r\n",
+        b"hello",
+        b"\x80",
+        b"\0",
+        b"mg k v\r\n",
+        b"gat 0 ",
+        b" noreply",
+        b"stats\r\n",
+        b"k",
+    ];
+    for number in 0..DATAGRAMS {
+        let mut datagram = vec![0, 1, 0, 0, 0, 1, 0, 0];
+        for _ in 0..rng.random_range(0..12) {
+            datagram.extend_from_slice(pieces[rng.random_range(0..pieces.len())]);
+        }
+        if number % 4 == 0 {
+            let at = rng.random_range(0..datagram.len());
+            datagram[at] = rng.random();
+        }
+        if number % 64 == 0 {
+            datagram.resize(60_000, b'x');
+        }
+        hostile.send_raw(&datagram);
+        if number % 100 == 0 {
+            served.udp.assert_silent();
+        }
+    }
+    served.udp.assert_silent();
+    assert_eq!(served.count("udp_panics"), 0);
+    assert_eq!(served.tcp.request("mn").unwrap(), "MN");
+}
+
+#[test]
+fn datagrams_count_as_traffic() {
+    let mut served = Served::start(&[]);
+    served.tcp.set("key", b"value").unwrap();
+    let before = served.tcp.stats().unwrap();
+    let of = |stats: &BTreeMap<String, String>, name: &str| -> u64 { stats[name].parse().unwrap() };
+    for _ in 0..10 {
+        served.udp.text("get key\r\n");
+    }
+    // They are counted after the client has them.
+    let written = of(&before, "udp_bytes_written") + 10 * (8 + 27);
+    let is_counted = |bytes| bytes == written;
+    served
+        .tcp
+        .stat_until("udp_bytes_written", is_counted)
+        .unwrap();
+    let after = served.tcp.stats().unwrap();
+    let grown = |name: &str| of(&after, name) - of(&before, name);
+    assert_eq!((grown("get_hits"), grown("udp_datagrams_read")), (10, 10));
+    assert_eq!(grown("udp_bytes_read"), 10 * (8 + 9));
+    assert_eq!(grown("udp_datagrams_written"), 10);
+    assert!(
+        grown("bytes_read") > 10 * (8 + 9),
+        "the bytes of all clients"
+    );
+}
+
+#[test]
+fn server_that_cannot_receive_does_not_start() {
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(curtail_tests::process::curtail_path());
+    command.args(["serve", "-l", "127.0.0.1", "-p", "0", "-U", &port]);
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("datagrams") && error.contains("-U"),
+        "{error}"
+    );
+}
+
+/// A server may have no other clients.
+#[test]
+fn datagrams_may_be_all_that_is_served() {
+    let port = free_udp_port();
+    let mut command = Command::new(curtail_tests::process::curtail_path());
+    command.args([
+        "serve",
+        "-l",
+        "127.0.0.1",
+        "-p",
+        "0",
+        "-U",
+        &port.to_string(),
+    ]);
+    command.args(["--runtime", runtime()]);
+    let mut server = command.spawn().unwrap();
+    let udp = Udp::new(Ipv4Addr::LOCALHOST, port);
+    udp.socket
+        .set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    let mut is_answered = false;
+    for _ in 0..400 {
+        let _ = udp.socket.send(b"\0\x01\0\0\0\x01\0\0mn\r\n");
+        if udp.socket.recv(&mut [0; 64]).is_ok() {
+            is_answered = true;
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    sys::child::terminate(server.id()).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert!(is_answered);
+}
