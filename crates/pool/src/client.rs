@@ -115,6 +115,8 @@ pub struct ClientCounters {
     pub lookups: u64,
     /// Connections that were lost.
     pub reconnects: u64,
+    /// Changes that were refused memory at once, because others waited for it with long values.
+    pub changes_refused: u64,
     /// Leases that ended.
     pub expired: u64,
     /// Bytes of frames sent, with all headers.
@@ -148,6 +150,7 @@ impl ClientCounters {
             restarts: of(self.restarts, other.restarts),
             lookups: of(self.lookups, other.lookups),
             reconnects: of(self.reconnects, other.reconnects),
+            changes_refused: of(self.changes_refused, other.changes_refused),
             expired: of(self.expired, other.expired),
             sent_bytes: of(self.sent_bytes, other.sent_bytes),
             received_bytes: of(self.received_bytes, other.received_bytes),
@@ -215,6 +218,11 @@ impl Client {
     /// Number of operations that are not complete.
     pub fn pending(&self) -> usize {
         self.waiting.len() + self.active.len()
+    }
+
+    /// Bytes of the values that changes in progress have made of what was there.
+    pub fn draft_bytes(&self) -> usize {
+        self.active.iter().map(Active::draft_len).sum()
     }
 
     /// Whether no further operation is accepted until a completion is taken.
@@ -310,6 +318,7 @@ impl Client {
 
     fn handle_answer(&mut self, now_ns: u64, answered: Answered) {
         let freed = answered.freed;
+        let mut was_refused = false;
         match (answered.question, answered.answer) {
             (Question::Leave, _) => self.has_left = true,
             (_, Answer::Expired) => self.expire(),
@@ -354,18 +363,25 @@ impl Client {
                     is_fresh,
                 },
             ) => self.slots.add(address, self.slab_len, slot_len, is_fresh),
-            (Question::Slab { .. }, Answer::Full) => {
-                // Slots are freed with each renewal, so those come soon.
-                self.no_slab_until_ns = now_ns.saturating_add(self.config.heartbeat_ns);
-                self.session.hurry(now_ns + self.config.heartbeat_ns / 8);
-                self.no_slab();
-            }
+            (Question::Slab { .. }, Answer::Full) => was_refused = true,
             _ => {}
         }
         // Some may be slots of a slab that came with this answer.
         for link in freed {
             self.slots.free(link);
         }
+        if was_refused {
+            self.was_refused_slab(now_ns);
+        }
+    }
+
+    /// There is no slab, but there may be slots that have just come back.
+    fn was_refused_slab(&mut self, now_ns: u64) {
+        // Slots are freed with each renewal, so those come soon.
+        self.no_slab_until_ns = now_ns.saturating_add(self.config.heartbeat_ns);
+        self.session.hurry(now_ns + self.config.heartbeat_ns / 8);
+        self.take_slots();
+        self.no_slab();
     }
 
     /// Sends what is due.

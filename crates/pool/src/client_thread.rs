@@ -10,8 +10,11 @@
 //!   more before the operation has begun, if the thread panics with the operation in progress, or
 //!   if it ends before the pool has answered.
 //! - Operations that are not complete are at most [`QUEUED_MAX`] and those of the client, and the
-//!   values that they bring have at most [`VALUES_LEN_MAX`] bytes together. Values that the client
-//!   reads to change them, and its copies of those that it writes, are not included.
+//!   values that they bring have at most [`VALUES_LEN_MAX`] bytes together. Besides, the client has
+//!   the values that changes make of what was there: of the operations that go on, which are at
+//!   most `outstanding_max`, and of those that wait for memory, with at most
+//!   [`crate::limits::WAITING_DRAFTS_LEN_MAX`] bytes. Each value that is being written is copied
+//!   for its packets.
 //! - An operation completes within twice the time that the client allows for one: it waits for the
 //!   client at most that long.
 
@@ -54,8 +57,10 @@ pub struct ClientStatus {
     pub is_ready: bool,
     /// Operations that have been submitted and are not complete.
     pub pending: usize,
-    /// Bytes of their values.
+    /// Bytes of the values that they bring.
     pub pending_bytes: usize,
+    /// Bytes of the values that those in progress have made of what was there.
+    pub draft_bytes: usize,
     /// Operations that were not accepted, or have waited too long for the client.
     pub refused: u64,
 }
@@ -345,6 +350,7 @@ impl Driver {
             is_ready: client.is_ready(monotonic_ns()),
             pending: client.pending(),
             pending_bytes: 0,
+            draft_bytes: client.draft_bytes(),
             refused: 0,
         };
     }

@@ -24,6 +24,9 @@ pub const QUEUED_MAX: usize = 4096;
 /// Most bytes of values of operations that such a client has and that are not complete. An
 /// operation with a value beyond is not accepted.
 pub const VALUES_LEN_MAX: usize = 64 << 20;
+/// Most bytes of the values that a client's changes have made of what was there, while these wait
+/// for memory. A change that would exceed them fails as if it had waited long enough.
+pub const WAITING_DRAFTS_LEN_MAX: usize = 8 << 20;
 /// Pause of such a thread after an error of its port, in nanoseconds.
 pub const ERROR_PAUSE_NS: u64 = 10_000_000;
 /// Longest time in nanoseconds until such a thread looks at its queue again.

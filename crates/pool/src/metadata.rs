@@ -102,7 +102,7 @@ pub struct MetadataCounters {
     pub chains: u64,
     /// Slabs given to clients.
     pub slabs: u64,
-    /// Requests for a slab when there was none.
+    /// Requests for a slab when there was none, and no slot to be given back.
     pub full: u64,
     /// Nodes that were retired.
     pub retired: u64,

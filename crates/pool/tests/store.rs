@@ -9,6 +9,8 @@ mod clocks;
 mod closing;
 #[path = "store/doubt.rs"]
 mod doubt;
+#[path = "store/full.rs"]
+mod full;
 #[path = "store/history.rs"]
 mod history;
 #[path = "store/takeover.rs"]

@@ -100,6 +100,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         ready += u64::from(status.is_ready);
         sum.pending += status.pending;
         sum.pending_bytes += status.pending_bytes;
+        sum.draft_bytes += status.draft_bytes;
         sum.refused += status.refused;
         sum.counters = sum.counters.plus(&status.counters);
     }
@@ -109,6 +110,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         ("pool_clients_ready", ready),
         ("pool_operations_pending", sum.pending as u64),
         ("pool_bytes_pending", sum.pending_bytes as u64),
+        ("pool_bytes_changing", sum.draft_bytes as u64),
         ("pool_operations_refused", sum.refused),
         ("pool_operations", counters.completed),
         ("pool_operations_failed", counters.failed),
@@ -120,6 +122,7 @@ pub(crate) fn write_stats(clients: &[ClientThread], out: &mut dyn StatWriter) {
         ("pool_restarts", counters.restarts),
         ("pool_lookups", counters.lookups),
         ("pool_reconnects", counters.reconnects),
+        ("pool_changes_refused", counters.changes_refused),
         ("pool_leases_ended", counters.expired),
         ("pool_bytes_sent", counters.sent_bytes),
         ("pool_bytes_received", counters.received_bytes),

@@ -2,6 +2,7 @@
 
 use super::Client;
 use super::progress::{Active, Step};
+use crate::limits::WAITING_DRAFTS_LEN_MAX;
 use crate::operation::OperationError;
 use crate::slots::Slots;
 
@@ -56,15 +57,26 @@ impl Client {
         }
     }
 
-    /// There was no slab: operations that have waited for one too often fail.
+    /// There was no slab: operations that have waited for one too often fail, and changes too, if
+    /// others that wait have long values.
     pub(super) fn no_slab(&mut self) {
+        let mut drafts_len = 0;
         for index in (0..self.active.len()).rev() {
             let active = &mut self.active[index];
-            if matches!(active.step, Step::Slot { .. }) {
-                active.refusals += 1;
-                if active.refusals > self.config.refusals_max {
-                    self.finish(index, Err(OperationError::Full));
-                }
+            if !matches!(active.step, Step::Slot { .. }) {
+                continue;
+            }
+            // Nothing of it is on its way, and what it knows of its chain is checked when it goes
+            // on, as what any operation finds in the cache. So what is retired until now may be
+            // freed: it may be that for which it waits.
+            active.epoch = self.session.epoch;
+            active.refusals += 1;
+            let is_too_much = drafts_len + active.draft_len() > WAITING_DRAFTS_LEN_MAX;
+            self.counters.changes_refused += u64::from(is_too_much);
+            if is_too_much || active.refusals > self.config.refusals_max {
+                self.finish(index, Err(OperationError::Full));
+            } else {
+                drafts_len += active.draft_len();
             }
         }
     }

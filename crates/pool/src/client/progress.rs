@@ -31,6 +31,13 @@ use crate::limits::ATTEMPTS_MAX;
 use crate::message::Edge;
 use crate::operation::{Action, Item, NewItem, Operation, OperationError, Outcome, Refusal};
 
+/// The content of a tombstone.
+static NOTHING: NewItem = NewItem {
+    value: Vec::new(),
+    client_flags: 0,
+    expiry_s: 0,
+};
+
 /// Bytes that are read of a node whose length is unknown.
 const GUESSED_LEN: u32 = 512;
 
@@ -46,7 +53,7 @@ pub(super) struct Active {
     /// The operation on memory that is not complete.
     pub(super) token: Option<u64>,
     pub(super) entry: Option<Entry>,
-    /// What is written.
+    /// What is written, if that depends on what was there.
     pub(super) draft: Option<Draft>,
     pub(super) own: Option<Own>,
     /// The node at which the operation's is to be linked.
@@ -126,11 +133,26 @@ impl Active {
         self.refusals > 0 && matches!(self.step, Step::Slot { .. })
     }
 
+    /// What the operation writes, once it is known.
+    fn content(&self) -> Option<(Kind, &NewItem)> {
+        match &self.operation.action {
+            Action::Get => None,
+            Action::Set(item) => Some((Kind::Value, item)),
+            Action::Delete => Some((Kind::Tombstone, &NOTHING)),
+            Action::Change(_) => self.draft.as_ref().map(|draft| (draft.kind, &draft.item)),
+        }
+    }
+
     /// Length of the node that the operation writes, in bytes.
     fn own_len(&self) -> usize {
-        let draft = self.draft.as_ref();
-        let value_len = draft.map_or(0, |draft| draft.item.value.len());
+        let value_len = self.content().map_or(0, |(_, item)| item.value.len());
         node_len(self.operation.key.len(), value_len)
+    }
+
+    /// Length of the value in bytes that the operation has made of what was there.
+    pub(super) fn draft_len(&self) -> usize {
+        let draft = self.draft.as_ref();
+        draft.map_or(0, |draft| draft.item.value.len())
     }
 
     pub(super) fn is_exact(&self) -> bool {
@@ -163,17 +185,6 @@ impl Active {
 
 impl Client {
     pub(super) fn begin(&mut self, id: u64, deadline_ns: u64, operation: Operation) {
-        let draft = match &operation.action {
-            Action::Set(item) => Some(Draft {
-                kind: Kind::Value,
-                item: item.clone(),
-            }),
-            Action::Delete => Some(Draft {
-                kind: Kind::Tombstone,
-                item: NewItem::default(),
-            }),
-            _ => None,
-        };
         let entry = self.cache.get(&operation.key);
         self.active.push(Active {
             id,
@@ -186,7 +197,7 @@ impl Client {
             },
             token: None,
             entry: None,
-            draft,
+            draft: None,
             own: None,
             target: None,
             walked: 0,
@@ -272,13 +283,18 @@ impl Client {
         }
     }
 
-    /// Starts what every operation can start now.
-    pub(super) fn advance(&mut self) {
+    /// Gives free slots to the operations that wait for some.
+    pub(super) fn take_slots(&mut self) {
         for index in (0..self.active.len()).rev() {
             if let Step::Slot { slot_len } = self.active[index].step {
                 self.take_slot(index, slot_len);
             }
         }
+    }
+
+    /// Starts what every operation can start now.
+    pub(super) fn advance(&mut self) {
+        self.take_slots();
         for index in 0..self.active.len() {
             if self.active[index].token.is_none() {
                 self.post(index);
@@ -346,16 +362,17 @@ impl Client {
     /// The node of an operation as it is written.
     fn node_bytes(&self, index: usize) -> Option<Vec<u8>> {
         let active = &self.active[index];
-        let (own, draft, entry) = (active.own?, active.draft.as_ref()?, active.entry?);
+        let (own, entry) = (active.own?, active.entry?);
+        let (kind, item) = active.content()?;
         let node = Node {
             next: own.link.empty(),
             own: own.link,
             chain: entry.chain,
-            kind: draft.kind,
-            client_flags: draft.item.client_flags,
-            expiry_s: draft.item.expiry_s,
+            kind,
+            client_flags: item.client_flags,
+            expiry_s: item.expiry_s,
             key: &active.operation.key,
-            value: &draft.item.value,
+            value: &item.value,
         };
         let mut bytes = Vec::with_capacity(node.len());
         node.emit(&mut bytes).then_some(bytes)
@@ -492,10 +509,8 @@ impl Client {
         });
         let key = &active.operation.key;
         self.cache.set_tail(key, entry.chain, own.link, own.len);
-        let content = match (&active.operation.action, active.draft.take()) {
-            (Action::Change(_), Some(draft)) => draft.item,
-            _ => NewItem::default(),
-        };
+        let content = active.draft.take().map(|draft| draft.item);
+        let content = content.unwrap_or_default();
         let unique = own.link.word();
         self.finish(index, Ok(Outcome::Stored(Item { content, unique })));
     }

@@ -169,7 +169,7 @@ impl Metadata {
         self.sweep.dead_bytes += slots.map(|link| self.slot_len_of(link)).sum::<u64>();
     }
 
-    fn slot_len_of(&self, link: Link) -> u64 {
+    pub(super) fn slot_len_of(&self, link: Link) -> u64 {
         let slab = self.superblock.layout.slab_of(link.address());
         slab.map_or(0, |slab| self.slabs[slab as usize].slot_len.into())
     }

@@ -6,7 +6,7 @@ use chain::Link;
 
 use super::{Job, Metadata};
 use crate::layout::{METADATA, SlabEntry};
-use crate::limits::SLOT_LEN_MIN;
+use crate::limits::{MESSAGE_FREED_MAX, SLOT_LEN_MIN};
 use crate::message::Answer;
 
 impl Metadata {
@@ -25,11 +25,24 @@ impl Metadata {
                 self.write_owner(slab, is_fresh, Some((client, sequence)));
             }
             None => {
-                self.counters.full += 1;
-                self.sweep.was_full = true;
+                if !self.has_freed(client, slot_len) {
+                    self.counters.full += 1;
+                    self.sweep.was_full = true;
+                }
                 self.answer(client, sequence, Answer::Full);
             }
         }
+    }
+
+    /// Whether slots of this length come with the next reply to a client.
+    fn has_freed(&self, client: u64, slot_len: u32) -> bool {
+        let record = self.clients.get(&client);
+        let freed = record.map(|record| record.freed.iter().take(MESSAGE_FREED_MAX));
+        let mut lens = freed
+            .into_iter()
+            .flatten()
+            .map(|link| self.slot_len_of(*link));
+        lens.any(|len| len == u64::from(slot_len))
     }
 
     /// Makes `owner` the owner of a slab, but not in memory yet. Returns the slab, and whether its

@@ -24,6 +24,11 @@ pub(in super::super) static POOL_ROWS: &[Row] = &[
         "pool_bytes_pending",
         "Bytes of values of operations on the memory pool in progress.",
     ),
+    gauge(
+        "pool_bytes_changing",
+        "pool_bytes_changing",
+        "Bytes of values that changes in progress have made of what was in the memory pool.",
+    ),
     counter(
         "pool_operations_refused",
         "pool_operations_refused",
@@ -70,6 +75,11 @@ pub(in super::super) static POOL_ROWS: &[Row] = &[
         "pool_reconnects",
         "pool_reconnects",
         "Connections to the memory node that were lost.",
+    ),
+    counter(
+        "pool_changes_refused",
+        "pool_changes_refused",
+        "Changes that were refused at once, because others waited for memory with long values.",
     ),
     counter(
         "pool_leases_ended",
