@@ -148,9 +148,9 @@ pub(crate) struct Flags {
     #[arg(long)]
     verify: bool,
 
-    /// Protocol: text, meta, textile (that of the multithreaded-cache study: gets over UDP, and a
-    /// TCP connection for each set or delete) or http (a web server's files; give --files, and the
-    /// servers as HOST:PORT)
+    /// Protocol: text, meta, binary, textile (that of the multithreaded-cache study: gets over UDP,
+    /// and a TCP connection for each set or delete) or http (a web server's files; give --files,
+    /// and the servers as HOST:PORT)
     #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
     protocol: Protocol,
 

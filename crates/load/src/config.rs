@@ -45,6 +45,8 @@ pub enum Protocol {
     Text,
     /// The meta commands (`mg`, `ms`, …). Each reply repeats the opaque token of its request.
     Meta,
+    /// The binary protocol. As with [`Protocol::Text`], replies come in the order of requests.
+    Binary,
     /// The protocol of the multithreaded-cache study (akosik/TextileCache, 2016): text that ends
     /// with a NUL byte, with gets over UDP, and sets and deletes over TCP. Its carrier is
     /// [`CarrierKind::PerOperation`].
@@ -527,11 +529,11 @@ mod tests {
         assert_eq!("200k".parse::<Rate>().unwrap(), Rate::PerSecond(200_000.0));
         assert_eq!("meta".parse::<Protocol>().unwrap(), Protocol::Meta);
         assert!(
-            "binary"
+            "ascii"
                 .parse::<Protocol>()
                 .unwrap_err()
                 .to_string()
-                .contains("text, meta, textile or http")
+                .contains("text, meta, binary, textile or http")
         );
     }
 }

@@ -5,17 +5,21 @@
 //! server has answered `version` on it. The number of connections that are not yet open is bounded,
 //! so the queue does not overflow even if the server accepts slowly.
 
+mod probe;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::client::{self, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::TOO_MANY_CONNECTIONS;
 use sys::clock::monotonic_ns;
 use sys::limits::raise_open_files;
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::Stream;
+
+pub(crate) use probe::Probe;
+use probe::{ProbeReader, Unexpected};
 
 use crate::config::Target;
 use crate::error::Error;
@@ -58,13 +62,15 @@ pub(crate) struct Share {
 
 /// Opens a share of the connections and registers each with `poll` for reading. The token of a
 /// connection is its index in the share and in the result. The connections have the local addresses
-/// `sources` in turn; if there are none, the kernel chooses the address.
+/// `sources` in turn; if there are none, the kernel chooses the address. `probe` is the protocol of
+/// `version`.
 ///
 /// # Errors
 /// A connection cannot be opened, or `stop` was set (noticed within a second).
 pub(crate) fn open(
     targets: &[Target],
     sources: &[IpAddr],
+    probe: Probe,
     poll: &Poll,
     share: Share,
     stop: &AtomicBool,
@@ -78,6 +84,7 @@ pub(crate) fn open(
     let mut opener = Opener {
         targets,
         sources,
+        probe,
         poll,
         first,
         all,
@@ -132,7 +139,7 @@ enum Stage {
     /// The connection is established, `version` was sent, and its answer has not arrived.
     AwaitingVersion {
         stream: Stream,
-        reader: ReplyReader,
+        reader: ProbeReader,
         started_ns: u64,
     },
     /// The server has answered `version`.
@@ -149,6 +156,7 @@ impl Default for Stage {
 struct Opener<'a> {
     targets: &'a [Target],
     sources: &'a [IpAddr],
+    probe: Probe,
     poll: &'a Poll,
     /// The number of the share's first connection in the run.
     first: u32,
@@ -219,7 +227,7 @@ impl Opener<'_> {
         match std::mem::take(&mut opening.stage) {
             Stage::Connecting { stream, started_ns } => {
                 let mut request = Vec::new();
-                client::version(&mut request);
+                self.probe.write(&mut request);
                 let probe_sent = stream.take_error().and_then(|()| stream.send(&request));
                 if let Err(error) = probe_sent {
                     self.in_progress -= 1;
@@ -230,7 +238,7 @@ impl Opener<'_> {
                     .map_err(Error::system("register a connection"))?;
                 opening.stage = Stage::AwaitingVersion {
                     stream,
-                    reader: ReplyReader::new(),
+                    reader: self.probe.reader(),
                     started_ns,
                 };
                 Ok(())
@@ -252,7 +260,7 @@ impl Opener<'_> {
         &mut self,
         connection: u32,
         stream: Stream,
-        mut reader: ReplyReader,
+        mut reader: ProbeReader,
         started_ns: u64,
     ) -> Result<(), Error> {
         let mut buffer = [0; 512];
@@ -279,17 +287,14 @@ impl Opener<'_> {
         if reply.starts_with(TOO_MANY_CONNECTIONS) {
             return Err(self.too_many(connection));
         }
-        match reader
-            .advance(reply, ReplyKind::Line)
-            .map(|step| step.reply)
-        {
-            Ok(Some(Reply::Status(Status::Version))) => {
+        match reader.advance(reply) {
+            Ok(true) => {
                 *stage = Stage::Open(stream);
                 self.in_progress -= 1;
                 self.open_count += 1;
                 Ok(())
             }
-            Ok(None) => {
+            Ok(false) => {
                 *stage = Stage::AwaitingVersion {
                     stream,
                     reader,
@@ -297,7 +302,7 @@ impl Opener<'_> {
                 };
                 Ok(())
             }
-            _ => Err(Error::UnexpectedVersion {
+            Err(Unexpected) => Err(Error::UnexpectedVersion {
                 target: self.target(connection),
                 answer: String::from_utf8_lossy(reply)
                     .trim_end()

@@ -15,7 +15,7 @@ use crate::limits::{
     RECEIVE_BYTES_MAX, RESIDENT_SAMPLE_MAX,
 };
 use crate::opening::{self, Share};
-use crate::wire::{Answer, Meta, Outcome, Text, Textile};
+use crate::wire::{Answer, Binary, Meta, Outcome, Text, Textile};
 
 /// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,6 +60,7 @@ pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefil
     match config.protocol {
         Protocol::Text => prefill_over::<Persistent<Text>>(config, progress),
         Protocol::Meta => prefill_over::<Persistent<Meta>>(config, progress),
+        Protocol::Binary => prefill_over::<Persistent<Binary>>(config, progress),
         Protocol::Textile => prefill_over::<PerOperation<Textile>>(config, progress),
         Protocol::Http => {
             let fault = "a web server takes no files; make them with `curtail files make`";

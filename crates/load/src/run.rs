@@ -30,7 +30,7 @@ use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
 use crate::summary::{LatencyDistribution, Summary};
 use crate::timeline::Timeline;
-use crate::wire::{Http, Meta, Text, Textile};
+use crate::wire::{Binary, Http, Meta, Text, Textile};
 use workload::Op;
 
 /// The delay from the moment at which all threads are ready to the start of the load. In this time
@@ -392,6 +392,16 @@ impl ThreadSetup {
             }
             (CarrierKind::Stream, Protocol::Meta) if self.config.renews_connections() => {
                 self.run_on::<Renewed<Meta>>(ready, start)
+            }
+            (CarrierKind::Stream, Protocol::Binary) if self.config.renews_connections() => {
+                self.run_on::<Renewed<Binary>>(ready, start)
+            }
+            (CarrierKind::Stream, Protocol::Binary) => {
+                self.run_on::<Persistent<Binary>>(ready, start)
+            }
+            (CarrierKind::Udp, Protocol::Binary) => self.run_on::<Udp<Binary>>(ready, start),
+            (CarrierKind::OneShot, Protocol::Binary) => {
+                self.run_on::<Renewed<Binary>>(ready, start)
             }
             (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
             (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),

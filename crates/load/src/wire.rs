@@ -4,17 +4,21 @@
 //! A wire opens no socket and reads no clock. To add a protocol, add a file here and a variant of
 //! [`crate::Protocol`].
 
+mod binary;
 pub(crate) mod http;
 mod meta;
 mod text;
 mod textile;
 
+pub(crate) use binary::Binary;
 pub(crate) use http::{Http, HttpCounts};
 pub(crate) use meta::Meta;
 use protocol::client::Malformed;
 pub(crate) use text::Text;
 pub(crate) use textile::Textile;
 use workload::{Op, Request, WebFiles};
+
+use crate::opening::Probe;
 
 /// A protocol, as the load generator encodes and parses it. The engine is compiled separately for
 /// each wire.
@@ -30,8 +34,9 @@ pub(crate) trait Wire: 'static {
     /// The bytes after the value of a request.
     const VALUE_END: &'static [u8] = b"\r\n";
 
-    /// Whether a connection is checked with `version` before the run.
-    const HAS_VERSION: bool = true;
+    /// The protocol of `version`, with which a connection is checked before the run. None: the
+    /// protocol has none.
+    const PROBE: Option<Probe> = Some(Probe::Text);
 
     /// Returns a reader for the replies on a new connection. `verified`: the files whose bytes are
     /// compared with the replies.

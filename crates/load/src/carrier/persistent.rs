@@ -13,7 +13,7 @@ use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, z
 use crate::batch::Batch;
 use crate::config::Config;
 use crate::error::Error;
-use crate::opening::{self, Share};
+use crate::opening::{self, Probe, Share};
 use crate::wire::Wire;
 
 /// A persistent connection to a server. If it ends, it is not opened again, and its outstanding
@@ -94,7 +94,9 @@ impl<W: Wire> Carrier for Persistent<W> {
         share: Share,
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
-        let streams = opening::open(&config.targets, &config.sources, poll, share, stop)?;
+        let probe = W::PROBE.unwrap_or(Probe::Text);
+        let (targets, sources) = (&config.targets, &config.sources);
+        let streams = opening::open(targets, sources, probe, poll, share, stop)?;
         let connections = streams
             .into_iter()
             .map(|stream| Self::new(stream, config.depth));

@@ -48,7 +48,7 @@ impl<W: Wire> Carrier for Renewed<W> {
         stop: &AtomicBool,
     ) -> Result<Vec<Self>, Error> {
         Sources::check(config)?;
-        if W::HAS_VERSION {
+        if let Some(probe) = W::PROBE {
             let targets = config.targets.len() as u32;
             let probes = Share {
                 first: 0,
@@ -57,7 +57,7 @@ impl<W: Wire> Carrier for Renewed<W> {
                 ..share
             };
             let (targets, sources) = (&config.targets, &config.sources);
-            drop(opening::open(targets, sources, poll, probes, stop)?);
+            drop(opening::open(targets, sources, probe, poll, probes, stop)?);
         } else {
             for target in &config.targets {
                 web_probe::probe(target, config.sources.first().copied(), stop)?;

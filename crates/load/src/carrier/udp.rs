@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::limits::{
     DATAGRAMS_PER_TURN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, UDP_RECEIVE_BUFFER,
 };
-use crate::opening::{Share, target_of};
+use crate::opening::{Probe, Share, target_of};
 use crate::wire::{Answer, Step, Wire};
 use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
 
@@ -200,7 +200,8 @@ impl<W: Wire> Carrier for Udp<W> {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Stopped);
             }
-            probe(target_of(&config.targets, share.first + number))?;
+            let probed = W::PROBE.unwrap_or(Probe::Text);
+            probe(target_of(&config.targets, share.first + number), probed)?;
         }
         let mut connections = Vec::with_capacity(share.count as usize);
         for number in 0..share.count {
@@ -329,7 +330,7 @@ fn connect(target: &Target) -> Result<Datagram, Error> {
 
 /// Sends `version` to a target until it is answered. Each attempt waits twice as long for the
 /// answer as the previous attempt.
-fn probe(target: &Target) -> Result<(), Error> {
+fn probe(target: &Target, probe: Probe) -> Result<(), Error> {
     let socket = connect(target)?;
     let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
     poll.add(&socket, 0, Interest::Read)
@@ -338,7 +339,7 @@ fn probe(target: &Target) -> Result<(), Error> {
     let started_ns = monotonic_ns();
     for attempt in 0..OPENING_ATTEMPTS_MAX {
         let mut request = Frame::of_request(attempt as u16).to_vec();
-        protocol::client::version(&mut request);
+        probe.write(&mut request);
         let answered = socket
             .send(&[IoSlice::new(&request)])
             .and_then(|_| poll.wait(&mut events, Some(OPENING_BACKOFF_NS << (attempt + 2))))

@@ -15,7 +15,7 @@ impl Protocol {
     #[must_use]
     pub const fn own_carrier(self) -> Option<CarrierKind> {
         match self {
-            Self::Text | Self::Meta => None,
+            Self::Text | Self::Meta | Self::Binary => None,
             Self::Textile => Some(CarrierKind::PerOperation),
             Self::Http => Some(CarrierKind::Stream),
         }
@@ -25,7 +25,7 @@ impl Protocol {
     #[must_use]
     pub const fn default_timeout_ns(self) -> u64 {
         match self {
-            Self::Text | Self::Meta => 1_000_000_000,
+            Self::Text | Self::Meta | Self::Binary => 1_000_000_000,
             Self::Textile => TEXTILE_TIMEOUT_NS,
             Self::Http => HTTP_TIMEOUT_NS,
         }
@@ -34,7 +34,7 @@ impl Protocol {
     /// Whether the protocol has an operation.
     pub(crate) const fn has(self, op: Op) -> bool {
         match self {
-            Self::Text | Self::Meta => !matches!(op, Op::Head),
+            Self::Text | Self::Meta | Self::Binary => !matches!(op, Op::Head),
             Self::Textile => matches!(op, Op::Get | Op::Set | Op::Delete),
             Self::Http => matches!(op, Op::Get | Op::Head),
         }
@@ -108,7 +108,7 @@ impl Config {
                 "protocol http has connections only; leave it out, and for a connection for each \
                  request give --requests-per-connection 1",
             ),
-            Protocol::Text | Protocol::Meta if is_per_operation => invalid(
+            Protocol::Text | Protocol::Meta | Protocol::Binary if is_per_operation => invalid(
                 "carrier",
                 "only protocol textile has a carrier for each operation; give stream, udp or one-shot",
             ),
@@ -157,7 +157,9 @@ impl Config {
         let (name, operations) = match self.protocol {
             Protocol::Http => ("http", "get and head"),
             Protocol::Textile => ("textile", "get, set and delete"),
-            Protocol::Text | Protocol::Meta => ("of caches", "another operation"),
+            Protocol::Text | Protocol::Meta | Protocol::Binary => {
+                ("of caches", "another operation")
+            }
         };
         let fault = format!("protocol {name} has no {op}; give {operations}");
         Err(ConfigError::new("mix", fault))

@@ -13,9 +13,14 @@ impl FromStr for Protocol {
         match text {
             "text" => Ok(Self::Text),
             "meta" => Ok(Self::Meta),
+            "binary" => Ok(Self::Binary),
             "textile" => Ok(Self::Textile),
             "http" => Ok(Self::Http),
-            _ => Err(unknown("protocol", text, "text, meta, textile or http")),
+            _ => Err(unknown(
+                "protocol",
+                text,
+                "text, meta, binary, textile or http",
+            )),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) use reader::{AnswerReader, HttpFault, HttpReply};
 use workload::{Op, Request, WebFiles};
 
 use super::{Answer, Encoding, Outcome, Step, Wire};
+use crate::opening::Probe;
 
 /// The wire of HTTP/1.1.
 pub(crate) struct Http;
@@ -48,7 +49,7 @@ impl Wire for Http {
 
     const ONE_REPLY: bool = true;
     const VALUE_END: &'static [u8] = b"";
-    const HAS_VERSION: bool = false;
+    const PROBE: Option<Probe> = None;
 
     fn reader(verified: Option<WebFiles>) -> AnswerReader {
         AnswerReader::new(verified)

@@ -48,6 +48,8 @@ impl Opcode {
     pub const QUIT: Self = Self(0x07);
     /// `noop`
     pub const NOOP: Self = Self(0x0a);
+    /// `version`
+    pub const VERSION: Self = Self(0x0b);
     /// `stat`
     pub const STAT: Self = Self(0x10);
     /// `sasl_auth`, the first message of SASL

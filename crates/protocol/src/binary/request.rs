@@ -317,43 +317,45 @@ pub fn stats(name: &[u8]) -> Stats<'_> {
 /// Writes a request. The caller must append the value of a storage command. The opcode of `head`
 /// must be one of the command.
 pub fn write(out: &mut Vec<u8>, head: Head, cas: u64, request: &Request<'_>) {
-    let mut extras = Vec::new();
+    let start = out.len();
+    // The lengths are known when the extras have been written behind it.
+    out.extend_from_slice(&[0; BINARY_HEADER_LEN]);
     let (key, value_len): (&[u8], u32) = match *request {
         Request::Get(get) => {
-            extras.extend(get.exptime.into_iter().flat_map(u32::to_be_bytes));
+            out.extend(get.exptime.into_iter().flat_map(u32::to_be_bytes));
             (get.key, 0)
         }
         Request::Set(set) => {
             if !matches!(set.mode, SetMode::Append | SetMode::Prepend) {
-                extras.extend(set.flags.to_be_bytes());
-                extras.extend(set.exptime.to_be_bytes());
+                out.extend(set.flags.to_be_bytes());
+                out.extend(set.exptime.to_be_bytes());
             }
             (set.key, set.value_len)
         }
         Request::Arith(arith) => {
-            extras.extend(arith.delta.to_be_bytes());
-            extras.extend(arith.initial.to_be_bytes());
-            extras.extend(arith.vivify.unwrap_or(NO_VIVIFY).to_be_bytes());
+            out.extend(arith.delta.to_be_bytes());
+            out.extend(arith.initial.to_be_bytes());
+            out.extend(arith.vivify.unwrap_or(NO_VIVIFY).to_be_bytes());
             (arith.key, 0)
         }
         Request::Flush { exptime } => {
-            extras.extend(exptime.into_iter().flat_map(u32::to_be_bytes));
+            out.extend(exptime.into_iter().flat_map(u32::to_be_bytes));
             (b"", 0)
         }
         Request::Delete { key } | Request::Stat { name: key } => (key, 0),
         Request::Version | Request::Noop | Request::Quit => (b"", 0),
     };
-    let body_len = extras.len() + key.len() + value_len as usize;
+    let extras_len = out.len() - start - BINARY_HEADER_LEN;
+    let body_len = extras_len + key.len() + value_len as usize;
     let header = Header {
         magic: REQUEST_MAGIC,
         head,
         key_len: key.len() as u16,
-        extras_len: extras.len() as u8,
+        extras_len: extras_len as u8,
         body_len: body_len as u32,
         cas,
         ..Header::default()
     };
-    out.extend_from_slice(&header.to_bytes());
-    out.extend_from_slice(&extras);
+    out[start..start + BINARY_HEADER_LEN].copy_from_slice(&header.to_bytes());
     out.extend_from_slice(key);
 }

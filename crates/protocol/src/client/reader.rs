@@ -106,6 +106,8 @@ pub enum Malformed {
     Line,
     /// No line end follows a value.
     Value,
+    /// A reply of the binary protocol does not begin as one.
+    Frame,
 }
 
 impl fmt::Display for Malformed {
@@ -114,6 +116,7 @@ impl fmt::Display for Malformed {
             Self::LineTooLong => "reply line longer than 2048 bytes",
             Self::Line => "reply line that does not answer the request",
             Self::Value => "value without a line end after it",
+            Self::Frame => "bytes that are no frame of the binary protocol",
         })
     }
 }
