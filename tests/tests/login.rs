@@ -122,12 +122,27 @@ impl Passwords {
 
     fn write(&self, content: &str) {
         fs::write(self.path(), content).unwrap();
-        fs::set_permissions(self.path(), fs::Permissions::from_mode(0o644)).unwrap();
+        self.set_mode(0o644);
+    }
+
+    fn set_mode(&self, mode: u32) {
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).unwrap();
     }
 
     fn server(&self, flags: &[&str]) -> Server {
         let path = self.path();
         Server::tcp(|| with(curtail(), &path, flags)).unwrap()
+    }
+
+    /// A server, and the file with its lines for the operator.
+    fn logging_server(&self) -> (Server, PathBuf) {
+        let (path, log) = (self.path(), self.folder.path().join("log"));
+        let start = || {
+            let mut command = with(curtail(), &path, &[]);
+            command.stderr(fs::File::create(&log).unwrap());
+            command
+        };
+        (Server::tcp(start).unwrap(), log)
     }
 }
 
@@ -287,14 +302,7 @@ fn hang_up(server: &Server) {
 #[test]
 fn passwords_are_read_again_on_sighup_unless_the_file_is_malformed() {
     let passwords = Passwords::new("foo:bar");
-    let log = passwords.folder.path().join("log");
-    let path = passwords.path();
-    let start = || {
-        let mut command = with(curtail(), &path, &[]);
-        command.stderr(fs::File::create(&log).unwrap());
-        command
-    };
-    let server = Server::tcp(start).unwrap();
+    let (server, log) = passwords.logging_server();
     let mut early = Client::connect(&server.address).unwrap();
     early.send(b"set k 0 0 7\r\nfoo bar\r\n").unwrap();
     assert_eq!(early.line().unwrap(), "STORED");
@@ -317,6 +325,50 @@ fn passwords_are_read_again_on_sighup_unless_the_file_is_malformed() {
     });
     assert!(logs_in(&server, "foo new"));
     assert!(!says("colon"), "the log shows a part of the file");
+}
+
+/// A password could otherwise stay valid although the operator has deleted it.
+#[test]
+fn file_that_cannot_be_read_again_is_reported_and_counted() {
+    let passwords = Passwords::new("foo:bar");
+    let (server, log) = passwords.logging_server();
+    let says = |text: &str| fs::read_to_string(&log).unwrap().contains(text);
+    let mut client = Client::connect(&server.address).unwrap();
+    client.send(b"set k 0 0 7\r\nfoo bar\r\n").unwrap();
+    assert_eq!(client.line().unwrap(), "STORED");
+    assert_eq!(client.stat("password_reload_failures").unwrap(), 0);
+    assert!(!says("cannot be read again"));
+
+    passwords.write("foo:new");
+    passwords.set_mode(0o000);
+    hang_up(&server);
+    client
+        .stat_until("password_reload_failures", |count| count == 1)
+        .unwrap();
+    wait_until("the failure is logged", || says("again: Permission denied"));
+    assert!(logs_in(&server, "foo bar") && !logs_in(&server, "foo new"));
+
+    passwords.set_mode(0o644);
+    hang_up(&server);
+    wait_until("the new password is valid", || logs_in(&server, "foo new"));
+    assert_eq!(client.stat("password_reload_failures").unwrap(), 1);
+}
+
+#[test]
+fn file_that_only_root_may_read_is_reported_at_the_start() {
+    if !sys::privileges::is_root() {
+        eprintln!("skipped: a server changes its user only if root starts it");
+        return;
+    }
+    let passwords = Passwords::new("foo:bar");
+    passwords.set_mode(0o600);
+    let (server, log) = passwords.logging_server();
+    assert!(logs_in(&server, "foo bar"));
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(
+        log.contains("cannot be read again (Permission denied"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use session::{PasswordFormat, Passwords, PasswordsError};
@@ -65,6 +66,8 @@ impl PasswordFile {
 pub(crate) struct PresentPasswords {
     file: PasswordFile,
     passwords: RwLock<Arc<Passwords>>,
+    /// How often reading the file again has failed.
+    reload_failures: AtomicU64,
 }
 
 impl PresentPasswords {
@@ -72,7 +75,24 @@ impl PresentPasswords {
         Self {
             file,
             passwords: RwLock::new(Arc::new(passwords)),
+            reload_failures: AtomicU64::new(0),
         }
+    }
+
+    /// A line for the operator if the file cannot be read now. Called after the user of the process
+    /// has changed: otherwise only a failed SIGHUP would show that the new user may not read it.
+    pub(crate) fn reload_problem(&self) -> Option<String> {
+        let error = self.file.read().err()?;
+        let path = self.file.path.display();
+        Some(format!(
+            "{path} cannot be read again ({error}), so SIGHUP cannot change the passwords: let the \
+             user that the server runs as read it, or choose another user with -u"
+        ))
+    }
+
+    /// How often reading the file again has failed.
+    pub(crate) fn reload_failures(&self) -> u64 {
+        self.reload_failures.load(Ordering::Relaxed)
     }
 
     /// Whether `user` has this password.
@@ -101,9 +121,12 @@ impl PresentPasswords {
                     .unwrap_or_else(PoisonError::into_inner) = passwords;
                 warning.unwrap_or_else(|| format!("read the passwords of {path} again"))
             }
-            Err(error) => format!(
-                "failed to read the passwords of {path} again: {error} (the old ones stay valid)"
-            ),
+            Err(error) => {
+                self.reload_failures.fetch_add(1, Ordering::Relaxed);
+                format!(
+                    "failed to read the passwords of {path} again: {error} (the old ones stay valid)"
+                )
+            }
         }
     }
 }

@@ -82,6 +82,9 @@ impl Server {
             config.addresses.clone_from(&datagram_addresses);
         }
         become_who_serves(&config, user.as_ref(), say)?;
+        if let Some(problem) = passwords.as_ref().and_then(|it| it.reload_problem()) {
+            say(&problem);
+        }
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(&config, say)?;
         config.runtime = Some(kind);

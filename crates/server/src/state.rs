@@ -191,6 +191,9 @@ impl ServerControl for ServerState {
         for counter in Counter::ALL {
             out.number(counter.name().as_bytes(), counters.of(counter));
         }
+        if let Some(passwords) = &self.passwords {
+            out.number(b"password_reload_failures", passwords.reload_failures());
+        }
         let traffic = self.traffic();
         for (kind, (count, before)) in Traffic::ALL.iter().zip(traffic.iter().zip(reset.traffic)) {
             out.number(kind.name().as_bytes(), count - before);

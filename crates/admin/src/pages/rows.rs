@@ -244,6 +244,11 @@ static ROWS: &[Row] = &[
         "login_failures",
         "Logins with a wrong password.",
     ),
+    counter(
+        "password_reload_failures",
+        "password_reload_failures",
+        "Failures to read the passwords again on SIGHUP.",
+    ),
     // Memory and items.
     gauge(
         "limit_maxbytes",
