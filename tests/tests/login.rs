@@ -352,6 +352,20 @@ fn file_that_cannot_be_read_again_is_reported_and_counted() {
     hang_up(&server);
     wait_until("the new password is valid", || logs_in(&server, "foo new"));
     assert_eq!(client.stat("password_reload_failures").unwrap(), 1);
+
+    // Opening a pipe without a writer waits, unless it is told not to.
+    fs::remove_file(passwords.path()).unwrap();
+    let made = Command::new("mkfifo").arg(passwords.path()).status();
+    assert!(made.unwrap().success());
+    passwords.set_mode(0o644);
+    hang_up(&server);
+    client
+        .stat_until("password_reload_failures", |count| count == 2)
+        .unwrap();
+    wait_until("the reason is logged", || {
+        says("again: it is not a regular file")
+    });
+    assert!(logs_in(&server, "foo new"));
 }
 
 #[test]
@@ -395,6 +409,18 @@ fn server_without_a_usable_file_does_not_start() {
         error.contains("absent") && error.contains("No such file"),
         "{error}"
     );
+    let pipe = passwords.folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for irregular in [&*pipe, passwords.folder.path(), Path::new("/dev/null")] {
+        let error = refused(irregular, &[]);
+        assert!(error.contains("it is not a regular file"), "{error}");
+    }
     let http = ["--http", "127.0.0.1:0", "--root", "/", "--http-cache"];
     let error = refused(&path, &http);
     assert!(error.contains("--http-cache"), "{error}");

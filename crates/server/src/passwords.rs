@@ -1,7 +1,6 @@
 //! The file of passwords (`-Y`, or `-S` with `MEMCACHED_SASL_PWDB`): reading it at the start and
 //! again on SIGHUP.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +26,9 @@ pub enum PasswordFileError {
     /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] io::Error),
+    /// It is a folder, a pipe or a device.
+    #[error("it is not a regular file")]
+    NotRegular,
     /// The file is too long.
     #[error("it has more than {PASSWORD_FILE_MAX} bytes")]
     TooLong,
@@ -36,10 +38,14 @@ pub enum PasswordFileError {
 }
 
 impl PasswordFile {
-    /// Reads the file.
+    /// Reads the file. A pipe is refused: a server could wait for its writer, with all signals
+    /// blocked, and on SIGHUP it would be empty.
     pub(crate) fn read(&self) -> Result<Passwords, PasswordFileError> {
         let mut content = Vec::new();
-        let file = File::open(&self.path)?;
+        let file = sys::file::open_without_waiting(&self.path)?;
+        if !file.metadata()?.is_file() {
+            return Err(PasswordFileError::NotRegular);
+        }
         file.take(PASSWORD_FILE_MAX + 1).read_to_end(&mut content)?;
         if content.len() as u64 > PASSWORD_FILE_MAX {
             return Err(PasswordFileError::TooLong);

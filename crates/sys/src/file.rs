@@ -1,5 +1,6 @@
 //! Files below a folder, and reads that never wait for a disk.
 
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -98,6 +99,15 @@ impl Folder {
         let text = read("queue").or_else(|_| read("../queue")).ok()?;
         text.trim().parse().ok()
     }
+}
+
+/// Opens the file at `path` for reading. A pipe without a writer is opened too, and immediately.
+///
+/// # Errors
+/// There is no such file, or it must not be read.
+pub fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(open(path, flags, Mode::empty())?.into())
 }
 
 /// Returns facts about an open file. Local file systems have them in memory while it is open.
