@@ -20,8 +20,8 @@ pub const POOL_READS_MAX: usize = 16;
 pub const VIVIFY_TRIES_MAX: u32 = 32;
 /// Maximum number of users of a password file (memcached `MAX_ENTRIES`).
 pub const PASSWORDS_MAX: usize = 8;
-/// Maximum number of users of a password file of SASL. A login compares all of them, in about a
-/// tenth of a millisecond.
+/// Maximum number of users of a password file of SASL. A login compares all of them, in about
+/// 15 µs.
 pub const SASL_PASSWORDS_MAX: usize = 256;
 /// Longest user and password of a password file together with the colon, in bytes (memcached
 /// `MAX_ENTRY_LEN`, less a line end and a final zero).

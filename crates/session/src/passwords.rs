@@ -1,6 +1,6 @@
 //! The users and passwords of a file, and their comparison with those of a client.
 
-use std::fmt;
+use std::{array, fmt};
 
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
@@ -38,14 +38,19 @@ pub struct Passwords {
     ignored: usize,
 }
 
-/// A user and a password.
+/// A user and a password: `USER:PASSWORD`, zeros, and in the last two bytes the length of the user
+/// and of both together. In words, because a comparison in constant time has a step for each.
 #[derive(Clone)]
 struct User {
-    /// `USER:PASSWORD`, and zeros.
-    line: [u8; PASSWORD_LINE_MAX],
-    user_len: u16,
-    len: u16,
+    words: [u64; USER_WORDS],
 }
+
+/// The number of words of a [`User`].
+const USER_WORDS: usize = (PASSWORD_LINE_MAX + 2) / WORD_LEN;
+const WORD_LEN: usize = size_of::<u64>();
+
+const _: () = assert!(USER_WORDS * WORD_LEN == PASSWORD_LINE_MAX + 2);
+const _: () = assert!(PASSWORD_LINE_MAX <= u8::MAX as usize);
 
 impl Passwords {
     /// Reads the content of a file. As in memcached, [`PasswordFormat::Plain`] has at most
@@ -110,22 +115,21 @@ impl User {
     /// `None`: both together are longer than a line of a file.
     fn new(user: &[u8], password: &[u8]) -> Option<Self> {
         let len = user.len() + 1 + password.len();
-        let mut line = [0; PASSWORD_LINE_MAX];
+        let mut bytes = [0; USER_WORDS * WORD_LEN];
+        let (line, lens) = bytes.split_at_mut(PASSWORD_LINE_MAX);
         let filled = line.get_mut(..len)?;
         filled[..user.len()].copy_from_slice(user);
         filled[user.len()] = b':';
         filled[user.len() + 1..].copy_from_slice(password);
+        lens.copy_from_slice(&[user.len() as u8, len as u8]);
+        let (words, _) = bytes.as_chunks::<WORD_LEN>();
         Some(Self {
-            line,
-            user_len: user.len() as u16,
-            len: len as u16,
+            words: array::from_fn(|at| u64::from_ne_bytes(words[at])),
         })
     }
 
     fn is(&self, other: &Self) -> Choice {
-        self.line.ct_eq(&other.line)
-            & self.user_len.ct_eq(&other.user_len)
-            & self.len.ct_eq(&other.len)
+        self.words.ct_eq(&other.words)
     }
 }
 
@@ -176,6 +180,25 @@ mod tests {
         }
         assert!(!passwords.contains(&[b'a'; 300], b""));
         assert!(!format!("{passwords:?}").contains("bar"));
+    }
+
+    #[test]
+    fn every_byte_of_a_line_counts() {
+        let longest = [b"user:".as_slice(), &[b'p'; PASSWORD_LINE_MAX - 5]].concat();
+        let passwords = Passwords::parse(&longest, PasswordFormat::Plain).unwrap();
+        assert!(passwords.contains(b"user", &longest[5..]));
+        for at in (0..4).chain(5..PASSWORD_LINE_MAX) {
+            let mut other = longest.clone();
+            other[at] ^= 1;
+            assert!(!passwords.contains(&other[..4], &other[5..]), "byte {at}");
+        }
+        // Zeros at the end are a part of a password only if they are sent.
+        assert!(!passwords.contains(b"user", &longest[5..PASSWORD_LINE_MAX - 1]));
+        let short = plain("u:p").unwrap();
+        for zeros in 1..=PASSWORD_LINE_MAX - 3 {
+            let password = [b"p".as_slice(), &vec![0; zeros]].concat();
+            assert!(!short.contains(b"u", &password), "{zeros} zeros");
+        }
     }
 
     #[test]
