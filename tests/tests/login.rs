@@ -575,10 +575,10 @@ fn both_flags_together_are_for_both_protocols() {
 }
 
 /// As with memcached, the environment names the file of `-S` alone, whose lines may have more
-/// fields.
+/// fields, or no password.
 #[test]
 fn sasl_alone_has_the_file_of_the_environment() {
-    let passwords = Passwords::new("foo:bar:::\n");
+    let passwords = Passwords::new("# users\n\nfoo:bar:::\n");
     let path = passwords.path();
     let start = || {
         let mut command = curtail();

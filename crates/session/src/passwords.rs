@@ -13,7 +13,7 @@ pub enum PasswordFormat {
     /// `USER:PASSWORD`, the file of memcached's `-Y`. The password may contain colons.
     Plain,
     /// `USER:PASSWORD[:…]`, the file that memcached's `-S` finds by `MEMCACHED_SASL_PWDB`. The
-    /// password ends at a colon, if there is one.
+    /// password ends at a colon, if there is one. Lines without a colon are skipped.
     Sasl,
 }
 
@@ -67,6 +67,7 @@ impl Passwords {
         for (index, line) in content.split(|&byte| byte == b'\n').enumerate() {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             match format {
+                PasswordFormat::Sasl if !line.contains(&b':') => {}
                 PasswordFormat::Plain if passwords.users.len() == PASSWORDS_MAX => {
                     passwords.ignored += 1;
                 }
@@ -238,6 +239,19 @@ mod tests {
         assert!(sasl(SASL_PASSWORDS_MAX).unwrap().contains(b"255", b"pass"));
         let error = sasl(SASL_PASSWORDS_MAX + 1).unwrap_err();
         assert_eq!(error, PasswordsError::TooMany(SASL_PASSWORDS_MAX));
+    }
+
+    #[test]
+    fn lines_without_a_colon_are_skipped_in_the_format_of_sasl() {
+        let sasl = |content: &[u8]| Passwords::parse(content, PasswordFormat::Sasl);
+        let passwords = sasl(b"# users\n\na:b\n\r\nc\nd:e\n").unwrap();
+        assert!(passwords.contains(b"a", b"b") && passwords.contains(b"d", b"e"));
+        assert!(!passwords.contains(b"c", b"") && !passwords.contains(b"", b""));
+        assert!(sasl(b"# no users\n").unwrap().is_empty());
+        let many = "\n".repeat(SASL_PASSWORDS_MAX) + "a:b";
+        assert!(sasl(many.as_bytes()).unwrap().contains(b"a", b"b"));
+        // A line with a colon is a user, also behind lines that are not.
+        assert_eq!(sasl(b"\na:\0").unwrap_err(), PasswordsError::Malformed(2));
     }
 
     #[test]
