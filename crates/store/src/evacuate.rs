@@ -285,6 +285,9 @@ impl Worker {
             }
             if !has_more {
                 self.counters.count(Counter::Evacuated);
+                if cursor.victim.reason == EvacuationReason::Evict {
+                    self.store.ghosts.fit(self.store.index.len());
+                }
                 cursor.retire();
                 return true;
             }

@@ -1,7 +1,8 @@
 //! The four eviction policies. They are parameter sets of S3-FIFO, which `evacuate.rs` implements.
 //!
 //! - *Size of the small part.* A small part of one percent of the memory keeps popular items when a
-//!   scan or a loop writes many other items. A small part of half the memory adapts faster when
+//!   scan or a loop writes many other items. On real traces one of five percent is better, because
+//!   many items return soon or not at all. A small part of half the memory adapts faster when
 //!   popularity changes.
 //! - *Decay of frequency counters.* Decides how many evacuations a popular item survives after its
 //!   last request.
@@ -36,18 +37,18 @@ pub(crate) struct EvictionPolicy {
 /// All policies. A new store starts with the first one.
 pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
     EvictionPolicy {
+        name: "returning",
+        small_thousandths: 50,
+        probation: true,
+        decay: true,
+        long_ghost_window: true,
+    },
+    EvictionPolicy {
         name: "frequent",
         small_thousandths: 10,
         probation: true,
         decay: true,
         long_ghost_window: false,
-    },
-    EvictionPolicy {
-        name: "returning",
-        small_thousandths: 10,
-        probation: true,
-        decay: true,
-        long_ghost_window: true,
     },
     EvictionPolicy {
         name: "recent",

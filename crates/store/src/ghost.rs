@@ -5,7 +5,13 @@
 //! A hash selects a set, and 16 other bits of the hash, its tag, are stored there. A set has space
 //! for eight tags, and a new tag replaces the oldest one. About one in 8000 lookups is a false
 //! positive (eight tags of 16 bits). Its only effect is that a new item starts in the main part.
+//!
+//! *How many sets are used.* The table takes a fixed share of the memory, but a memory with large
+//! items has few of them. If all sets were used, a ghost would then last for many times as many
+//! evictions as there are items, and nearly every returning key would skip its probation. So only
+//! as many sets are used as [`GHOSTS_PER_ITEM`] needs.
 
+use crate::limits::{GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of ghosts in a set. A set has two words of four ghosts.
@@ -24,6 +30,8 @@ const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 pub(crate) struct Ghosts {
     /// In each set, the first word contains the younger half of the ghosts.
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
+    /// Number of sets in use, the first ones. At least one.
+    used: AtomicU64,
 }
 
 impl Ghosts {
@@ -32,6 +40,7 @@ impl Ghosts {
         let sets = (bytes / SET_BYTES).max(1);
         Self {
             sets: (0..sets).map(|_| Default::default()).collect(),
+            used: AtomicU64::new(sets as u64),
         }
     }
 
@@ -40,9 +49,22 @@ impl Ghosts {
         (self.sets.len() * SET_BYTES) as u64
     }
 
-    /// Maximum number of ghosts.
+    /// Maximum number of ghosts in the sets that are used.
     pub(crate) fn capacity(&self) -> u64 {
-        (self.sets.len() * GHOSTS_PER_SET) as u64
+        self.used.load(Ordering::Relaxed) * GHOSTS_PER_SET as u64
+    }
+
+    /// Uses as many sets as a store of `items` items needs, if that differs much from the number in
+    /// use. Then most ghosts are lost, because their hashes select other sets. Sets that are used
+    /// again still have their old ghosts, which newer ones soon replace.
+    pub(crate) fn fit(&self, items: u64) {
+        let wanted = (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_SET as u64);
+        let wanted = wanted.clamp(1, self.sets.len() as u64);
+        let used = self.used.load(Ordering::Relaxed);
+        if wanted > used * GHOST_SETS_TOLERANCE || wanted * GHOST_SETS_TOLERANCE < used {
+            // If two workers change the number concurrently, both numbers fit.
+            self.used.store(wanted, Ordering::Relaxed);
+        }
     }
 
     /// Returns true if the hash is remembered as a ghost. If `includes_older` is false, only the
@@ -88,7 +110,7 @@ impl Ghosts {
         // The product depends on more bits of the hash than the low bits, which select the index
         // shard. The upper half of the product selects the set, and the lower half has the tag.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
-        let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
+        let number = ((mixed & 0xffff_ffff) * self.used.load(Ordering::Relaxed)) >> 32;
         let set = &self.sets[number as usize];
         // A tag is never 0, because 0 in a set means "no ghost".
         (set, (mixed >> 48).max(1))
@@ -128,6 +150,35 @@ mod tests {
             !hashes.iter().any(|&hash| ghosts.take(hash)),
             "every ghost is removed already"
         );
+    }
+
+    #[test]
+    fn few_items_have_few_ghosts_and_more_items_more() {
+        let ghosts = Ghosts::new(1000 * SET_BYTES);
+        let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let remembered = |items| {
+            ghosts.fit(items);
+            (0..100_000).for_each(|n| ghosts.remember(hash(n)));
+            (0..100_000)
+                .filter(|&n| ghosts.contains(hash(n), true))
+                .count() as u64
+        };
+        // The numbers include false positives: 100 000 lookups of eight tags of 16 bits.
+        let expected = |ghosts: u64| ghosts..ghosts + 20;
+        for items in [100, 400] {
+            assert!(
+                expected(GHOSTS_PER_ITEM * items).contains(&remembered(items)),
+                "{items}"
+            );
+        }
+        // The table has no more sets.
+        assert!(expected(8000).contains(&remembered(1_000_000)));
+        // A small change does not make the ghosts useless.
+        let before = ghosts.capacity();
+        ghosts.fit(8000 / GHOSTS_PER_ITEM - 100);
+        assert_eq!(ghosts.capacity(), before);
+        ghosts.fit(0);
+        assert_eq!(ghosts.capacity(), GHOSTS_PER_SET as u64);
     }
 
     #[test]

@@ -86,6 +86,12 @@ pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// The table of ghosts takes this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
+/// The store uses sets of ghosts for this many ghosts for each of its items, or up to
+/// [`GHOST_SETS_TOLERANCE`] times as many.
+pub(crate) const GHOSTS_PER_ITEM: u64 = 2;
+/// The number of used sets of ghosts changes if another number fits better by more than this
+/// factor.
+pub(crate) const GHOST_SETS_TOLERANCE: u64 = 2;
 /// A miniature cache has one slot per this many bytes of memory.
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Minimum and maximum number of slots of a miniature cache.
@@ -97,8 +103,9 @@ pub(crate) const MINIATURE_STEPS: usize = 4;
 pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
 /// Number of slots that each request examines, to remove keys that are no longer watched.
 pub(crate) const MINIATURE_SWEEP: usize = 8;
-/// The highest sampling rate of the miniatures: one of 2^N keys is watched.
-pub(crate) const WATCHED_BITS_MIN: u32 = 6;
+/// The highest sampling rate of the miniatures: one of 2^N keys is watched. It is reached by stores
+/// of large items, which have few. There a sample of fewer keys chooses the policy by chance.
+pub(crate) const WATCHED_BITS_MIN: u32 = 4;
 /// The lowest sampling rate of the miniatures: one of 2^N keys is watched.
 pub(crate) const WATCHED_BITS_MAX: u32 = 40;
 /// Minimum and maximum length of the period over which hits are compared: 2^N requests.

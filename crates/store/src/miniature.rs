@@ -1,13 +1,13 @@
 //! Selects the eviction policy by miniature simulation (Waldspurger et al., *Cache modeling and
 //! optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in N, selected by its hash, is *watched*; N is at least 64, and greater the more
-//! items the store has. The
-//! requests of watched keys are repeated on four miniature caches, one for each policy. A miniature
-//! stores hashes, lengths and expiries of items, but no values, and it simulates 1/N of the store's
-//! memory. It serves 1/N of the keys with 1/N of the memory, so its hit ratio estimates the hit
-//! ratio that the whole store would have under the same policy. Each policy has a score, which is
-//! the recent hit ratio of its miniature, and the store uses the policy with the highest score.
+//! One key in N, selected by its hash, is *watched*; N is at least 16, and greater the more items
+//! the store has. The requests of watched keys are repeated on four miniature caches, one for each
+//! policy. A miniature stores hashes, lengths and expiries of items, but no values, and it
+//! simulates 1/N of the store's memory. It serves 1/N of the keys with 1/N of the memory, so its
+//! hit ratio estimates the hit ratio that the whole store would have under the same policy. Each
+//! policy has a score, which is the recent hit ratio of its miniature, and the store uses the
+//! policy with the highest score.
 //!
 //! The policies `recent` and `clock` also take into account when an item was last requested. A
 //! miniature does not record that time, so it underestimates the two policies slightly.

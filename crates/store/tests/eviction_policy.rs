@@ -87,7 +87,7 @@ fn skewed(turn: u64, below: u64) -> u64 {
 #[test]
 fn the_policy_changes_when_popularity_begins_to_move() {
     let mut client = Client::new(true);
-    assert_eq!(client.eviction_policy(), "frequent");
+    assert_eq!(client.eviction_policy(), "returning");
     // Stable popularity: the low numbers of 300 000 records are always the popular ones.
     for turn in 0..1_000_000 {
         client.request(match turn % 2 {

@@ -59,8 +59,8 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut looping = simulation(8192);
-    // Both simulations must change their policy: `moving` starts with policy 0, `frequent`, and
-    // `looping` is set to policy 2, `recent`.
+    // Both simulations must change their policy: `moving` starts with policy 0, `returning`,
+    // and `looping` is set to policy 2, `recent`.
     looping.selected = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
