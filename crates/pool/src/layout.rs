@@ -54,8 +54,24 @@ pub struct Superblock {
     pub next_chain: u64,
     /// The next client.
     pub next_client: u64,
-    /// The present metadata service: how many have begun to use this memory.
+    /// The present metadata service ([`service_after`]); 0 before the first one.
     pub service: u64,
+}
+
+/// The number of the service that begins to use a memory after `service`. The upper half counts the
+/// services. The lower half is of the memory: the first service draws it from `random`. So a
+/// service of a memory whose content was lost has no number of the memory that is there instead.
+pub(crate) fn service_after(service: u64, random: u32) -> u64 {
+    let memory = match memory_of(service) {
+        0 => random.max(1),
+        memory => memory,
+    };
+    (((service >> 32) + 1) << 32) | u64::from(memory)
+}
+
+/// The part of a service's number that is of its memory; 0 of no service.
+pub(crate) fn memory_of(service: u64) -> u32 {
+    service as u32
 }
 
 /// An entry of the slab table.

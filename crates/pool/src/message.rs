@@ -13,7 +13,7 @@ use crate::station::Station;
 pub const QPN: u32 = 3;
 /// The key of that queue.
 pub const QUEUE_KEY: u32 = 0x8001_0001;
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// In this chain, `new` was linked after `old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Edge {
 pub struct Request {
     /// The number of the client; 0 before it has one.
     pub client: u64,
+    /// The number of the service that has replied last; 0 before one has.
+    pub service: u64,
     /// Increases by one with each request; of `Register`, a random number.
     pub sequence: u64,
     /// All operations that began before the client learnt of this epoch are complete.
@@ -185,6 +187,7 @@ impl Request {
         writer.u8(VERSION);
         writer.u8(1);
         writer.u64(self.client);
+        writer.u64(self.service);
         writer.u64(self.sequence);
         writer.u64(self.quiescent);
         writer.u64(self.unix_s);
@@ -226,7 +229,7 @@ impl Request {
         if (reader.u8()?, reader.u8()?) != (VERSION, 1) {
             return None;
         }
-        let (client, sequence) = (reader.u64()?, reader.u64()?);
+        let (client, service, sequence) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (quiescent, unix_s) = (reader.u64()?, reader.u64()?);
         let count = usize::from(reader.u8()?);
         if count > MESSAGE_EDGES_MAX {
@@ -269,6 +272,7 @@ impl Request {
         reader.end()?;
         Some(Self {
             client,
+            service,
             sequence,
             quiescent,
             unix_s,
@@ -424,6 +428,7 @@ mod tests {
             };
             let request = Request {
                 client: 5,
+                service: 1 << 40,
                 sequence: u64::MAX,
                 quiescent: 9,
                 unix_s: 1_700_000_000,

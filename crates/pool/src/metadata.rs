@@ -135,6 +135,9 @@ pub enum MetadataError {
     /// Another service has begun to use the memory.
     #[error("another metadata service has taken over")]
     Superseded,
+    /// The content of the memory was lost: it is a new one.
+    #[error("the node has another memory than before, so its values are lost; start meta again")]
+    OtherMemory,
 }
 
 /// The metadata service.

@@ -7,6 +7,7 @@ use chain::Link;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::layout::memory_of;
 use crate::limits::{EDGES_KEPT_MAX, MESSAGE_EDGES_MAX};
 use crate::message::{Answer, Edge, QPN, QUEUE_KEY, Question, Reply, Request};
 use crate::station::Station;
@@ -141,6 +142,7 @@ impl Session {
         let count = edges.len();
         let request = Request {
             client: self.client,
+            service: self.service,
             sequence: self.sequence,
             quiescent,
             unix_s,
@@ -159,16 +161,25 @@ impl Session {
     }
 
     /// Takes a reply, if it is one to the outstanding request, and not of a service before the one
-    /// that is known.
+    /// that is known. With a service of another memory the lease has ended.
     pub(super) fn handle(&mut self, reply: Reply) -> Option<Answered> {
         let outstanding = self.outstanding.as_ref()?;
+        let is_other_memory =
+            self.service != 0 && memory_of(reply.service) != memory_of(self.service);
         let is_answer = reply.sequence == outstanding.sequence
             && reply.client == self.client
-            && reply.service >= self.service;
+            && (reply.service >= self.service || is_other_memory);
         let sent_ns = outstanding.first_sent_ns.filter(|_| is_answer)?;
         let Outstanding {
             question, edges, ..
         } = self.outstanding.take()?;
+        if is_other_memory {
+            return Some(Answered {
+                question,
+                answer: Answer::Expired,
+                freed: Vec::new(),
+            });
+        }
         self.edges.drain(..edges.min(self.edges.len()));
         self.service = reply.service;
         self.epoch = self.epoch.max(reply.epoch);

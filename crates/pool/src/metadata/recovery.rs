@@ -8,13 +8,18 @@
 use std::collections::BTreeSet;
 
 use chain::{Kind, Link, Next, Node};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use roce::endpoint::{Outcome, Request};
 use roce::wire::AtomicEth;
 
 use super::chains::Chain;
 use super::leases::ClientRecord;
 use super::{Job, Metadata, MetadataError, Numbers};
-use crate::layout::{EXACT, METADATA, NEXT_NUMBERS, SERVICE, START, SlabEntry, Superblock, number};
+use crate::layout::{
+    EXACT, METADATA, NEXT_NUMBERS, SERVICE, START, SlabEntry, Superblock, memory_of, number,
+    service_after,
+};
 
 /// How many numbers of chains and of clients are promised at once.
 const RESERVED: Numbers = Numbers {
@@ -98,15 +103,21 @@ impl Metadata {
             address: SERVICE,
             key: EXACT,
             compare: service,
-            swap_or_add: service + 1,
+            swap_or_add: self.own_service(),
         });
         self.queue.push_back((request, Job::Claim));
+    }
+
+    /// The number that this service claims.
+    fn own_service(&self) -> u64 {
+        let mut random = SplitMix64::seed_from_u64(self.config.seed);
+        service_after(self.superblock.service, random.next_u64() as u32)
     }
 
     /// The memory was to be claimed; `word` is the number of the service that was the present one.
     pub(super) fn claimed(&mut self, word: u64) {
         if word == self.superblock.service {
-            self.superblock.service += 1;
+            self.superblock.service = self.own_service();
             self.phase = Phase::Table { next: 0 };
         } else {
             self.phase = Phase::Superblock;
@@ -121,6 +132,9 @@ impl Metadata {
             Phase::Superblock | Phase::Claim => {
                 self.queue.clear();
                 self.phase = Phase::Superblock;
+            }
+            _ if memory_of(service) != memory_of(self.superblock.service) => {
+                self.error = Some(MetadataError::OtherMemory);
             }
             _ if service != self.superblock.service => {
                 self.error = Some(MetadataError::Superseded);

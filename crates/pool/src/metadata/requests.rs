@@ -4,6 +4,7 @@ use chain::Link;
 
 use super::Metadata;
 use super::leases::ClientRecord;
+use crate::layout::memory_of;
 use crate::limits::{CLIENTS_MAX, MESSAGE_FREED_MAX};
 use crate::message::{Answer, Question, Reply, Request};
 use crate::station::Station;
@@ -16,6 +17,11 @@ impl Metadata {
         }
         let lease_ns = self.config.lease_ns;
         let (client, sequence) = (request.client, request.sequence);
+        // Of another memory, it is another client with the same number.
+        if memory_of(request.service) != memory_of(self.superblock.service) {
+            self.send_reply(sender, client, sequence, Vec::new(), Answer::Expired);
+            return;
+        }
         let known = self.clients.get_mut(&client);
         let Some(record) = known.filter(|record| record.disconnect_at_ns.is_none()) else {
             self.send_reply(sender, client, sequence, Vec::new(), Answer::Expired);

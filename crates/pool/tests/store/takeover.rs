@@ -178,3 +178,82 @@ fn a_chain_that_a_client_has_found_closed_is_read_before_it_is_named_again() {
     assert_eq!(read(&mut world, 11, "key"), Some("second".into()));
     assert_eq!(world.metadata().counters().closed, 1);
 }
+
+/// The first service of each memory is the first one: only what is drawn distinguishes them.
+#[test]
+fn a_service_of_a_memory_that_was_lost_does_nothing_to_the_next_one() {
+    for step in 0..10_u64 {
+        let mut world = quiet(300 + step);
+        world.start_client(10);
+        assert!(is_stored(&call(&mut world, 10, set("old", "first"))));
+        world.submit(10, 1, set("older", "lost"));
+        world.run_for(step * 2000);
+        world.clients.clear();
+        world.completed.clear();
+        world.paused = Some(FORMER);
+        world.lose_memory(SLAB_LEN);
+        world.replace_metadata(|config| config);
+        world.start_client(11);
+        assert_eq!(read(&mut world, 11, "old"), None);
+        for key in ["older", "new"] {
+            assert!(is_stored(&call(&mut world, 11, set(key, "second"))));
+        }
+        continue_former(&mut world);
+        world.run_for(30 * SECOND_NS);
+        assert_eq!(world.metadata().error(), None, "{step}");
+        // One with something in progress has connected, and seen that its memory is another.
+        if let Some(error) = former_error(&world) {
+            assert_eq!(error, MetadataError::OtherMemory, "{step}");
+        }
+        world.start_client(12);
+        for key in ["older", "new"] {
+            let value = read(&mut world, 12, key);
+            assert_eq!(value, Some("second".into()), "{step} {key}");
+            assert_eq!(chain_of(&world, key).len(), 2, "{step} {key}");
+        }
+    }
+}
+
+/// The numbers of clients begin again with a new memory, so the lease of one would be another's.
+#[test]
+fn a_lease_of_a_memory_that_was_lost_ends_with_the_first_request() {
+    for step in 0..10_u64 {
+        let mut world = quiet(400 + step);
+        // Client 10 has made more requests than client 11 will have.
+        for (number, keys) in [(10, 100), (11, 1)] {
+            world.start_client(number);
+            for key in 0..keys {
+                let stored = call(&mut world, number, set(&format!("{number}:{key}"), "first"));
+                assert!(is_stored(&stored));
+            }
+        }
+        // Client 11 is heard first, and has the number of client 10.
+        world.paused = Some(10);
+        world.lose_memory(SLAB_LEN);
+        world.restart_metadata();
+        for key in 0..20 {
+            let stored = call(&mut world, 11, set(&format!("new:{key}"), "second"));
+            assert!(is_stored(&stored), "{step} {key}: {stored:?}");
+        }
+        world.paused = None;
+        for key in 0..60 {
+            world.submit(10, key, set(&format!("other:{key}"), "third"));
+        }
+        world.run_for(SECOND_NS);
+        // Long before its own clock would have ended it.
+        assert!(world.clients[&10].counters().expired > 0, "{step}");
+        world.run_for(step * 100_000 + 5 * SECOND_NS);
+        world.start_client(12);
+        for key in 0..20 {
+            let key = format!("new:{key}");
+            assert_eq!(
+                read(&mut world, 12, &key),
+                Some("second".into()),
+                "{step} {key}"
+            );
+        }
+        // It has registered again, and works.
+        assert!(is_stored(&call(&mut world, 10, set("last", "fourth"))));
+        assert_eq!(read(&mut world, 11, "last"), Some("fourth".into()));
+    }
+}

@@ -97,6 +97,14 @@ impl World {
         self.node = MemoryNode::new(NODE, len, self.seeds.next());
     }
 
+    /// The memory node loses its memory too, as one without a file does.
+    pub(crate) fn lose_memory(&mut self, slab_len: u32) {
+        self.memory.bytes.fill(0);
+        let len = self.memory.bytes.len() as u64;
+        layout::format(&mut self.memory, len, slab_len).expect("space for slabs");
+        self.restart_node();
+    }
+
     /// The metadata service loses everything.
     pub(crate) fn restart_metadata(&mut self) {
         let me = service_at(self.service);
