@@ -155,6 +155,8 @@ pub struct Faults {
     pub steers_again: bool,
     /// An exact compare-and-swap on its way does not keep others from being predicted.
     pub ignores_exact: bool,
+    /// A compare-and-swap that closes a chain is no barrier, and its success ends no ownership.
+    pub ignores_closing: bool,
     /// The compare operand is not adapted to the generation of the target: any original value with
     /// address zero counts as success.
     pub ignores_generation: bool,

@@ -105,6 +105,10 @@ impl Middlebox {
             if !is_ordered {
                 return Steered::Sent(swap);
             }
+            if faults.ignores_closing && atomic.swap_or_add == Next::Closed.word() {
+                swap.chain = None;
+                return Steered::Sent(swap);
+            }
             swap.is_barrier = true;
             chain.barriers += 1;
         }

@@ -37,6 +37,8 @@ pub use network::NetworkFaults;
 pub(crate) enum Host {
     Client(u16),
     Metadata,
+    /// The metadata service before the present one.
+    FormerMetadata,
     /// The side at which the frame arrives.
     Middlebox(MiddleboxSide),
     Node,
@@ -88,6 +90,9 @@ pub struct World {
     events: Events,
     clients: Vec<ClientHost>,
     metadata: Option<Metadata>,
+    former_metadata: Option<Metadata>,
+    /// The last byte of the address of the present metadata service.
+    service: u8,
     middlebox: Option<Middlebox>,
     node: Option<MemoryNode>,
     memory: ByteMemory,
@@ -96,8 +101,16 @@ pub struct World {
     starts: u64,
 }
 
-const METADATA: Station = Station::of_ip([10, 1, 0, 1], 50_000);
+/// The last byte of the address of the first metadata service; later ones have the next.
+const FIRST_SERVICE: u8 = 1;
+/// Unix time at the beginning, in nanoseconds: some values have expired by then.
+const UNIX_START_NS: u64 = 1_000_000_000_000;
 const NODE: Station = Station::of_ip([10, 2, 0, 1], 50_001);
+
+/// The metadata service with this last byte of its address.
+const fn service_at(last: u8) -> Station {
+    Station::of_ip([10, 1, 0, last], 50_000)
+}
 
 impl World {
     /// A world in which nothing has happened yet.
@@ -120,6 +133,8 @@ impl World {
             events: Events::default(),
             clients: Vec::new(),
             metadata: None,
+            former_metadata: None,
+            service: FIRST_SERVICE,
             middlebox: Some(middlebox),
             node: None,
             memory,
@@ -220,6 +235,13 @@ impl World {
         metadata.map_or(0, |metadata| metadata.counters().closed)
     }
 
+    /// Whether a metadata service that was replaced has found out.
+    #[must_use]
+    pub fn has_ended_former(&self) -> bool {
+        let former = self.former_metadata.as_ref();
+        former.is_some_and(|metadata| metadata.error().is_some())
+    }
+
     /// Changes what the network does from now on.
     pub fn set_faults(&mut self, faults: NetworkFaults) {
         self.network.faults = faults;
@@ -277,7 +299,9 @@ impl World {
         let host = what.host();
         // A host that pauses receives what has arrived when it continues.
         let paused_ns = self.events.paused_until_ns(host);
-        if paused_ns > self.now_ns && !matches!(what, What::Stop(_) | What::Start(_)) {
+        if paused_ns > self.now_ns
+            && !matches!(what, What::Stop(_) | What::Start(_) | What::TakeOver(_))
+        {
             self.events.push(paused_ns, what);
             return;
         }
@@ -290,6 +314,7 @@ impl World {
             }
             What::Stop(host) => self.stop(host),
             What::Start(host) => self.start(host),
+            What::TakeOver(until_ns) => self.take_over(until_ns),
         }
     }
 
@@ -304,6 +329,29 @@ impl World {
         self.events.push(at_ns + down_ns, What::Start(host));
     }
 
+    /// Lets another metadata service take over, and the one before go on later.
+    pub(crate) fn replace_metadata(&mut self, at_ns: u64, until_ns: u64) {
+        self.events.push(at_ns, What::TakeOver(until_ns));
+    }
+
+    fn take_over(&mut self, until_ns: u64) {
+        // One that has not read the memory yet would be the later one when it goes on.
+        let Some(former) = self.metadata.take_if(|metadata| metadata.is_ready()) else {
+            return;
+        };
+        self.former_metadata = Some(former);
+        self.events.pause(Host::FormerMetadata, until_ns);
+        self.events.wake(Host::FormerMetadata, until_ns);
+        self.service += 1;
+        // It does not look at each chain, and so does not find those that the other one closes.
+        self.config.sweep_ns = 0;
+        self.start(Host::Metadata);
+        for index in 0..self.config.clients {
+            self.stop(Host::Client(index));
+            self.start(Host::Client(index));
+        }
+    }
+
     fn stop(&mut self, host: Host) {
         match host {
             Host::Client(index) => {
@@ -312,6 +360,7 @@ impl World {
                 self.histories.abandon(client.name);
             }
             Host::Metadata => self.metadata = None,
+            Host::FormerMetadata => self.former_metadata = None,
             Host::Middlebox(_) => self.middlebox = None,
             Host::Node => self.node = None,
         }
@@ -327,7 +376,9 @@ impl World {
         match host {
             Host::Client(index) => self.start_client(index, seed),
             Host::Metadata => {
-                let mut config = MetadataConfig::new(METADATA, NODE, seed);
+                let me = service_at(self.service);
+                let mut config = MetadataConfig::new(me, NODE, seed);
+                config.unix_start_ns = UNIX_START_NS;
                 config.advance_ns = self.config.advance_ns;
                 if self.config.sweep_ns > 0 {
                     config.sweep_ns = self.config.sweep_ns;
@@ -335,6 +386,8 @@ impl World {
                 }
                 self.metadata = Some(Metadata::new(config));
             }
+            // It only goes on.
+            Host::FormerMetadata => {}
             Host::Middlebox(_) => {
                 let mut config = self.config.middlebox.clone();
                 config.instance += 1000 * self.starts as u32;
@@ -349,7 +402,8 @@ impl World {
     fn start_client(&mut self, index: u16, seed: u64) {
         let [high, low] = index.to_be_bytes();
         let me = Station::of_ip([10, 0, high, low + 1], 40_000 + index);
-        let mut config = ClientConfig::new(me, METADATA, seed);
+        let mut config = ClientConfig::new(me, service_at(self.service), seed);
+        config.unix_start_ns = UNIX_START_NS;
         config.outstanding_max = self.config.load.outstanding;
         config.heartbeat_ns = self.config.heartbeat_ns;
         config.is_steered = self.config.middlebox.switches.write_steering;
@@ -378,6 +432,11 @@ impl World {
             }
             Host::Metadata => {
                 if let Some(metadata) = &mut self.metadata {
+                    metadata.handle(now_ns, &frame);
+                }
+            }
+            Host::FormerMetadata => {
+                if let Some(metadata) = &mut self.former_metadata {
                     metadata.handle(now_ns, &frame);
                 }
             }
@@ -418,10 +477,16 @@ impl World {
                 host.poll(now_ns, &mut self.histories, &mut send);
                 host.client.deadline_ns().filter(|_| !host.is_down)
             }
-            Host::Metadata => self.metadata.as_mut().and_then(|metadata| {
-                metadata.transmit(now_ns, &mut send);
-                metadata.deadline_ns()
-            }),
+            Host::Metadata | Host::FormerMetadata => {
+                let metadata = match host {
+                    Host::Metadata => self.metadata.as_mut(),
+                    _ => self.former_metadata.as_mut(),
+                };
+                metadata.and_then(|metadata| {
+                    metadata.transmit(now_ns, &mut send);
+                    metadata.deadline_ns()
+                })
+            }
             Host::Middlebox(_) => self.middlebox.as_mut().and_then(|middlebox| {
                 middlebox.tick(now_ns, &mut |to, frame| out.push((to, frame.to_vec())));
                 middlebox.deadline_ns()
@@ -459,7 +524,8 @@ impl World {
         const ADDRESS: std::ops::Range<usize> = 30..34;
         match *frame.get(ADDRESS)? {
             [10, 2, 0, 1] => Some(Host::Middlebox(MiddleboxSide::Client)),
-            [10, 1, 0, 1] => Some(Host::Metadata),
+            [10, 1, 0, last] if last == self.service => Some(Host::Metadata),
+            [10, 1, 0, _] => Some(Host::FormerMetadata),
             [10, 0, high, low] => {
                 let index = u16::from_be_bytes([high, low.wrapping_sub(1)]);
                 (index < self.config.clients).then_some(Host::Client(index))

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use middlebox::{Faults, Step};
-use sim::world::scenario::{run, run_with};
+use sim::world::scenario::{closes_chains, replaces_metadata, run, run_with};
 
 #[test]
 fn histories_are_linearizable_whatever_happens() {
@@ -40,6 +40,39 @@ fn seeds_that_have_failed_pass() {
             report.verdict
         );
     }
+}
+
+fn closing_seeds() -> impl Iterator<Item = u64> {
+    (0..).filter(|seed| closes_chains(*seed) && !replaces_metadata(*seed))
+}
+
+/// Chains end while appends to them are converted to WRITEs, on slots that are used again.
+#[test]
+fn chains_end_while_compare_and_swaps_are_converted() {
+    let (mut slots_reused, mut chains_closed, mut swaps_converted) = (0, 0, 0);
+    for seed in closing_seeds().take(20) {
+        let report = run_with(seed, Some(Step::Conversion), Faults::default()).unwrap();
+        assert!(report.is_right(), "{seed}: {report:?}");
+        if report.swaps_converted > 0 {
+            chains_closed += report.chains_closed;
+        }
+        slots_reused += report.slots_reused;
+        swaps_converted += report.swaps_converted;
+    }
+    assert!(chains_closed > 10, "{chains_closed}");
+    assert!(swaps_converted > 200, "{swaps_converted}");
+    assert!(slots_reused > 100, "{slots_reused}");
+}
+
+#[test]
+fn a_metadata_service_that_was_replaced_does_no_harm() {
+    let mut ended = 0;
+    for seed in (0..).filter(|seed| replaces_metadata(*seed)).take(20) {
+        let report = run(seed).unwrap();
+        assert!(report.is_right(), "{seed}: {report:?}");
+        ended += u64::from(report.has_ended_former);
+    }
+    assert!(ended > 4, "{ended}");
 }
 
 #[test]
@@ -98,4 +131,16 @@ fn errors_of_the_middlebox_are_found() {
             "{name} is not found"
         );
     }
+}
+
+/// Appends to a chain that is closed meanwhile are converted, and acknowledged.
+#[test]
+fn a_middlebox_for_which_the_end_of_a_chain_is_no_barrier_is_found() {
+    let errors = Faults {
+        ignores_closing: true,
+        ..Faults::default()
+    };
+    let mut seeds = closing_seeds().take(100);
+    let found = seeds.find(|seed| is_found(*seed, Step::Conversion, errors));
+    assert!(found.is_some());
 }

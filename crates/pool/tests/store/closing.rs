@@ -104,8 +104,13 @@ fn a_stale_client_writes_to_the_next_chain_of_a_key() {
         assert_eq!(read(&mut world, 11, "key"), Some("first".into()));
         assert!(is_stored(&call(&mut world, 10, delete("key"))));
         assert_eq!(read(&mut world, 11, "key"), None);
+        let last = *chain_of(&world, "key").last().expect("a node");
         world.run_for(100 * MILLISECOND_NS);
         assert_eq!(world.metadata().counters().closed, 1);
+        for _ in 0..1000 {
+            assert!(is_stored(&call(&mut world, 10, set("other", ""))));
+        }
+        assert_ne!(own_at(&world, last), last, "its slot is used again");
         if is_read {
             assert_eq!(read(&mut world, 11, "key"), None);
         }
@@ -147,9 +152,18 @@ fn a_service_that_crashes_while_it_closes_chains_leaves_none_that_cannot_be_writ
     assert!(half_closed > 0, "no service has ended between both steps");
 }
 
-fn is_closed(world: &World, link: Link) -> bool {
+fn node_at(world: &World, link: Link) -> Node<'_> {
     let node = Node::parse(&world.memory.bytes[(link.address() - START) as usize..]);
-    node.expect("an intact node").next == Next::Closed
+    node.expect("an intact node")
+}
+
+fn is_closed(world: &World, link: Link) -> bool {
+    node_at(world, link).next == Next::Closed
+}
+
+/// The link of the node that has the slot now.
+fn own_at(world: &World, link: Link) -> Link {
+    node_at(world, link).own
 }
 
 /// Chains end and begin again all the time, on a bad network and with crashes.

@@ -26,6 +26,8 @@ pub struct Load {
     pub writes_percent: u64,
     /// Writes of a hundred that are no plain stores: deletions and conditional ones.
     pub others_percent: u64,
+    /// Plain stores of a hundred whose value has expired when it is stored, which deletes the key.
+    pub expired_percent: u64,
 }
 
 /// A client, its load, and what it has seen.
@@ -209,6 +211,20 @@ impl ClientHost {
         (Action::Set(item), Called::Write { value })
     }
 
+    /// A plain store of a value that lives, or that has expired: readers find nothing then.
+    fn store_plain(&mut self, value: u64, item: NewItem) -> (Action, Called) {
+        let percent = self.load.expired_percent;
+        if percent == 0 || self.random.below(100) >= percent {
+            return (Action::Set(item), Called::Write { value });
+        }
+        let expired = NewItem {
+            expiry_s: 1,
+            ..item
+        };
+        let called = Called::Delete { was_present: None };
+        (Action::Set(expired), called)
+    }
+
     fn write(&mut self, key: u32) -> (Action, Called) {
         let is_plain = self.random.below(100) >= self.load.others_percent;
         let (value, item) = self.value();
@@ -218,7 +234,7 @@ impl ClientHost {
             swapped: true,
         };
         match self.random.below(4) {
-            _ if is_plain => (Action::Set(item), Called::Write { value }),
+            _ if is_plain => self.store_plain(value, item),
             0 => (Action::Delete, Called::Delete { was_present: None }),
             1 => (Action::Change(Change::Add(item)), swap(None)),
             2 => (

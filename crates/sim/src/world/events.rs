@@ -15,6 +15,9 @@ pub(crate) enum What {
     Stop(Host),
     /// It starts again.
     Start(Host),
+    /// Another metadata service takes over, and all clients start again with that one. The one
+    /// before is paused, and goes on at this time.
+    TakeOver(u64),
 }
 
 impl What {
@@ -23,6 +26,7 @@ impl What {
             Self::Arrive(host, _) | Self::Wake(host) | Self::Stop(host) | Self::Start(host) => {
                 *host
             }
+            Self::TakeOver(_) => Host::Metadata,
         }
     }
 }

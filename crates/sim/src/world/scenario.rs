@@ -22,6 +22,10 @@ pub struct Report {
     /// Chains that ended because their keys had no value, since the last start of the metadata
     /// service.
     pub chains_closed: u64,
+    /// Compare-and-swaps that the middlebox has converted since its last start.
+    pub swaps_converted: u64,
+    /// Whether a metadata service was replaced, went on later, and has found out.
+    pub has_ended_former: bool,
     /// Virtual time, in nanoseconds.
     pub elapsed_ns: u64,
     /// Whether all operations have ended, and the last reads were answered.
@@ -96,6 +100,7 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         theta: 0.0,
         writes_percent: drawn.between(30, 80),
         others_percent: [0, 20, 50][drawn.below(3) as usize],
+        expired_percent: 0,
     };
     let faults = draw_faults(&mut drawn);
     let mut config = WorldConfig {
@@ -115,8 +120,11 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
     if seed % 4 == 1 {
         reuse_slots(&mut config);
     }
-    if seed.is_multiple_of(6) {
+    if closes_chains(seed) {
         close_chains(&mut config);
+    }
+    if replaces_metadata(seed) {
+        config.memory_len = 1 << 20;
     }
     let load = config.load;
     drawn
@@ -124,7 +132,15 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         .insert(0, format!("{step:?}, {clients} clients, {load:?}"));
     let mut world = World::new(config)?;
     draw_disturbances(&mut drawn, &mut world, clients);
-    let is_over = world.run(SCENARIO_LEN_NS, SCENARIO_EVENTS_MAX);
+    let mut is_over = true;
+    if replaces_metadata(seed) {
+        let end_ns = draw_takeover(&mut drawn, &mut world);
+        is_over &= world.run(SCENARIO_LEN_NS, SCENARIO_EVENTS_MAX);
+        world.run_until(end_ns.max(world.now_ns()), SCENARIO_EVENTS_MAX, |_| false);
+        // Whatever the service before has done, these meet it.
+        world.set_load(load);
+    }
+    is_over &= world.run(SCENARIO_LEN_NS, SCENARIO_EVENTS_MAX);
     world.set_faults(NetworkFaults::default());
     let is_read = world.read_all();
     Ok(Report {
@@ -133,10 +149,26 @@ pub fn run_with(seed: u64, step: Option<Step>, errors: Faults) -> Result<Report,
         calls: world.histories().calls(),
         slots_reused: world.slots_reused(),
         chains_closed: world.chains_closed(),
+        swaps_converted: world.middlebox_counters().swaps_converted,
+        has_ended_former: world.has_ended_former(),
         elapsed_ns: world.now_ns(),
         is_complete: is_over && is_read,
         verdict: world.histories().judge(),
     })
+}
+
+/// Whether chains end all the time in the scenario of a seed.
+#[must_use]
+pub fn closes_chains(seed: u64) -> bool {
+    seed.is_multiple_of(6)
+}
+
+/// Whether the metadata service is replaced in the scenario of a seed while it is paused, and goes
+/// on about when the memory node starts again. Its chains end all the time, so that it has always
+/// begun something.
+#[must_use]
+pub fn replaces_metadata(seed: u64) -> bool {
+    seed % 12 == 6
 }
 
 /// Lets slots be used again many times: small memory, many operations, and old nodes that are freed
@@ -152,9 +184,28 @@ fn reuse_slots(config: &mut WorldConfig) {
 /// Lets chains end all the time, which happens in use when memory is short.
 fn close_chains(config: &mut WorldConfig) {
     reuse_slots(config);
-    config.sweep_ns = 200_000;
+    config.sweep_ns = 50_000;
     config.load.others_percent = 60;
-    config.load.keys = 8;
+    config.load.expired_percent = 30;
+    config.load.keys = 12;
+}
+
+/// Another metadata service takes over, and the memory node starts again, about when the one before
+/// goes on: its connection has to be found lost first, which takes 160 ms. Returns when this is
+/// over.
+fn draw_takeover(drawn: &mut Drawn, world: &mut World) -> u64 {
+    // Clients register when they repeat their first requests, after 20 ms: no service was ready.
+    let at_ns = drawn.between(20_200_000, 25_000_000);
+    let node_ns = at_ns + drawn.between(200_000_000, 300_000_000);
+    let until_ns = node_ns - drawn.below(160_000_000);
+    drawn.words.push(format!(
+        "another metadata service at {at_ns} ns, the one before goes on at {until_ns} ns, \
+         {:?} crashes at {node_ns} ns",
+        Host::Node
+    ));
+    world.replace_metadata(at_ns, until_ns);
+    world.crash(node_ns, Host::Node, 1000);
+    node_ns + 1_000_000_000
 }
 
 /// A good network, a bad one, or one of a kind.

@@ -164,6 +164,7 @@ impl Trial {
             value_len: self.value_len as usize,
             writes_percent: (self.workload.update_share() * 100.0).round() as u64,
             others_percent: 0,
+            expired_percent: 0,
         };
         let mut world = World::new(self.world(load)).map_err(TrialError::World)?;
         if !world.prepare(TRIAL_LEN_NS, TRIAL_EVENTS_MAX) {
