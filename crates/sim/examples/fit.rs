@@ -140,24 +140,33 @@ fn print_residuals(costs: &Costs) {
     }));
 }
 
-/// How many published orders of two steps are reproduced, and each that is missed.
+/// How many published orders of two steps are reproduced, and each that is missed, as the table of
+/// the study: the step that was published as the faster one, and by how much it is faster than the
+/// other one.
 fn print_orders(orders: &[Order]) {
     let (kept, missed): (Vec<&Order>, Vec<&Order>) =
         orders.iter().partition(|order| order.is_reproduced());
     println!(
-        "{} of {} orders of two steps at one point are as published; missed: {}",
+        "{} of {} orders of two steps at one point are as published; missed: {}\n",
         kept.len(),
         orders.len(),
         missed.len()
     );
+    println!("| load | threads | published order | published ratio | the model\'s |");
+    println!("|---|---|---|---|---|");
     for order in missed {
-        let [first, second] = order.steps.map(|step| Step::ALL[step.index()].0);
+        let is_first = order.published[0] >= order.published[1];
+        let [fast, slow] = if is_first { [0, 1] } else { [1, 0] };
+        let name = |index: usize| Step::ALL[order.steps[index].index()].0;
+        let ratio = |rates: [f64; 2]| rates[fast] / rates[slow];
         println!(
-            "missed: {} with {} threads: {first} ÷ {second} is {:.3}, published {:.3}",
+            "| {} | {} | {} > {} | {:.3} | {:.3} |",
             order.workload.name(),
             order.threads,
-            order.found[0] / order.found[1],
-            order.published[0] / order.published[1]
+            name(fast),
+            name(slow),
+            ratio(order.published),
+            ratio(order.found)
         );
     }
 }
