@@ -325,6 +325,14 @@ fn passwords_are_read_again_on_sighup_unless_the_file_is_malformed() {
     });
     assert!(logs_in(&server, "foo new"));
     assert!(!says("colon"), "the log shows a part of the file");
+
+    // A file that is written in its place is empty at first.
+    passwords.write("");
+    hang_up(&server);
+    wait_until("the failure is logged", || {
+        says("again: it has no passwords")
+    });
+    assert!(logs_in(&server, "foo new"));
 }
 
 /// A password could otherwise stay valid although the operator has deleted it.

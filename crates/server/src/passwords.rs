@@ -32,6 +32,9 @@ pub enum PasswordFileError {
     /// The file is too long.
     #[error("it has more than {PASSWORD_FILE_MAX} bytes")]
     TooLong,
+    /// There are no passwords, when the file is read again.
+    #[error("it has no passwords")]
+    Empty,
     /// The content is not understood.
     #[error("{0}")]
     Content(#[from] PasswordsError),
@@ -96,6 +99,15 @@ impl PresentPasswords {
         ))
     }
 
+    /// An empty file is an error, because it is one that another process has just begun to write.
+    fn read_again(&self) -> Result<Passwords, PasswordFileError> {
+        let passwords = self.file.read()?;
+        match passwords.is_empty() {
+            true => Err(PasswordFileError::Empty),
+            false => Ok(passwords),
+        }
+    }
+
     /// How often reading the file again has failed.
     pub(crate) fn reload_failures(&self) -> u64 {
         self.reload_failures.load(Ordering::Relaxed)
@@ -117,7 +129,7 @@ impl PresentPasswords {
     /// in stay so. Returns a line for the operator.
     pub(crate) fn reload(&self) -> String {
         let path = self.file.path.display();
-        match self.file.read() {
+        match self.read_again() {
             Ok(passwords) => {
                 let warning = self.file.warning(&passwords);
                 let passwords = Arc::new(passwords);
