@@ -432,6 +432,10 @@ fn server_without_a_usable_file_does_not_start() {
     let http = ["--http", "127.0.0.1:0", "--root", "/", "--http-cache"];
     let error = refused(&path, &http);
     assert!(error.contains("--http-cache"), "{error}");
+    passwords.write("foo:bar");
+    let folder = passwords.folder.path().to_str().unwrap();
+    let error = refused(&path, &["--http", "127.0.0.1:0", "--root", folder]);
+    assert!(error.contains("below the folder of --root"), "{error}");
 }
 
 /// A client of the binary protocol.

@@ -37,7 +37,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A datagram cannot have a password.
-    #[error("-U has no passwords, and -Y or -S asks for one: leave one of them out")]
+    #[error("-U has no passwords, and -Y or -S requires one: leave one of them out")]
     DatagramsWithPasswords,
     /// The runtime `bypass` has no sockets of the kernel.
     #[error("--runtime bypass serves no datagrams: leave -U out, or choose another runtime")]
@@ -113,10 +113,16 @@ pub enum Error {
     },
     /// Items over HTTP need no password.
     #[error(
-        "--http-cache serves items to clients without a password, and -Y or -S asks for one: leave \
-         one of them out"
+        "--http-cache serves items to clients without a password, and -Y or -S requires one: \
+         leave one of them out"
     )]
     HttpCacheWithPasswords,
+    /// Clients without a password could read the passwords.
+    #[error(
+        "the file of passwords is below the folder of --root, whose files are served without a \
+         password: move one of them"
+    )]
+    PasswordsBelowRoot,
     /// A file of the tier cannot be used.
     #[error("failed to open the file {} of the tier: {source} (choose another with --tier)", path.display())]
     TierFile {

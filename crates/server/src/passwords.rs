@@ -1,8 +1,9 @@
 //! The file of passwords (`-Y`, or `-S` with `MEMCACHED_SASL_PWDB`): reading it at the start and
 //! again on SIGHUP.
 
+use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -54,6 +55,13 @@ impl PasswordFile {
             return Err(PasswordFileError::TooLong);
         }
         Ok(Passwords::parse(&content, self.format)?)
+    }
+
+    /// Whether the file is below this folder. False if one of them does not exist.
+    pub(crate) fn is_below(&self, folder: &Path) -> bool {
+        let paths =
+            fs::canonicalize(&self.path).and_then(|file| Ok((file, fs::canonicalize(folder)?)));
+        paths.is_ok_and(|(file, folder)| file.starts_with(folder))
     }
 
     /// A line for the operator if some lines of the file do not count, or none does.

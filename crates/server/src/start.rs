@@ -183,9 +183,13 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     if config.datagrams.is_some() && config.interface.is_some() {
         return Err(Error::DatagramsOnBypass);
     }
-    let serves_cache = config.documents.as_ref().is_some_and(|it| it.serves_cache);
-    if config.passwords.is_some() && serves_cache {
-        return Err(Error::HttpCacheWithPasswords);
+    if let (Some(passwords), Some(documents)) = (&config.passwords, &config.documents) {
+        if documents.serves_cache {
+            return Err(Error::HttpCacheWithPasswords);
+        }
+        if passwords.is_below(&documents.root) {
+            return Err(Error::PasswordsBelowRoot);
+        }
     }
     if config.pool.is_some() && (config.tier.is_some() || config.documents.is_some()) {
         return Err(Error::PoolAlone);
