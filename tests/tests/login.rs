@@ -190,7 +190,7 @@ fn conversations_with_passwords() {
     converse(&server, 1);
 }
 
-/// memcached sends only the last of several refusals, so it is not asked.
+/// Not played to memcached, which sends only the last of several refusals.
 #[test]
 fn requests_behind_a_login_are_answered_with_its_outcome() {
     let passwords = Passwords::new(PASSWORDS);
@@ -314,7 +314,7 @@ fn passwords_are_read_again_on_sighup_unless_the_file_is_malformed() {
     assert_eq!(
         early.request("mn").unwrap(),
         "MN",
-        "who is logged in stays so"
+        "a client that has logged in stays so"
     );
 
     passwords.write("no colon");

@@ -9,6 +9,8 @@
 //! Replies are those of memcached 1.6.45 (`try_read_command_asciiauth`). A line that ends in a line
 //! feed alone is read as other lines are; memcached loses its last character.
 
+use std::fmt;
+
 use memchr::memchr;
 
 use crate::limits::{LINE_MAX, LOGIN_LINE_MIN, LOGIN_TOKEN_MAX};
@@ -19,12 +21,20 @@ use crate::{Rejection, decimal};
 const TOKEN_END: &[u8] = b"\r\n";
 
 /// A user and a password, as a client sent them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Credentials<'a> {
     /// The user.
     pub user: &'a [u8],
     /// The password.
     pub password: &'a [u8],
+}
+
+/// Shows no password.
+impl fmt::Debug for Credentials<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Credentials");
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// The result of parsing the front of the input of a client that has not logged in.

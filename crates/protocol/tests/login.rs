@@ -73,6 +73,33 @@ proptest! {
 }
 
 #[test]
+fn passwords_are_not_shown() {
+    let parsed = parse_login(b"set k 0 0 11\r\nuser secret\r\n");
+    assert!(matches!(parsed, ParsedLogin::Credentials { .. }));
+    let mut frame = Header {
+        magic: REQUEST_MAGIC,
+        head: Head {
+            opcode: Opcode::SASL_AUTH,
+            opaque: 0,
+        },
+        key_len: 5,
+        body_len: 17,
+        ..Header::default()
+    }
+    .to_bytes()
+    .to_vec();
+    frame.extend(b"PLAIN\0user\0secret");
+    let message = sasl::parse(&frame, false);
+    assert!(matches!(message, ParsedSasl::Message { .. }));
+    // Bytes are shown as numbers: `s` is 115.
+    let shown = format!("{parsed:?} {message:?}");
+    assert!(
+        !shown.contains("115") && !shown.contains("secret"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn message_of_plain_has_three_parts() {
     let credentials = |user, password| Some(Credentials { user, password });
     for (message, expected) in [

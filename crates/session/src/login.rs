@@ -1,9 +1,11 @@
 //! Logging in: the first command of a client that has to give a password.
 //!
 //! A client that has to log in has a grammar of its own ([`Protocol::LinesLogin`] and
-//! [`Protocol::Sasl`]), which finds nothing but a login. After it the session changes its protocol.
-//! So no other request tests whether its client has logged in. Nothing is decoded behind a login in
-//! the same turn, because the grammar of what follows is not known before it is executed.
+//! [`Protocol::Sasl`]), which finds nothing but a login. After it the session changes its protocol,
+//! so that no further command line tests whether its client has logged in. Frames are different: a
+//! client of SASL may log in again at any time, so each of its frames is first searched for a
+//! message of SASL. Nothing is decoded behind a login in the same turn, because the grammar of what
+//! follows is not known before it is executed.
 //!
 //! [`Protocol::LinesLogin`]: crate::protocols::Protocol::LinesLogin
 //! [`Protocol::Sasl`]: crate::protocols::Protocol::Sasl
@@ -112,8 +114,9 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
     }
 }
 
-/// Decodes the frame at the front of the input of a client that has to log in with SASL.
-#[cold]
+/// Decodes the frame at the front of the input of a client that has to log in with SASL. Not
+/// inlined, so that decoding for servers without passwords stays as short as it is.
+#[inline(never)]
 pub(crate) fn decode_frame<'a>(
     input: &'a [u8],
     state: SaslState,

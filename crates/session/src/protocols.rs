@@ -46,8 +46,6 @@ pub enum AllowedProtocols {
     Binary,
 }
 
-impl AllowedProtocols {}
-
 /// What a new connection may do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {

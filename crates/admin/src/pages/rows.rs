@@ -242,7 +242,7 @@ static ROWS: &[Row] = &[
     counter(
         "auth_errors",
         "login_failures",
-        "Logins with a wrong password.",
+        "Logins that failed: wrong, malformed, or by an unknown mechanism.",
     ),
     counter(
         "password_reload_failures",

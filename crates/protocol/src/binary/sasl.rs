@@ -1,6 +1,8 @@
 //! The messages of SASL (RFC 4422), by which a client of the binary protocol logs in. The mechanism
 //! is PLAIN (RFC 4616).
 
+use std::fmt;
+
 use super::{Command, Head, Header, Opcode, REQUEST_MAGIC, Status};
 use crate::limits::{
     BINARY_BODY_MAX, BINARY_HEADER_LEN, KEY_MAX, LOGIN_TOKEN_MAX, SASL_MECHANISM_MAX,
@@ -55,7 +57,7 @@ pub enum ParsedSasl<'a> {
 }
 
 /// A message of SASL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Whether it is the first message (`sasl_auth`), or a further one (`sasl_step`).
     pub is_first: bool,
@@ -63,6 +65,15 @@ pub struct Message<'a> {
     pub mechanism: &'a [u8],
     /// The message. Its form depends on the mechanism.
     pub bytes: &'a [u8],
+}
+
+/// Shows no password.
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Message");
+        shown.field("is_first", &self.is_first);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// Looks for a message of SASL at the front of `input`. A client that has not logged in may use no
@@ -130,7 +141,7 @@ fn message<'a>(input: &'a [u8], header: &Header, value_len: u32) -> ParsedSasl<'
 
 impl<'a> Credentials<'a> {
     /// The user and the password in a message of PLAIN: `[user to act as] NUL user NUL password`.
-    /// `None` if it has another form, or the client wants to act as another user.
+    /// `None` if it has another form, or the client names another user to act as.
     #[must_use]
     pub fn from_plain(message: &'a [u8]) -> Option<Self> {
         let mut parts = message.split(|&byte| byte == 0);
