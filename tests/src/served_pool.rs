@@ -73,11 +73,16 @@ impl Pool {
         self.metadata = None;
     }
 
+    /// The address of the metadata service, for `--pool`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.network.ip(3).to_string()
+    }
+
     /// Starts a server whose items are in this pool, and waits until it has reached the pool.
     #[must_use]
     pub fn server(&self) -> Server {
-        let address = self.network.ip(3).to_string();
-        let server = process::server(&["-t", "2", "--pool", &address]);
+        let server = process::server(&["-t", "2", "--pool", &self.address()]);
         wait_until_ready(&server);
         server
     }

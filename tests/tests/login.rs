@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
+use curtail_tests::peer::Address;
 use curtail_tests::play::REFERENCE_VERSION;
-use curtail_tests::process::{Server, curtail, memcached, memcached_command};
+use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use curtail_tests::served_pool::Pool;
 use protocol::binary::reply::Reply;
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
 use protocol::limits::{LINE_MAX, LOGIN_TOKEN_MAX};
@@ -25,24 +27,36 @@ const PASSWORDS: &str = "foo:bar\nbaaaz:quux:x\r\nlast:one";
 /// The end of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The connection stays open.
-    Open,
+    /// The connection is open, and the client has logged in.
+    LoggedIn,
+    /// The connection is open, and the client has not logged in.
+    Refused,
     /// The server closes the connection.
     Closed,
 }
 
+/// A command whose reply shows whether the client has logged in.
+const PROBE: &[u8] = b"set k 0 0 7\r\nfoo-bar\r\n";
+
 /// What a client sends and receives, in turns, and the end.
 type Conversation = (Vec<(Vec<u8>, &'static str)>, End);
+
+const NO_TOKEN: &str = "CLIENT_ERROR bad authentication token format\r\n";
 
 fn conversations() -> Vec<Conversation> {
     const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated\r\n";
     const FAILED: &str = "CLIENT_ERROR authentication failure\r\n";
-    const NO_TOKEN: &str = "CLIENT_ERROR bad authentication token format\r\n";
     let open = |turns: &[(&str, &'static str)]| {
         let turns = turns
             .iter()
             .map(|(input, reply)| (input.as_bytes().to_vec(), *reply));
-        (turns.collect(), End::Open)
+        let turns: Vec<_> = turns.collect();
+        let has_logged_in = turns.iter().any(|(_, reply)| *reply == "STORED\r\n");
+        let end = match has_logged_in {
+            true => End::LoggedIn,
+            false => End::Refused,
+        };
+        (turns, end)
     };
     let closed = |input: &[u8]| (vec![(input.to_vec(), "")], End::Closed);
     let mut conversations = vec![
@@ -54,7 +68,7 @@ fn conversations() -> Vec<Conversation> {
         ]),
         open(&[
             ("set k 1 2 12\r\nbaaaz quux:x\r\n", "STORED\r\n"),
-            ("version\r\n", "VERSION "),
+            ("version\r\n", "VERSION 1.6.45\r\n"),
         ]),
         open(&[
             ("setx a b c 8 noreply\r\nlast one\r\n", "STORED\r\n"),
@@ -151,19 +165,40 @@ fn with(mut command: Command, passwords: &Path, flags: &[&str]) -> Command {
     command
 }
 
-/// Sends in pieces of this length, and compares what is received.
-fn exchange(client: &mut Client, input: &[u8], reply: &str, end: End, piece_len: usize) {
+/// Sends in pieces of this length, and compares the bytes of a reply, of which there may be more.
+fn exchange(client: &mut Client, input: &[u8], reply: &str, piece_len: usize) {
+    send(client, input, piece_len);
+    let received = client.take(reply.len()).unwrap();
+    compare(input, &received, reply, piece_len);
+}
+
+/// As [`exchange`], at the end of a conversation: nothing else may be received.
+fn exchange_last(client: &mut Client, input: &[u8], reply: &str, end: End, piece_len: usize) {
+    let probe_reply = match end {
+        End::LoggedIn => "STORED\r\n",
+        End::Refused => NO_TOKEN,
+        End::Closed => {
+            send(client, input, piece_len);
+            return compare(input, &client.rest().unwrap(), reply, piece_len);
+        }
+    };
+    exchange(client, input, reply, piece_len);
+    exchange(client, PROBE, probe_reply, piece_len);
+    client.socket.shutdown_send().unwrap();
+    compare(PROBE, &client.rest().unwrap(), "", piece_len);
+}
+
+fn send(client: &mut Client, input: &[u8], piece_len: usize) {
     for piece in input.chunks(piece_len) {
         // The server may close the connection before it has all.
         if client.send(piece).is_err() {
             break;
         }
     }
-    let received = match end {
-        End::Open => client.take(reply.len()).unwrap(),
-        End::Closed => client.rest().unwrap(),
-    };
-    let (received, expected) = (show(&received), show(reply.as_bytes()));
+}
+
+fn compare(input: &[u8], received: &[u8], reply: &str, piece_len: usize) {
+    let (received, expected) = (show(received), show(reply.as_bytes()));
     assert_eq!(
         received,
         expected,
@@ -176,9 +211,22 @@ fn exchange(client: &mut Client, input: &[u8], reply: &str, end: End, piece_len:
 fn converse(server: &Server, piece_len: usize) {
     for (turns, end) in conversations() {
         let mut client = Client::connect(&server.address).unwrap();
-        for (input, reply) in turns {
-            exchange(&mut client, &input, reply, end, piece_len);
+        let (last, earlier) = turns.split_last().unwrap();
+        for (input, reply) in earlier {
+            exchange(&mut client, input, reply, piece_len);
         }
+        let (input, reply) = last;
+        exchange_last(&mut client, input, reply, end, piece_len);
+    }
+}
+
+/// Holds all conversations, the input of each at once.
+fn converse_at_once(server: &Server) {
+    for (turns, end) in conversations() {
+        let mut client = Client::connect(&server.address).unwrap();
+        let inputs: Vec<&[u8]> = turns.iter().map(|(input, _)| &**input).collect();
+        let replies: String = turns.iter().map(|(_, reply)| *reply).collect();
+        exchange_last(&mut client, &inputs.concat(), &replies, end, usize::MAX);
     }
 }
 
@@ -194,13 +242,47 @@ fn conversations_with_passwords() {
 #[test]
 fn requests_behind_a_login_are_answered_with_its_outcome() {
     let passwords = Passwords::new(PASSWORDS);
-    let server = passwords.server(&[]);
-    for (turns, end) in conversations() {
-        let mut client = Client::connect(&server.address).unwrap();
-        let inputs: Vec<&[u8]> = turns.iter().map(|(input, _)| &**input).collect();
-        let replies: String = turns.iter().map(|(_, reply)| *reply).collect();
-        exchange(&mut client, &inputs.concat(), &replies, end, usize::MAX);
+    converse_at_once(&passwords.server(&[]));
+}
+
+#[test]
+fn conversations_with_passwords_over_a_unix_socket() {
+    if runtime() == "bypass" {
+        eprintln!("skipped: --runtime bypass has no Unix sockets");
+        return;
     }
+    let passwords = Passwords::new(PASSWORDS);
+    let socket = passwords.folder.path().join("socket");
+    let mut command = with(curtail(), &passwords.path(), &[]);
+    command.arg("-s").arg(&socket).args(["-a", "777"]);
+    let server = Server::at(command, Address::Unix(socket)).unwrap();
+    converse(&server, usize::MAX);
+    converse_at_once(&server);
+}
+
+/// Sessions whose items are in a pool are another state machine.
+#[test]
+fn conversations_with_passwords_and_a_pool() {
+    if runtime() != "events" {
+        eprintln!("skipped: the sessions of a pool are the same on every runtime");
+        return;
+    }
+    let pool = Pool::start("16MiB");
+    let passwords = Passwords::new(PASSWORDS);
+    let server = passwords.server(&["-t", "1", "--pool", &pool.address()]);
+    let mut client = Client::connect(&server.address).unwrap();
+    exchange(
+        &mut client,
+        b"set k 0 0 7\r\nfoo bar\r\n",
+        "STORED\r\n",
+        usize::MAX,
+    );
+    client
+        .stat_until("pool_clients_ready", |ready| ready == 1)
+        .unwrap();
+    converse(&server, usize::MAX);
+    converse(&server, 1);
+    converse_at_once(&server);
 }
 
 /// memcached's buffer is too short for the longest token that it allows.
@@ -212,14 +294,14 @@ fn longest_token_is_compared_and_not_more() {
     let line = format!("set any 0 0 {LOGIN_TOKEN_MAX}\r\nfoo ");
     let longest = [line.as_bytes(), &[b'x'; LOGIN_TOKEN_MAX - 4], b"\r\n"].concat();
     let failed = "CLIENT_ERROR authentication failure\r\n";
-    exchange(&mut client, &longest, failed, End::Open, usize::MAX);
+    exchange(&mut client, &longest, failed, usize::MAX);
     let line = format!("set any 0 0 {}\r\n", LOGIN_TOKEN_MAX + 1);
     let too_long = "CLIENT_ERROR auth token too long\r\n";
-    exchange(
+    exchange_last(
         &mut client,
         line.as_bytes(),
         too_long,
-        End::Open,
+        End::Refused,
         usize::MAX,
     );
 }
