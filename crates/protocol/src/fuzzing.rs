@@ -1,6 +1,8 @@
 //! Properties that hold for any input bytes. The fuzz targets check them, and the tests check them
 //! on the committed corpora.
 
+mod logins;
+
 use crate::binary::reply::Reply as BinaryReply;
 use crate::binary::{self, Parsed as BinaryParsed, Request as BinaryRequest};
 use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
@@ -13,11 +15,16 @@ const COMMANDS_MAX: usize = 256;
 
 /// Checks the parser on arbitrary client bytes, command by command: the `scanned` hint does not
 /// change the result, no part of a line is parsed as a line, and every request survives being
-/// written and parsed again.
+/// written and parsed again. The bytes are also read as those of a client that has to log in.
 ///
 /// # Panics
 /// One of these properties does not hold.
-pub fn check_request(mut input: &[u8]) {
+pub fn check_request(input: &[u8]) {
+    logins::check_lines(input);
+    check_lines(input);
+}
+
+fn check_lines(mut input: &[u8]) {
     for _ in 0..COMMANDS_MAX {
         let parsed = parse(input, 0);
         let len = match parsed {
@@ -148,12 +155,15 @@ pub fn check_reply(input: &[u8]) {
 
 /// Checks the parser of the binary protocol on arbitrary client bytes, frame by frame: no part of a
 /// frame is parsed as another frame, and every request survives being written and parsed again. The
-/// bytes are also read as replies.
+/// bytes are also read as those of a client that logs in by SASL, and as replies.
 ///
 /// # Panics
 /// One of these properties does not hold.
 pub fn check_frames(input: &[u8]) {
     check_binary_requests(input);
+    for is_logged_in in [false, true] {
+        logins::check_frames(input, is_logged_in);
+    }
     let mut replies = input;
     while let Ok(Some((reply, len))) = BinaryReply::read(replies) {
         assert_eq!(len, reply.header.value_at() + reply.value.len());

@@ -7,7 +7,8 @@ use proptest::sample::select;
 
 use protocol::binary::sasl::{self, ParsedSasl};
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
-use protocol::{Credentials, ParsedLogin, parse_login};
+use protocol::limits::LOGIN_TOKEN_MAX;
+use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
 
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known = select(vec![
@@ -17,6 +18,30 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         8 => known.prop_map(|text| text.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 0..8),
     ]
+}
+
+/// A line, and a token of the length that the line states.
+#[derive(Debug, Clone)]
+struct Text {
+    line: String,
+    token: Vec<u8>,
+    end: &'static str,
+}
+
+fn text() -> impl Strategy<Value = Text> {
+    let token = prop_oneof![
+        2 => select(vec!["foo bar", "foo bar baz", " ", "u ", "foo-bar", ""])
+            .prop_map(|token| token.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..40),
+    ];
+    let start = select(vec!["set k 0 0", "setx a b c", "set  any  1 2 "]);
+    let rest = select(vec!["\r\n", "\n", " noreply\r\n"]);
+    let end = prop_oneof![4 => Just("\r\n"), 1 => select(vec!["xx", "\n\n", "\rx"])];
+    (start, token, rest, end).prop_map(|(start, token, rest, end)| Text {
+        line: format!("{start} {}{rest}", token.len()),
+        token,
+        end,
+    })
 }
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -57,6 +82,33 @@ proptest! {
     }
 
     #[test]
+    fn token_of_the_stated_length_is_parsed_once_it_is_complete(
+        text in text(),
+        behind in vec(any::<u8>(), 0..8),
+    ) {
+        let login = [text.line.as_bytes(), &text.token, text.end.as_bytes()].concat();
+        let len = login.len();
+        let space = text.token.iter().position(|&byte| byte == b' ');
+        let rejected = |rejection| ParsedLogin::Rejected { rejection, len };
+        let expected = match space {
+            _ if text.end != "\r\n" => rejected(Rejection::BadLoginEnd),
+            None => rejected(Rejection::BadLogin),
+            Some(space) => ParsedLogin::Credentials {
+                credentials: Credentials {
+                    user: &text.token[..space],
+                    password: &text.token[space + 1..],
+                },
+                len,
+            },
+        };
+        let input = [&*login, &behind].concat();
+        prop_assert_eq!(parse_login(&input), expected);
+        for end in 0..len {
+            prop_assert_eq!(parse_login(&login[..end]), ParsedLogin::Incomplete, "{}", end);
+        }
+    }
+
+    #[test]
     fn message_of_sasl_does_not_depend_on_the_split(
         input in frame(),
         is_logged_in in any::<bool>(),
@@ -70,6 +122,24 @@ proptest! {
             prop_assert!(len <= input.len());
         }
     }
+}
+
+#[test]
+fn longest_token_is_awaited_and_a_longer_one_is_refused_at_once() {
+    let line = format!("set k 0 0 {LOGIN_TOKEN_MAX}\r\nuser ");
+    let token = vec![b'p'; LOGIN_TOKEN_MAX - 5];
+    let login = [line.as_bytes(), &token, b"\r\n"].concat();
+    let whole = parse_login(&login);
+    assert!(matches!(whole, ParsedLogin::Credentials { len, .. } if len == login.len()));
+    for end in (0..login.len()).rev().step_by(101) {
+        assert_eq!(parse_login(&login[..end]), ParsedLogin::Incomplete, "{end}");
+    }
+    let line = format!("set k 0 0 {}\r\n", LOGIN_TOKEN_MAX + 1);
+    let refused = ParsedLogin::Rejected {
+        rejection: Rejection::LoginTooLong,
+        len: line.len(),
+    };
+    assert_eq!(parse_login(line.as_bytes()), refused);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 #[path = "against_model/frames.rs"]
 mod frames;
+#[path = "against_model/logins.rs"]
+mod logins;
 
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
@@ -20,7 +22,7 @@ const NOW: Now = Now {
     epoch_unix_s: 1_700_000_000,
 };
 
-/// A control that changes nothing.
+/// A control that changes nothing. The user `foo` has the password `bar`.
 struct NoControl;
 
 impl ServerControl for NoControl {
@@ -34,6 +36,10 @@ impl ServerControl for NoControl {
     fn write_settings(&self, _: &mut dyn StatWriter) {}
     fn reset_stats(&self) {}
     fn set_verbosity(&self, _: u32) {}
+
+    fn is_password(&self, user: &[u8], password: &[u8]) -> bool {
+        (user, password) == (b"foo", b"bar")
+    }
 
     fn permissions(&self) -> Permissions {
         Permissions::DEFAULT

@@ -139,7 +139,7 @@ fn unknown() -> Vec<u8> {
     [header.to_bytes().to_vec(), body].concat()
 }
 
-fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![6 => read(), 6 => store(), 3 => arith(), 3 => other()]
 }
 

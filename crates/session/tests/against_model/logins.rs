@@ -1,0 +1,140 @@
+//! Logins before commands: the session answers what follows a login as a session without passwords
+//! does, and refuses what precedes it, however the input is split.
+
+use proptest::prelude::*;
+use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
+use session::{Access, AllowedProtocols, Session};
+
+use super::frames::any_frame;
+use super::{TestSession, command, split_at_cuts};
+
+const TEXT_LOGIN: &[u8] = b"set any 0 0 7\r\nfoo bar\r\n";
+
+/// A session of a server with passwords that has received `bytes`, split at the offsets `cuts`.
+fn with_passwords(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> TestSession {
+    let mut session = TestSession::new(requests_per_turn);
+    session.session = Session::new(Access {
+        protocols: AllowedProtocols::Auto,
+        needs_login: true,
+    });
+    for chunk in split_at_cuts(bytes, cuts) {
+        session.receive(chunk);
+    }
+    session
+}
+
+/// Replies of a session without passwords.
+fn without_passwords(bytes: &[u8]) -> TestSession {
+    let mut session = TestSession::new(20);
+    session.receive(bytes);
+    session
+}
+
+/// What is refused before a login, and the reply.
+fn refused() -> impl Strategy<Value = (&'static str, &'static str)> {
+    prop::sample::select(vec![
+        ("get k1\r\n", "CLIENT_ERROR unauthenticated\r\n"),
+        ("version\n", "CLIENT_ERROR unauthenticated\r\n"),
+        (
+            "set k1 0 0 7\r\nfoo bad\r\n",
+            "CLIENT_ERROR authentication failure\r\n",
+        ),
+        (
+            "set k1 0 0 8\r\nfoo bar \r\n",
+            "CLIENT_ERROR authentication failure\r\n",
+        ),
+        (
+            "set k1 0 0 3\r\nfoo\r\n",
+            "CLIENT_ERROR bad authentication token format\r\n",
+        ),
+        (
+            "set k1 0 0 7\r\nfoo bar  ",
+            "CLIENT_ERROR bad command line termination\r\n",
+        ),
+        (
+            "set k1 0 0 99999\r\n",
+            "CLIENT_ERROR auth token too long\r\n",
+        ),
+    ])
+}
+
+fn message(opcode: u8, mechanism: &[u8], value: &[u8]) -> Vec<u8> {
+    let header = Header {
+        magic: REQUEST_MAGIC,
+        head: Head {
+            opcode: Opcode(opcode),
+            opaque: 7,
+        },
+        key_len: mechanism.len() as u16,
+        body_len: (mechanism.len() + value.len()) as u32,
+        ..Header::default()
+    };
+    [&header.to_bytes(), mechanism, value].concat()
+}
+
+/// Frames that a client may send before it has logged in, and whose replies keep the connection.
+fn before_login() -> impl Strategy<Value = Vec<u8>> {
+    prop::sample::select(vec![
+        message(0x0b, b"", b""),
+        message(0x20, b"", b""),
+        message(0x21, b"PLAIN", b""),
+        message(0x21, b"PLAIN", b"\0foo\0bad"),
+        message(0x21, b"SCRAM", b"\0foo\0bar"),
+        message(0x22, b"PLAIN", b"\0foo\0"),
+        message(0x21, &[b'M'; 40], b"x"),
+    ])
+}
+
+proptest! {
+    #[test]
+    fn lines_are_answered_behind_a_login_and_refused_before(
+        refused in prop::collection::vec(refused(), 0..6),
+        commands in prop::collection::vec(command(), 0..10),
+        cuts in prop::collection::vec(any::<usize>(), 0..30),
+        requests_per_turn in 1..8_usize,
+    ) {
+        let commands = commands.concat();
+        let inputs: String = refused.iter().map(|(input, _)| *input).collect();
+        let replies: String = refused.iter().map(|(_, reply)| *reply).collect();
+        let bytes = [inputs.as_bytes(), TEXT_LOGIN, &commands].concat();
+        let session = with_passwords(&bytes, &cuts, requests_per_turn);
+        let plain = without_passwords(&commands);
+        let expected = [replies.as_bytes(), b"STORED\r\n", &plain.replies].concat();
+        prop_assert_eq!(
+            String::from_utf8_lossy(&session.replies),
+            String::from_utf8_lossy(&expected)
+        );
+        prop_assert_eq!(session.is_closed, plain.is_closed);
+    }
+
+    #[test]
+    fn frames_are_answered_behind_a_login_and_refused_before(
+        early in prop::collection::vec(before_login(), 0..6),
+        refused in any_frame(),
+        frames in prop::collection::vec(any_frame(), 1..10),
+        cuts in prop::collection::vec(any::<usize>(), 0..30),
+        requests_per_turn in 1..8_usize,
+    ) {
+        let early = early.concat();
+        let login = message(0x21, b"PLAIN", b"\0foo\0bar");
+        let frames = frames.concat();
+        let bytes = [&early[..], &login, &frames].concat();
+        let head = with_passwords(&[&early[..], &login].concat(), &[], 20);
+        prop_assert!(head.replies.ends_with(b"Authenticated") && !head.is_closed);
+        let session = with_passwords(&bytes, &cuts, requests_per_turn);
+        let plain = without_passwords(&frames);
+        prop_assert_eq!(&session.replies, &[&head.replies[..], &plain.replies].concat());
+        prop_assert_eq!(session.is_closed, plain.is_closed);
+
+        // Without the login, the connection ends with the first other frame.
+        let is_version = refused[1] == 0x0b;
+        prop_assume!(!is_version);
+        let stranger = with_passwords(&[&early[..], &refused, &frames].concat(), &cuts, 3);
+        let known = with_passwords(&early, &[], 20);
+        prop_assert!(stranger.is_closed);
+        prop_assert!(stranger.replies.starts_with(&known.replies));
+        let rest = &stranger.replies[known.replies.len()..];
+        prop_assert!(rest.is_empty() || rest[6..8] == [0, 0x20] || rest[6..8] == [0, 4], "{:?}", rest);
+        prop_assert!(rest.len() <= 24 + 32, "{:?}", rest);
+    }
+}
