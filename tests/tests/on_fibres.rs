@@ -4,6 +4,8 @@
 
 #[path = "admin.rs"]
 mod admin;
+#[path = "administration.rs"]
+mod administration;
 #[path = "edges.rs"]
 mod edges;
 #[path = "idle.rs"]

@@ -132,6 +132,8 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Settings => words(out, [b"settings".as_slice()]),
         Stats::Items => words(out, [b"items".as_slice()]),
         Stats::Slabs => words(out, [b"slabs".as_slice()]),
+        Stats::Sizes => words(out, [b"sizes".as_slice()]),
+        Stats::Connections => words(out, [b"conns".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
         Stats::Detail(detail) => {
             words(out, [b"detail".as_slice()]);

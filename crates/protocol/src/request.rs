@@ -218,6 +218,10 @@ pub enum Stats<'a> {
     Items,
     /// `stats slabs`
     Slabs,
+    /// `stats sizes`
+    Sizes,
+    /// `stats conns`
+    Connections,
     /// `stats hotkeys`, which memcached does not have.
     HotKeys,
     /// `stats detail`

@@ -188,7 +188,8 @@ fn names_of_statistics() {
         (b"hotkeys", Stats::HotKeys),
         (b"items", Stats::Items),
         (b"slabs", Stats::Slabs),
-        (b"sizes", Stats::Other(b"sizes")),
+        (b"sizes", Stats::Sizes),
+        (b"size", Stats::Other(b"size")),
     ] {
         assert_eq!(stats(name), expected);
     }

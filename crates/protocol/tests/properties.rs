@@ -198,8 +198,8 @@ fn requests_without_arguments_survive_a_round_trip() {
             Request::Stats(Stats::Settings),
         ),
         (
-            &|out| client::stats(out, Stats::Other(b"sizes")),
-            Request::Stats(Stats::Other(b"sizes")),
+            &|out| client::stats(out, Stats::Other(b"size")),
+            Request::Stats(Stats::Other(b"size")),
         ),
         (
             &|out| client::stats(out, Stats::Items),

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use service::{FileRest, Output, Pin};
+use service::{Endpoint, FileRest, Output, Pin};
 use sys::file_send::{send_before_file, send_file};
 use sys::socket::Stream;
 
@@ -20,6 +20,11 @@ pub(crate) trait Transport {
 
     /// Returns the address of the peer, if it has one.
     fn peer(&self) -> Option<IpAddr> {
+        None
+    }
+
+    /// Returns the two ends of the connection, if it is a socket.
+    fn endpoint(&self) -> Option<Endpoint> {
         None
     }
 
@@ -44,6 +49,15 @@ pub(crate) trait Transport {
 
     /// Returns the bytes of memory that the transform occupies.
     fn buffered(&self) -> usize;
+}
+
+/// Returns the two ends of a connection.
+pub(crate) fn endpoint_of(stream: &Stream) -> Endpoint {
+    Endpoint {
+        descriptor: stream.descriptor(),
+        peer: stream.peer(),
+        local: stream.local(),
+    }
 }
 
 /// The transport of a connection over a stream socket.
@@ -102,6 +116,10 @@ impl SocketTransport {
 impl Transport for SocketTransport {
     fn peer(&self) -> Option<IpAddr> {
         self.stream.peer().map(|peer| peer.ip())
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        Some(endpoint_of(&self.stream))
     }
 
     #[inline]

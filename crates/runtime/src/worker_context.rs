@@ -211,6 +211,10 @@ impl<S: Worker> WorkerContext<S> {
             {
                 session.set_peer(peer);
             }
+            let endpoint = S::Session::NEEDS_ENDPOINT.then(|| transport.endpoint());
+            if let Some(endpoint) = endpoint.flatten() {
+                session.set_endpoint(endpoint);
+            }
             session
         }));
         if opened.is_err() {

@@ -14,6 +14,7 @@ mod config;
 mod datagram_sockets;
 mod documents;
 mod error;
+mod event_collector;
 mod limits;
 mod maintenance;
 mod passwords;

@@ -9,3 +9,9 @@ pub(crate) const POOL_ADDRESS_TRIES: u64 = 64;
 /// How often a memory pool may have no memory before a write is refused. Slots come back with
 /// renewals of the lease, each 20 ms.
 pub(crate) const POOL_REFUSALS_MAX: u32 = 3;
+/// Shortest pause of the thread that collects log lines.
+pub(crate) const COLLECTOR_SLEEP_MIN: std::time::Duration = std::time::Duration::from_millis(1);
+/// Longest pause of that thread.
+pub(crate) const COLLECTOR_SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(100);
+/// Least size of a buffer of log lines, in bytes.
+pub(crate) const LOG_BUFFER_MIN: usize = 8 << 10;

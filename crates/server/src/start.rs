@@ -15,6 +15,7 @@ use crate::config::{Config, DEFAULT_USER, InterfaceConfig, UnixSocket};
 use crate::datagram_sockets;
 use crate::documents;
 use crate::error::Error;
+use crate::event_collector;
 use crate::passwords::PresentPasswords;
 use crate::pool;
 use crate::serving::{Clients, Foundation, Serving};
@@ -91,12 +92,14 @@ impl Server {
         let root = config.documents.as_ref();
         let root = root.map(documents::Root::open).transpose()?;
         let counts = config.connection_counts();
+        let counters = Arc::<CounterRegistry>::default();
+        event_collector::enable(&config, &counters);
         let foundation = Foundation {
             config: &config,
             kind,
             fibre_scheduler: config.fibre_scheduler.unwrap_or(Scheduler::Fair),
             counts: Arc::clone(&counts),
-            counters: Arc::<CounterRegistry>::default(),
+            counters,
             clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
             passwords,
             sockets: sockets.unwrap_or_default(),

@@ -9,11 +9,11 @@ use ::tier::Tier;
 use datagrams::Count;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
-use protocol::Tuning;
+use protocol::{Streams, Tuning};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
 use session::{
     ClassCounts, Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS, Now, Permissions,
-    PrefixSums, ServerControl, StatWriter, ZERO_STATISTICS,
+    PrefixSums, ServerControl, StatWriter, WatchRefused, Watching, ZERO_STATISTICS,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -22,6 +22,7 @@ use crate::class_statistics::{self, ResetClasses};
 use crate::config::Config;
 use crate::datagram_sockets;
 use crate::documents::Parts;
+use crate::event_collector;
 use crate::passwords::PresentPasswords;
 use crate::settings::{self, CurrentSettings, TunedSettings, yes_or_no};
 
@@ -218,6 +219,7 @@ impl ServerControl for ServerState {
             Items::Pool(clients) => crate::pool::write_stats(clients, out),
         }
         out.number(b"threads", u64::from(self.config.workers));
+        self.log(out);
         for name in ZERO_STATISTICS {
             out.number(name.as_bytes(), 0);
         }
@@ -313,6 +315,17 @@ impl ServerControl for ServerState {
         self.waker.wake();
     }
 
+    fn tracks_sizes(&self) -> bool {
+        self.config.is_set("track_sizes", "yes")
+    }
+
+    fn watch(&self, streams: Streams) -> Result<Watching, WatchRefused> {
+        let Items::Store { store, .. } = &self.items else {
+            return Err(WatchRefused::Unsupported);
+        };
+        event_collector::watch(&self.counters, store, streams)
+    }
+
     fn tune(&self, tuning: Tuning) {
         let mut tuned = self.tuned.lock().unwrap_or_else(PoisonError::into_inner);
         settings::tune(tuning, &mut tuned);
@@ -356,6 +369,16 @@ impl ServerState {
     fn prefix_counting(&self) -> (bool, u8) {
         let (is_on, _) = self.counters.prefix_counting();
         (is_on, self.config.prefix_delimiter.unwrap_or(b':'))
+    }
+
+    /// The log lines of `watch`.
+    fn log(&self, out: &mut dyn StatWriter) {
+        let counts = self.counters.log_counts();
+        out.number(b"log_worker_dropped", counts.dropped);
+        out.number(b"log_worker_written", counts.written);
+        out.number(b"log_watcher_skipped", counts.skipped);
+        out.number(b"log_watcher_sent", counts.sent);
+        out.number(b"log_watchers", counts.watchers);
     }
 
     fn connections(&self, reset: &Reset, out: &mut dyn StatWriter) {

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod completion;
+mod endpoint;
 mod file_range;
 pub mod limits;
 mod output;
@@ -31,6 +32,7 @@ mod progress;
 mod worker;
 
 pub use completion::{Abandoned, Completed, ConnectionId, Mailbox, OpenTickets, Ticket, Tickets};
+pub use endpoint::Endpoint;
 pub use file_range::{FileRange, FileRest};
 pub use output::{Output, Pin};
 pub use progress::{Next, Progress};

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::completion::{Abandoned, Tickets};
+use crate::endpoint::Endpoint;
 use crate::output::{Output, Pin};
 use crate::progress::Progress;
 
@@ -151,6 +152,16 @@ pub trait Session: Send + 'static {
     /// such addresses.
     fn set_peer(&mut self, address: IpAddr) {
         let _ = address;
+    }
+
+    /// Whether the runtime has to call [`set_endpoint`](Self::set_endpoint), which costs two system
+    /// calls for each connection.
+    const NEEDS_ENDPOINT: bool = false;
+
+    /// Takes note of the two ends of the connection. Called once, before the first turn, if the
+    /// connection is a socket.
+    fn set_endpoint(&mut self, endpoint: Endpoint) {
+        let _ = endpoint;
     }
 
     /// The time, in nanoseconds, by which input that has begun has to be complete. If the session

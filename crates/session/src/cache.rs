@@ -1,16 +1,19 @@
 //! The cache as a [`Service`], which a runtime runs. All workers share one store.
 
+use std::fmt::Write as _;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use protocol::Streams;
 use protocol::reply::TOO_MANY_CONNECTIONS;
 use service::{Abandoned, Progress, Service, Tickets};
-use store::{KeyHash, Store};
+use store::{EvictedItem, KeyHash, Store};
 use tier::Readers;
 
 use crate::control::ServerControl;
 use crate::counters::Counters;
+use crate::event_log::push_key;
 use crate::latency::LatencyRecorder;
 use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
@@ -98,7 +101,7 @@ impl service::Worker for CacheWorker {
     type Completion = TierRead;
 
     fn open(&self) -> Session {
-        Session::new(self.service.access)
+        Session::new(self.service.access).listed_in(self.service.counters.connections())
     }
 
     fn online(&mut self) {
@@ -139,16 +142,18 @@ impl service::Worker for CacheWorker {
         tickets: Tickets<'_, TierRead>,
         out: &mut Output,
     ) -> Progress {
+        let (tier, tickets) = match self.service.tier.as_deref() {
+            Some(readers) => (Some(TierAccess::new(readers, tickets)), None),
+            None => (None, Some(tickets)),
+        };
         let mut context = RequestContext {
             now: self.now,
             worker: &mut self.store,
             counters: &self.counters,
             control: &*self.service.control,
-            tier: self
-                .service
-                .tier
-                .as_deref()
-                .map(|readers| TierAccess::new(readers, tickets)),
+            tier,
+            tickets,
+            connection: 0,
         };
         session.answer(requests, input, &mut context, out)
     }
@@ -165,6 +170,9 @@ impl service::Worker for CacheWorker {
     #[inline]
     fn end_burst(&mut self, elapsed_ns: Option<u64>) {
         self.store.quiescent();
+        if self.store.has_evicted() {
+            self.log_evicted();
+        }
         if let Some(elapsed_ns) = elapsed_ns {
             self.latency.record(&self.counters, elapsed_ns);
         }
@@ -172,7 +180,11 @@ impl service::Worker for CacheWorker {
 
     fn maintain(&mut self, now_ns: u64, items: usize) -> bool {
         let now = self.service.clock.at(now_ns);
-        self.store.maintain(now.elapsed_s, items)
+        let has_more = self.store.maintain(now.elapsed_s, items);
+        if self.store.has_evicted() {
+            self.log_evicted();
+        }
+        has_more
     }
 
     fn needs_maintenance_thread(&self) -> bool {
@@ -199,5 +211,34 @@ impl service::Worker for CacheWorker {
         self.early_hashes.clear();
         // A panic may have left the old handle inconsistent, so that dropping it panics again.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+    }
+}
+
+impl CacheWorker {
+    /// Logs the items that this worker has evicted.
+    #[cold]
+    fn log_evicted(&mut self) {
+        let counters = &self.counters;
+        self.store.drain_evicted(|evicted| {
+            counters.log().push(Streams::EVICTIONS, |text| {
+                let EvictedItem {
+                    key,
+                    was_fetched,
+                    ttl_s,
+                    idle_s,
+                    size,
+                } = evicted;
+                text.push_str("type=eviction");
+                push_key(text, key);
+                let fetch = if *was_fetched { "yes" } else { "no" };
+                let ttl_s = ttl_s.map_or(-1, i64::from);
+                let (class, len) = (size.class.number(), size.value_len);
+                // Writing to a text cannot fail.
+                let _ = write!(
+                    text,
+                    " fetch={fetch} ttl={ttl_s} la={idle_s} clsid={class} size={len}"
+                );
+            });
+        });
     }
 }

@@ -1,10 +1,11 @@
 //! The interface through which a session reads and changes statistics and settings of the server
 //! process.
 
-use protocol::Tuning;
+use protocol::{Streams, Tuning};
 
 use crate::now::Now;
 use crate::prefixes::PrefixSums;
+use crate::watching::{WatchRefused, Watching};
 
 /// Writes statistics in the format of one protocol.
 pub trait StatWriter {
@@ -82,6 +83,20 @@ pub trait ServerControl: Sync {
 
     /// Stops the server as SIGTERM does.
     fn stop(&self);
+
+    /// Whether `stats sizes` counts items (`-o track_sizes`).
+    fn tracks_sizes(&self) -> bool {
+        false
+    }
+
+    /// Adds a client that receives log lines.
+    ///
+    /// # Errors
+    /// The reason, if that is not possible.
+    fn watch(&self, streams: Streams) -> Result<Watching, WatchRefused> {
+        let _ = streams;
+        Err(WatchRefused::Unsupported)
+    }
 
     /// Changes a setting that `stats settings` shows and that has no effect.
     fn tune(&self, tuning: Tuning) {

@@ -2,10 +2,12 @@
 //! read-modify-write. Any thread may read the counters, and any thread may switch the counting by
 //! key prefix on and off.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
+use protocol::Streams;
 use store::SizeClass;
 
+use crate::event_log::LogBuffer;
 use crate::latency::{LatencyHistograms, LatencySnapshot};
 use crate::prefixes::{Access, PrefixCounts, PrefixSums};
 
@@ -117,6 +119,9 @@ pub enum ClassCounter {
     StoreNoMemory,
 }
 
+/// The bit of [`Counters::observed`] for the counting by key prefix. Streams use lower bits.
+const PREFIXES: u16 = 1 << 15;
+
 /// Number of [`ClassCounter`]s.
 const CLASS_COUNTERS: usize = ClassCounter::StoreNoMemory as usize + 1;
 
@@ -129,6 +134,9 @@ type ClassCells<C> = [[C; CLASS_COUNTERS]; SizeClass::COUNT];
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
     classes: ClassTable,
+    /// What requests have to be observed for: watched streams, and [`PREFIXES`].
+    observed: AtomicU16,
+    log: LogBuffer,
     prefixes: PrefixCounts,
     latencies: LatencyHistograms,
 }
@@ -185,10 +193,33 @@ impl Counters {
         self.latencies.snapshot()
     }
 
-    /// Whether accesses are counted by key prefix (`stats detail on`).
+    /// Whether requests are counted by key prefix (`stats detail on`), or logged. This is the only
+    /// test that costs a request anything while they are not.
     #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether accesses are counted by key prefix.
     pub(crate) fn counts_prefixes(&self) -> bool {
-        self.prefixes.is_on()
+        self.observed.load(Ordering::Relaxed) & PREFIXES != 0
+    }
+
+    /// Whether one of these streams of log lines is watched.
+    #[inline]
+    pub(crate) fn is_watched(&self, streams: Streams) -> bool {
+        self.observed.load(Ordering::Relaxed) & streams.bits() != 0
+    }
+
+    /// Sets the streams that are watched.
+    pub(crate) fn set_watched(&self, streams: Streams) {
+        self.observed.fetch_and(PREFIXES, Ordering::Relaxed);
+        self.observed.fetch_or(streams.bits(), Ordering::Relaxed);
+    }
+
+    /// The worker's log lines.
+    pub(crate) fn log(&self) -> &LogBuffer {
+        &self.log
     }
 
     /// Counts an access under the prefix of `key`. Only the owning worker may call this.
@@ -199,7 +230,11 @@ impl Counters {
 
     /// Turns counting by key prefix on or off. `delimiter` ends a prefix.
     pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
-        self.prefixes.set(is_on, delimiter);
+        self.prefixes.set_delimiter(delimiter);
+        match is_on {
+            true => self.observed.fetch_or(PREFIXES, Ordering::Relaxed),
+            false => self.observed.fetch_and(!PREFIXES, Ordering::Relaxed),
+        };
     }
 
     /// Adds the counts by key prefix to `sums`.

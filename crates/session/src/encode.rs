@@ -43,6 +43,11 @@ pub(crate) trait Encode {
     /// key, or has several.
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>);
 
+    /// The name of the protocol's deletion in log lines.
+    fn delete_name(&self) -> &'static str {
+        "delete"
+    }
+
     /// Returns a writer that appends statistics to `out`. After the last statistic the caller
     /// passes [`ServerOutcome::StatsEnd`] to [`outcome`](Self::outcome).
     ///

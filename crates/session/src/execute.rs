@@ -6,6 +6,7 @@
 //! because it has to wait for memory, or for an item that is in the tier only.
 
 mod change;
+mod observe;
 mod read;
 mod read_many;
 mod server;
@@ -17,15 +18,18 @@ pub(crate) use write::{publish_upload, reject_upload};
 
 use protocol::Stats;
 
+use crate::connections::ConnectionList;
 use crate::counters::Counter;
 use crate::encode::Encode;
 use crate::item_walk::ItemWalk;
 use crate::login;
 use crate::operation::{Operation, ServerCommand};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Restricted, ServerOutcome};
 use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RequestContext, State, Step};
+use crate::size_histogram::SizeHistogram;
+use crate::watching::WatchRefused;
 
 /// Executes the request at the front of `input`.
 #[inline]
@@ -91,7 +95,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 true
             }
             Operation::Server(command) => {
-                if let Some(step) = begin_walk(encoder, *command, len, context, bytes) {
+                if let Some(step) = begin_list(encoder, *command, request, context, bytes) {
                     return step;
                 }
                 let server = ServerContext {
@@ -138,29 +142,51 @@ impl WithEncoder for Execute<'_, '_, '_> {
     }
 }
 
-/// Executes a command that visits all items. Returns `None` if `command` is another one.
+/// Executes a command whose reply takes several turns. Returns `None` if `command` is another one.
 #[cold]
-fn begin_walk(
+fn begin_list(
     encoder: &impl Encode,
     command: ServerCommand<'_>,
-    len: usize,
+    request: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Option<Step> {
-    let begun = match command {
-        ServerCommand::Crawler(crawler) => ItemWalk::crawler(crawler, context, bytes)?,
-        ServerCommand::Stats(Stats::CacheDump { class, limit })
-            if context.control.permissions().dump =>
-        {
-            Ok(ItemWalk::cachedump(class, limit, context))
+    let (len, permissions) = (request.len(), context.control.permissions());
+    let state = match command {
+        ServerCommand::Crawler(crawler) => {
+            let walk = ItemWalk::crawler(crawler, context, bytes)?;
+            walk.map(|walk| State::Walk(Box::new(walk)))
         }
+        ServerCommand::Stats(Stats::CacheDump { class, limit }) if permissions.dump => {
+            let walk = ItemWalk::cachedump(class, limit, context);
+            Ok(State::Walk(Box::new(walk)))
+        }
+        ServerCommand::Stats(Stats::Sizes) if context.control.tracks_sizes() => {
+            let survey = context.worker.store().survey();
+            let sizes = SizeHistogram::new(survey, request.encoder.to_owned());
+            Ok(State::Sizes(Box::new(sizes)))
+        }
+        ServerCommand::Stats(Stats::Connections) => {
+            let list = ConnectionList::new(request.encoder.to_owned());
+            Ok(State::Connections(Box::new(list)))
+        }
+        ServerCommand::Watch(_) if !permissions.watch => {
+            Err(ServerOutcome::NotAllowed(Restricted::Watch))
+        }
+        // A request in a datagram, which has one reply.
+        ServerCommand::Watch(_) if context.connection < 0 => Err(ServerOutcome::Unsupported),
+        ServerCommand::Watch(streams) => match context.control.watch(streams) {
+            Ok(watching) => {
+                encoder.outcome(b"", Outcome::Server(ServerOutcome::Done), bytes);
+                Ok(State::Watch(Box::new(watching)))
+            }
+            Err(WatchRefused::Unsupported) => Err(ServerOutcome::Unsupported),
+            Err(WatchRefused::TooMany) => Err(ServerOutcome::TooManyWatchers),
+        },
         _ => return None,
     };
-    Some(match begun {
-        Ok(walk) => Step::EnterState {
-            len,
-            state: State::Walk(Box::new(walk)),
-        },
+    Some(match state {
+        Ok(state) => Step::EnterState { len, state },
         Err(refusal) => {
             encoder.outcome(b"", Outcome::Server(refusal), bytes);
             Step::Done { len }

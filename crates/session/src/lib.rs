@@ -49,9 +49,11 @@
 
 mod binary;
 mod cache;
+mod connections;
 mod control;
 mod counters;
 mod encode;
+mod event_log;
 mod execute;
 mod item_walk;
 mod latency;
@@ -70,15 +72,19 @@ mod prepare;
 mod protocols;
 mod registry;
 mod session;
+mod size_histogram;
 mod text;
 mod tier_reads;
 #[cfg(test)]
 mod toy;
 mod upload;
+mod watching;
 
 pub use cache::{CacheService, CacheWorker, ValuePin};
+pub use connections::Connections;
 pub use control::{Permissions, ServerControl, StatWriter};
 pub use counters::{ClassCounter, ClassCounts, Counter, CounterSnapshot, Counters};
+pub use event_log::LogConfig;
 pub use latency::{
     ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot,
 };
@@ -95,3 +101,4 @@ pub use registry::CounterRegistry;
 pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;
 pub use tier_reads::{TierAccess, TierRead};
+pub use watching::{LogCounts, WatchRefused, Watching};

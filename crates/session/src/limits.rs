@@ -34,6 +34,14 @@ pub const WALK_BUCKETS: usize = 8;
 pub const WALK_ITEMS_PER_TURN: usize = 128;
 /// Maximum number of steps of a list of items in a turn, for buckets without items.
 pub const WALK_STEPS_PER_TURN: usize = 64;
+/// Number of connections that `stats conns` lists in a turn.
+pub const CONNECTIONS_PER_TURN: usize = 32;
+/// Number of counts that `stats sizes` writes in a turn.
+pub const SIZES_PER_TURN: usize = 256;
+/// Maximum number of clients that receive log lines, as in memcached.
+pub const WATCHERS_MAX: usize = 20;
+/// Longest log line in bytes: a key of 250 bytes that is percent-encoded, and the other fields.
+pub const LOG_LINE_MAX: usize = 1024;
 /// Number of keys of one `get` whose memory is prefetched together, before the first is read.
 pub const PREFETCH_KEYS: usize = 16;
 /// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not

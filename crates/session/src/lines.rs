@@ -39,7 +39,7 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             Request::Shutdown { mode, noreply } => {
                 text::decode::shutdown(*mode, *noreply, len, prepared)
             }
-            Request::Watch(_) => text::decode::watch(len, prepared),
+            Request::Watch(streams) => text::decode::watch(*streams, len, prepared),
             Request::Crawler(crawler) => text::decode::crawler(*crawler, len, prepared),
             Request::Tune(tuning) => text::decode::tune(*tuning, len, prepared),
             Request::Quit => text::decode::quit(len, prepared),

@@ -5,12 +5,7 @@
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
 /// response objects and no NAPI ids.
-pub const ZERO_STATISTICS: [&str; 38] = [
-    "log_worker_dropped",
-    "log_worker_written",
-    "log_watcher_skipped",
-    "log_watcher_sent",
-    "log_watchers",
+pub const ZERO_STATISTICS: [&str; 33] = [
     "response_obj_oom",
     "response_obj_count",
     "response_obj_bytes",

@@ -9,7 +9,7 @@
 //! [`Now::expiry`](crate::Now::expiry) defines their meaning.
 
 use protocol::limits::KEY_MAX;
-use protocol::{Crawler, Keys, MetaKey, Rejection, ShutdownMode, Stats, Tuning};
+use protocol::{Crawler, Keys, MetaKey, Rejection, ShutdownMode, Stats, Streams, Tuning};
 use store::{Direction, Mode};
 
 use crate::login::Login;
@@ -90,8 +90,8 @@ pub(crate) enum ServerCommand<'a> {
     Stats(Stats<'a>),
     /// Stops the server.
     Shutdown(ShutdownMode),
-    /// Requests streams of log lines. This server does not support it.
-    Watch,
+    /// Requests streams of log lines.
+    Watch(Streams),
     /// Lists items or removes expired ones.
     Crawler(Crawler),
     /// Changes a setting that has no effect here.

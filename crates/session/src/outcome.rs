@@ -144,6 +144,8 @@ pub(crate) enum ServerOutcome {
     MemoryLimitRejected,
     /// The server's flags disable the command.
     NotAllowed(Restricted),
+    /// There are too many clients that receive log lines.
+    TooManyWatchers,
     /// Dumps and crawls are disabled.
     CrawlerDisabled,
     /// Another dump or crawl is on its way.

@@ -6,7 +6,7 @@
 //! each request the test of one flag.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits::PREFIXES_MAX;
@@ -50,22 +50,14 @@ pub type PrefixSums = BTreeMap<Box<[u8]>, PrefixCount>;
 /// The counts by prefix of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixCounts {
-    is_on: AtomicBool,
     delimiter: AtomicU8,
     table: Mutex<HashMap<Box<[u8]>, PrefixCount>>,
 }
 
 impl PrefixCounts {
-    /// Turns counting on or off. `delimiter` ends a prefix.
-    pub(crate) fn set(&self, is_on: bool, delimiter: u8) {
+    /// Sets the byte that ends a prefix.
+    pub(crate) fn set_delimiter(&self, delimiter: u8) {
         self.delimiter.store(delimiter, Ordering::Relaxed);
-        self.is_on.store(is_on, Ordering::Relaxed);
-    }
-
-    /// Whether counting is on.
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
     }
 
     /// Counts an access under the prefix of `key`. Does nothing if the key has no delimiter, or if
@@ -137,9 +129,7 @@ mod tests {
     #[test]
     fn accesses_are_counted_by_the_prefix_of_their_key() {
         let counts = PrefixCounts::default();
-        assert!(!counts.is_on());
-        counts.set(true, b':');
-        assert!(counts.is_on());
+        counts.set_delimiter(b':');
         counts.count(b"a:1", Access::Hit);
         counts.count(b"a:2:3", Access::Miss);
         counts.count(b":4", Access::Set);
@@ -163,7 +153,7 @@ mod tests {
     #[test]
     fn prefixes_beyond_the_maximum_are_not_counted() {
         let counts = PrefixCounts::default();
-        counts.set(true, b'/');
+        counts.set_delimiter(b'/');
         for number in 0..PREFIXES_MAX + 10 {
             counts.count(format!("{number}/").as_bytes(), Access::Set);
         }

@@ -160,7 +160,12 @@ impl Session {
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
             // The unanswered keys may take the complete turn. Requests behind them are prepared in
             // a later turn. So are those behind a list of items.
-            State::Keys(_) | State::Walk(_) | State::Closed => None,
+            State::Keys(_)
+            | State::Walk(_)
+            | State::Sizes(_)
+            | State::Connections(_)
+            | State::Watch(_)
+            | State::Closed => None,
         }
     }
 }

@@ -3,25 +3,37 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use protocol::Streams;
+
+use crate::connections::Connections;
 use crate::counters::{ClassCounts, CounterSnapshot, Counters};
 use crate::latency::LatencySnapshot;
 use crate::prefixes::PrefixSums;
+use crate::watching::Watchers;
 
 /// The counters of all workers of a cache, for the statistics of the whole process.
 #[derive(Debug, Default)]
 pub struct CounterRegistry {
     /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
     prefix_counting: AtomicU16,
+    /// The streams of log lines that are watched.
+    watched: AtomicU16,
     workers: Mutex<Vec<Arc<Counters>>>,
+    connections: Arc<Connections>,
+    watchers: Mutex<Watchers>,
 }
 
 impl CounterRegistry {
     /// Registers a new worker and returns its counters.
     pub(crate) fn register(&self) -> Arc<Counters> {
         let new = Arc::<Counters>::default();
+        if let Some(shared) = self.log_shared() {
+            new.log().share(&shared);
+        }
         let mut workers = self.workers();
         let (is_on, delimiter) = self.prefix_counting();
         new.set_prefix_counting(is_on, delimiter);
+        new.set_watched(Streams::from_bits(self.watched.load(Ordering::Relaxed)));
         workers.push(Arc::clone(&new));
         new
     }
@@ -81,6 +93,30 @@ impl CounterRegistry {
         for counters in &*self.workers() {
             counters.clear_prefixes();
         }
+    }
+
+    /// The open connections.
+    #[must_use]
+    pub fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    /// Sets the streams of log lines that the workers write.
+    pub(crate) fn set_watched(&self, streams: Streams) {
+        let workers = self.workers();
+        self.watched.store(streams.bits(), Ordering::Relaxed);
+        for counters in &*workers {
+            counters.set_watched(streams);
+        }
+    }
+
+    /// The counters of all workers, each with its buffer of log lines.
+    pub(crate) fn log_buffers(&self) -> Vec<Arc<Counters>> {
+        self.workers().clone()
+    }
+
+    pub(crate) fn watchers_lock(&self) -> &Mutex<Watchers> {
+        &self.watchers
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {

@@ -1,10 +1,13 @@
 //! The state of one client connection, and `answer`, which executes its prepared requests. The
 //! other half of a turn, `prepare`, is in `prepare.rs`.
 
-use service::{Next, Progress};
+use std::sync::Arc;
+
+use service::{Endpoint, Next, Progress, Ticket, Tickets};
 use store::{Rejected, Worker};
 
 use crate::cache::ValuePin;
+use crate::connections::{Activity, ConnectionList, Connections, Listed};
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::execute;
@@ -13,8 +16,10 @@ use crate::login::LoginOutcome;
 use crate::now::Now;
 use crate::prepare::Prepared;
 use crate::protocols::{Access, OwnedEncoder, Protocol};
-use crate::tier_reads::{Fetch, TierAccess};
+use crate::size_histogram::SizeHistogram;
+use crate::tier_reads::{Fetch, TierAccess, TierRead};
 use crate::upload::PendingUpload;
+use crate::watching::Watching;
 
 /// The state of one client connection.
 #[derive(Debug, Default)]
@@ -31,6 +36,10 @@ pub struct Session {
     pub(crate) needs_login: bool,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,
+    /// The list of all connections.
+    connections: Option<Arc<Connections>>,
+    /// The place in that list.
+    listed: Option<Listed>,
 }
 
 /// The interpretation of the bytes at the front of the input.
@@ -41,6 +50,12 @@ pub(crate) enum State {
     Command,
     /// Nothing, until all items have been visited.
     Walk(Box<ItemWalk>),
+    /// Nothing, until the sizes of all items have been counted.
+    Sizes(Box<SizeHistogram>),
+    /// Nothing, until all connections have been listed.
+    Connections(Box<ConnectionList>),
+    /// Nothing: the client receives log lines.
+    Watch(Box<Watching>),
     /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
     /// The missing part of a value that is being stored.
@@ -52,6 +67,22 @@ pub(crate) enum State {
     },
     /// Nothing. The rest of the input is ignored, because the connection closes.
     Closed,
+}
+
+impl State {
+    /// What `stats conns` shows.
+    #[inline]
+    fn activity(&self) -> Activity {
+        match self {
+            Self::Command | Self::Keys(_) => Activity::Read,
+            Self::Upload(_) => Activity::Upload,
+            Self::Swallow { .. } => Activity::Swallow,
+            Self::Walk(_) | Self::Sizes(_) | Self::Connections(_) | Self::Watch(_) => {
+                Activity::Watch
+            }
+            Self::Closed => Activity::Closing,
+        }
+    }
 }
 
 /// The unanswered part of a read of several keys.
@@ -82,6 +113,21 @@ pub struct RequestContext<'a> {
     pub control: &'a dyn ServerControl,
     /// The tier below the store. `None`: there is none.
     pub tier: Option<TierAccess<'a>>,
+    /// Issues tickets for the session's connection, where there is no tier. `None`: this peer of a
+    /// test has no tickets.
+    pub tickets: Option<Tickets<'a, TierRead>>,
+    /// The number of the connection in log lines. Negative: it has no socket of its own.
+    pub connection: i32,
+}
+
+impl RequestContext<'_> {
+    /// Issues a ticket for a result that nothing waits for but the next turn.
+    fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
+        match &mut self.tier {
+            Some(tier) => tier.tickets.issue(0),
+            None => self.tickets.as_mut()?.issue(0),
+        }
+    }
 }
 
 impl Session {
@@ -95,11 +141,34 @@ impl Session {
         }
     }
 
+    /// Lists the session in `connections` once its endpoint is known.
+    #[must_use]
+    pub(crate) fn listed_in(mut self, connections: &Arc<Connections>) -> Self {
+        self.connections = Some(Arc::clone(connections));
+        self
+    }
+
     /// Executes, in order, the requests that [`Session::prepare`] prepared from `input`. Appends
     /// the replies to `out`. Stops early when the output is full, or when other connections hold
     /// the memory that a request needs. The caller must prepare again the input that was not
     /// consumed.
+    #[inline]
     pub fn answer(
+        &mut self,
+        prepared: &[Prepared<'_>],
+        input: &[u8],
+        context: &mut RequestContext<'_>,
+        out: &mut Output,
+    ) -> Progress {
+        context.connection = self.listed.as_ref().map_or(-1, Listed::descriptor);
+        let progress = self.answer_all(prepared, input, context, out);
+        if let Some(listed) = &mut self.listed {
+            listed.record(context.now.elapsed_s, self.state.activity());
+        }
+        progress
+    }
+
+    fn answer_all(
         &mut self,
         prepared: &[Prepared<'_>],
         input: &[u8],
@@ -190,6 +259,24 @@ impl Session {
                 }
                 next
             }
+            State::Sizes(sizes) => {
+                let next = sizes.resume(context, out);
+                if next.is_none() {
+                    self.state = State::Command;
+                }
+                next
+            }
+            State::Connections(list) => {
+                let next = list.resume(self.connections.as_ref(), context.now, out.bytes_mut());
+                if next.is_none() {
+                    self.state = State::Command;
+                }
+                next
+            }
+            State::Watch(watching) => {
+                *consumed = input.len();
+                Some(watching.resume(out.bytes_mut(), || context.issue_ticket()))
+            }
             State::Swallow { missing } => {
                 let len = (*missing).min((input.len() - *consumed) as u64);
                 *consumed += len as usize;
@@ -269,6 +356,14 @@ impl Session {
 }
 
 impl service::Session for Session {
+    const NEEDS_ENDPOINT: bool = true;
+
+    fn set_endpoint(&mut self, endpoint: Endpoint) {
+        if let Some(connections) = &self.connections {
+            self.listed = Some(connections.add(endpoint));
+        }
+    }
+
     fn discard_prepared(&mut self) {
         self.scanned = 0;
     }

@@ -110,6 +110,8 @@ impl TestSession {
                 counters: &self.counters,
                 control: &NoControl,
                 tier: None,
+                tickets: None,
+                connection: 0,
             };
             let progress = self
                 .session

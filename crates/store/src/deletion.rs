@@ -2,23 +2,14 @@
 
 use crate::index::{Found, Location, Writer};
 use crate::miniature::SampledAccess;
-use crate::size_class::SizeClass;
+use crate::size_class::ItemSize;
 use crate::worker::{KeyHash, Worker};
-
-/// The size of a deleted item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DeletedItem {
-    /// Its size class.
-    pub class: SizeClass,
-    /// Length of its value in bytes.
-    pub value_len: usize,
-}
 
 /// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
     /// The item was deleted. The size is `None` if it was in the tier only.
-    Deleted(Option<DeletedItem>),
+    Deleted(Option<ItemSize>),
     /// The key had no item.
     NotFound,
     /// The item has another CAS than the one to compare.
@@ -84,10 +75,7 @@ impl Worker {
         if compare.is_some_and(|cas| cas != block_ref.block.cas()) {
             return Deleted::Exists;
         }
-        let deleted = DeletedItem {
-            class: SizeClass::of_block(block_ref.block),
-            value_len: block_ref.block.value_len(),
-        };
+        let deleted = ItemSize::of_block(block_ref.block);
         writer.remove(found);
         self.remove_from_tier(&writer, now_s);
         drop(writer);

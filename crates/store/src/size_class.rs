@@ -104,6 +104,24 @@ impl SizeClass {
     }
 }
 
+/// The size of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemSize {
+    /// Its size class.
+    pub class: SizeClass,
+    /// Length of its value in bytes.
+    pub value_len: usize,
+}
+
+impl ItemSize {
+    pub(crate) fn of_block(block: Block<'_>) -> Self {
+        Self {
+            class: SizeClass::of_block(block),
+            value_len: block.value_len(),
+        }
+    }
+}
+
 /// The length of an item as memcached counts it: with a header, a CAS and terminators.
 #[must_use]
 #[inline]

@@ -23,7 +23,7 @@ use crate::page_maintenance::{PageMaintenance, PageStep};
 use crate::segment_holds::Holds;
 use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::Statistics;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::worker::Worker;
 
@@ -40,6 +40,8 @@ pub struct Store {
     pub(crate) holds: Holds,
     /// The tier that takes evicted items.
     pub(crate) tier: Option<SharedTier>,
+    /// Whether workers record evicted items (`evicted.rs`).
+    pub(crate) records_evicted: AtomicBool,
     /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,
     counter_sets: Mutex<CounterSets>,
@@ -128,6 +130,7 @@ impl Store {
             miniatures,
             holds: Holds::default(),
             tier,
+            records_evicted: AtomicBool::new(false),
             limit: AtomicU64::new(config.memory_bytes),
             counter_sets: Mutex::default(),
             config,

@@ -10,6 +10,7 @@ use rapidhash::v3::rapidhash_v3_seeded;
 use crate::counters::{ClassCounter, Counter, Counters};
 use crate::epochs::WorkerSlot;
 use crate::evacuate::Cursor;
+use crate::evicted::EvictedItem;
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::heap::live::Column;
@@ -85,6 +86,8 @@ pub struct Worker {
     pub(crate) holes: RefCell<Holes>,
     /// The tier's copy that this worker is writing back into memory.
     pub(crate) restoring: Option<Restoring>,
+    /// Evicted items, for a log.
+    pub(crate) evicted: RefCell<Vec<EvictedItem>>,
 }
 
 impl fmt::Debug for Worker {
@@ -110,6 +113,7 @@ impl Worker {
             cursor: None,
             holes: RefCell::new(Holes::new()),
             restoring: None,
+            evicted: RefCell::default(),
         }
     }
 
@@ -389,6 +393,7 @@ impl Worker {
             self.counters.count(Counter::EvictedMain);
         }
         self.counters.count_age(idle_s);
+        self.record_evicted(block, idle_s, now_s);
     }
 
     /// Unlinks the item at `location`, which was found expired or flushed without a lock. Returns

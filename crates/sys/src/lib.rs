@@ -33,6 +33,7 @@ pub mod ring;
 pub mod shared_memory;
 pub mod signals;
 pub mod socket;
+mod socket_address;
 mod socket_option;
 mod source;
 pub mod thread;

@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, connect, getpeername, getsockname, listen, recv,
-    send, sendmsg, shutdown, socket_with, socketpair, sockopt,
+    SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg,
+    shutdown, socket_with, socketpair, sockopt,
 };
 
 use crate::socket_option::switch_on;
@@ -72,12 +72,6 @@ impl Stream {
     /// The pending error.
     pub fn take_error(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&self.fd)??)
-    }
-
-    /// Returns the peer's TCP address, or `None` for a Unix socket or a lost connection.
-    #[must_use]
-    pub fn peer(&self) -> Option<SocketAddr> {
-        getpeername(&self.fd).ok()??.try_into().ok()
     }
 
     /// Disables Nagle's algorithm (`TCP_NODELAY`), so that small segments are sent without delay.

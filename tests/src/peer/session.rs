@@ -220,6 +220,8 @@ impl Connection {
             counters: &cache.counters,
             control: &NoControl,
             tier: tier.map(|tier| tier.access(&mut self.open)),
+            tickets: None,
+            connection: 0,
         };
         self.session
             .answer(&prepared, &self.input, &mut context, out)

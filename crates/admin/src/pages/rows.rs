@@ -249,6 +249,32 @@ static ROWS: &[Row] = &[
         "password_reload_failures",
         "Failures to read the passwords again on SIGHUP.",
     ),
+    // Log lines.
+    gauge(
+        "log_watchers",
+        "log_watchers",
+        "Clients that receive log lines (watch).",
+    ),
+    counter(
+        "log_worker_written",
+        "log_lines_written",
+        "Log lines written by workers.",
+    ),
+    counter(
+        "log_worker_dropped",
+        "log_lines_dropped",
+        "Log lines for which a worker had no space.",
+    ),
+    counter(
+        "log_watcher_sent",
+        "log_lines_sent",
+        "Log lines given to a client.",
+    ),
+    counter(
+        "log_watcher_skipped",
+        "log_lines_skipped",
+        "Log lines that a client was too slow for.",
+    ),
     // Memory and items.
     gauge(
         "limit_maxbytes",

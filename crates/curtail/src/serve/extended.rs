@@ -70,7 +70,6 @@ const NO_CRAWLER: Effect = Effect::None("expired items are reclaimed by segments
 const GROWS: Effect = Effect::None("the index grows by itself");
 const READERS_MAX: i64 = server::tier_limits::READERS_MAX as i64;
 const NO_COMPACTION: Effect = Effect::None("the tier is a ring without compaction");
-const NO_WATCH: Effect = Effect::None("watch is not served");
 const NO_TLS: Effect = Effect::Refused("TLS is not served, and clients would talk in the clear");
 const NO_PROXY: Effect = Effect::Refused("the proxy is not served");
 
@@ -219,21 +218,17 @@ pub(super) const KEYS: &[Key] = &[
         "",
     ),
     shown(
-        key("watcher_logbuf_size", COUNT, NO_WATCH),
+        key("watcher_logbuf_size", COUNT, Effect::Same),
         "watcher_logbuf_size",
         "",
     ),
     shown(
-        key("worker_logbuf_size", COUNT, NO_WATCH),
+        key("worker_logbuf_size", COUNT, Effect::Same),
         "worker_logbuf_size",
         "",
     ),
     shown(
-        key(
-            "track_sizes",
-            Form::Bare,
-            Effect::None("stats sizes is not served"),
-        ),
+        key("track_sizes", Form::Bare, Effect::Same),
         "track_sizes",
         "yes",
     ),
@@ -408,7 +403,13 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
         accepted.tier.push((key.name, value.to_owned()));
     }
     if let Some((row, bare)) = key.setting {
-        let text = value.unwrap_or(bare).to_owned();
+        let mut text = value.unwrap_or(bare).to_owned();
+        // memcached shows these in bytes.
+        if name.ends_with("_logbuf_size")
+            && let Ok(kilobytes) = text.parse::<u64>()
+        {
+            text = (kilobytes * 1024).to_string();
+        }
         accepted.settings.retain(|(other, _)| *other != row);
         accepted.settings.push((row, text));
     }

@@ -119,6 +119,8 @@ pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> 
         // The model does not count by size.
         Stats::Items => "END\r\n".to_owned(),
         Stats::Slabs => "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n".to_owned(),
+        Stats::Sizes => "STAT sizes_status disabled\r\nEND\r\n".to_owned(),
+        Stats::Connections => "END\r\n".to_owned(),
         // The model does not count by prefix.
         Stats::Detail(Detail::On | Detail::Off) => "OK\r\n".to_owned(),
         Stats::Detail(Detail::Dump) => "END\r\n".to_owned(),

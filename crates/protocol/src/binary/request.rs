@@ -307,6 +307,8 @@ pub fn stats(name: &[u8]) -> Stats<'_> {
         b"" => Stats::General,
         b"items" => Stats::Items,
         b"slabs" => Stats::Slabs,
+        b"sizes" => Stats::Sizes,
+        b"conns" => Stats::Connections,
         b"hotkeys" => Stats::HotKeys,
         name if name.starts_with(b"reset") => Stats::Reset,
         name if name.starts_with(b"settings") => Stats::Settings,

@@ -249,9 +249,11 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
         Some(b"items") => Stats::Items,
         Some(b"slabs") => Stats::Slabs,
+        Some(b"sizes") => Stats::Sizes,
         Some(b"hotkeys") => Stats::HotKeys,
         Some(word) if b"detail".starts_with(word) => Stats::Detail(detail(arguments)),
         Some(b"cachedump") => return cache_dump(arguments),
+        Some(word) if b"conns".starts_with(word) => Stats::Connections,
         Some(_) => Stats::Other(trimmed(rest)),
     })
 }

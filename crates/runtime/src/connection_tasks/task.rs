@@ -22,7 +22,7 @@ use crate::limits::{
 };
 use crate::setup::second;
 use crate::transform::Transformer;
-use crate::transport::with_slices;
+use crate::transport::{endpoint_of, with_slices};
 
 /// The state of a task and of its connection.
 struct ConnectionTask<C: TaskRuntime> {
@@ -91,6 +91,9 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         && let Some(address) = peer.stream.peer()
     {
         session.set_peer(address.ip());
+    }
+    if <C::Service as Worker>::Session::NEEDS_ENDPOINT {
+        session.set_endpoint(endpoint_of(&peer.stream));
     }
     let task = ConnectionTask {
         session,

@@ -6,8 +6,8 @@ use store::{
     MarkOutcome, SizeClass, Vivify,
 };
 
-use super::count_outcome;
 use super::read::count_touch;
+use super::{count_outcome, observe};
 use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::operation::{ArithOptions, MarkOptions};
@@ -26,11 +26,14 @@ pub(super) fn delete(
 ) {
     let now_s = context.now.elapsed_s;
     let outcome = match context.worker.delete(key, hash, compare, now_s) {
-        Deleted::Deleted(item) => {
-            if let Some(item) = item {
+        Deleted::Deleted(size) => {
+            if let Some(size) = size {
                 context
                     .counters
-                    .count_in_class(ClassCounter::DeleteHits, item.class);
+                    .count_in_class(ClassCounter::DeleteHits, size.class);
+            }
+            if context.counters.is_observed() {
+                observe::delete(key, encoder.delete_name(), size, context);
             }
             DeleteOutcome::Done
         }
@@ -88,8 +91,8 @@ fn count_delete(
     counts_hit: bool,
     context: &RequestContext<'_>,
 ) {
-    if context.counters.counts_prefixes() {
-        context.counters.count_prefix_of(key, Access::Delete);
+    if context.counters.is_observed() {
+        observe::count_prefix(key, Access::Delete, context);
     }
     let is_hit = outcome == DeleteOutcome::Done;
     if !is_hit || counts_hit {

@@ -1,17 +1,17 @@
 //! Reads of one key.
 
 use store::{
-    Expiry, Item, KeyHash, Miss, Mode, Published, Read, Recache, Rejected, SizeClass, Write,
+    Expiry, Item, ItemSize, KeyHash, Miss, Mode, Published, Read, Recache, Rejected, SizeClass,
+    Write,
 };
 
-use super::count_outcome;
+use super::{count_outcome, observe};
 use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::operation::{self, RareReadOptions, ReadCount, ReadOptions, ReadVivify, Vivify};
 use crate::outcome::{FoundItem, Outcome};
-use crate::prefixes::Access;
 use crate::session::{Output, RequestContext};
 
 /// Executes a read of one key and replies. Returns false if the read has to wait for memory.
@@ -71,9 +71,12 @@ pub(super) fn read_key<E: Encode>(
             }
         }
     }
-    let mut class = None;
+    let mut size = None;
     let visit = |item: &Item<'_>| {
-        class = Some(item.size_class());
+        size = Some(ItemSize {
+            class: item.size_class(),
+            value_len: item.value_len(),
+        });
         let found = FoundItem {
             key,
             item,
@@ -102,7 +105,8 @@ pub(super) fn read_key<E: Encode>(
         }
     }
     let is_hit = result.is_ok();
-    count_read(key, class.filter(|_| is_hit), options, context);
+    let result = result.and(size.ok_or(Miss::Absent));
+    count_read(key, result, options, context);
     Some(is_hit)
 }
 
@@ -124,7 +128,7 @@ fn create_and_read(
         Err(Rejected::Deferred) => return None,
         // There is no memory for the new item. As in memcached, the read is then a miss.
         Err(_) => {
-            count_read(key, None, options, context);
+            count_read(key, Err(Miss::Absent), options, context);
             return Some(false);
         }
     };
@@ -186,24 +190,23 @@ fn create(
     }
 }
 
-/// Counts a read, as a touch or as a get ([`ReadCount`]). `hit` is the class of the item.
+/// Counts a read, as a touch or as a get ([`ReadCount`]). `result` is the size of the item.
 #[inline]
 fn count_read(
     key: &[u8],
-    hit: Option<SizeClass>,
+    result: Result<ItemSize, Miss>,
     options: &ReadOptions,
     context: &RequestContext<'_>,
 ) {
+    let hit = result.ok().map(|size| size.class);
     let is_hit = hit.is_some();
     let is_touch = match options.count {
         ReadCount::Access => options.touch.is_some(),
         ReadCount::MissAsGet => options.touch.is_some() && is_hit,
         ReadCount::Metadata => return context.counters.count(Counter::CmdMeta),
     };
-    if context.counters.counts_prefixes() {
-        context
-            .counters
-            .count_prefix_of(key, Access::of_read(is_hit));
+    if context.counters.is_observed() {
+        observe::read(key, result, context);
     }
     if is_touch {
         count_touch(hit, context);

@@ -64,10 +64,8 @@ pub(crate) fn execute(
         }
         // A session with a store has executed these itself.
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..)) => ServerOutcome::Unsupported,
-        ServerCommand::Watch => match context.control.permissions().watch {
-            true => ServerOutcome::Unsupported,
-            false => ServerOutcome::NotAllowed(Restricted::Watch),
-        },
+        // A session with a store has executed it itself.
+        ServerCommand::Watch(_) => ServerOutcome::Unsupported,
     };
     encoder.outcome(b"", Outcome::Server(outcome), bytes);
     true
@@ -120,6 +118,12 @@ fn stats(
         Stats::Settings => control.write_settings(&mut encoder.stats(bytes)),
         Stats::Items => control.write_items(context.now, &mut encoder.stats(bytes)),
         Stats::Slabs => control.write_slabs(&mut encoder.stats(bytes)),
+        Stats::Sizes => {
+            let stats = &mut encoder.stats(bytes);
+            stats.text(b"sizes_status", b"disabled");
+        }
+        // A session with a store has executed this itself.
+        Stats::Connections => {}
         Stats::Reset => {
             control.reset_stats();
             return ServerOutcome::StatsReset;

@@ -5,6 +5,7 @@
 use protocol::limits::KEY_MAX;
 use store::{KeyHash, Mode, Published, Rejected, Reserve, SizeClass, Upload, Write};
 
+use super::observe;
 use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::now::Now;
@@ -30,6 +31,9 @@ pub(super) fn store<E: Encode>(
     let (len, base64, now_s) = (request.len(), request.key().base64, context.now.elapsed_s);
     let write = write_of(options, base64, context.now);
     let (data, value_len) = (&input[len..], options.value_len as usize);
+    if context.counters.is_observed() {
+        observe::before_store(key, request.hash, context);
+    }
     let is_complete = data.len() >= value_len + E::VALUE_END.len();
     let result = if is_complete && data[value_len..].starts_with(E::VALUE_END) {
         if depends_on_item(options) && context.must_fetch(key, request.hash) {
@@ -195,7 +199,7 @@ fn not_stored(
         let now_s = context.now.elapsed_s;
         context.worker.delete(key, hash, None, now_s);
     }
-    match rejected {
+    let outcome = match rejected {
         Rejected::TooLarge => {
             context.counters.count(Counter::StoreTooLarge);
             StoreOutcome::TooLarge
@@ -207,7 +211,11 @@ fn not_stored(
                 .count_in_class(ClassCounter::StoreNoMemory, class_of(key, options));
             StoreOutcome::NoMemory
         }
+    };
+    if context.counters.is_observed() {
+        observe::store(key, options, &outcome, context);
     }
+    outcome
 }
 
 /// Whether the outcome of a storage command depends on the present item. A plain set does not.
@@ -245,18 +253,22 @@ fn stored(
     context.counters.count_in_class(ClassCounter::CmdSet, class);
     count_cas(class, options, published, context);
     let value_len = options.value_len;
-    match published {
+    let outcome = match published {
         Published::Stored { cas, value_len } => StoreOutcome::Stored { cas, value_len },
         Published::NotStored | Published::NoSpace => StoreOutcome::NotStored { value_len },
         Published::Exists => StoreOutcome::Exists { value_len },
         Published::NotFound => StoreOutcome::NotFound { value_len },
+    };
+    if context.counters.is_observed() {
+        observe::store(key, options, &outcome, context);
     }
+    outcome
 }
 
 /// The size class of the item that a storage command brings. That of the stored item may be larger,
 /// after an append.
 #[inline]
-fn class_of(key: &[u8], options: &StoreOptions) -> SizeClass {
+pub(super) fn class_of(key: &[u8], options: &StoreOptions) -> SizeClass {
     SizeClass::of(key.len(), options.flags, options.value_len as usize)
 }
 
@@ -270,8 +282,8 @@ fn bad_data_chunk(key: &[u8], context: &RequestContext<'_>) -> StoreOutcome {
 #[inline]
 fn count_store(key: &[u8], context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdSet);
-    if context.counters.counts_prefixes() {
-        context.counters.count_prefix_of(key, Access::Set);
+    if context.counters.is_observed() {
+        observe::count_prefix(key, Access::Set, context);
     }
 }
 

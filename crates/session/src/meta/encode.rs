@@ -44,6 +44,10 @@ impl Encode for MetaEncoder<'_> {
         Some(())
     }
 
+    fn delete_name(&self) -> &'static str {
+        "md"
+    }
+
     #[inline(always)]
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
         match outcome {

@@ -4,7 +4,8 @@
 //! `prepared` receives the request.
 
 use protocol::{
-    Arith, Crawler, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Touch, Tuning,
+    Arith, Crawler, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Streams, Touch,
+    Tuning,
 };
 use store::Mode;
 
@@ -162,8 +163,8 @@ pub(crate) fn shutdown(
 }
 
 /// `watch`
-pub(crate) fn watch(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
-    server(ServerCommand::Watch, false, len, prepared)
+pub(crate) fn watch(streams: Streams, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::Watch(streams), false, len, prepared)
 }
 
 /// `lru_crawler`

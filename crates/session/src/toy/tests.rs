@@ -104,6 +104,8 @@ impl Connection {
                 counters: &self.counters,
                 control: &NoControl,
                 tier: None,
+                tickets: None,
+                connection: 0,
             };
             let progress = self
                 .session

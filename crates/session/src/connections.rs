@@ -1,0 +1,258 @@
+//! The open connections, for `stats conns`.
+//!
+//! A connection enters the list when it is opened and leaves it when its session is dropped, each
+//! under the list's lock. What changes more often is in an entry of its own, which only the
+//! connection's worker writes, at most once a second unless its state changes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::Streams;
+use service::{Endpoint, Next};
+
+use crate::control::StatWriter;
+use crate::encode::Encode;
+use crate::event_log::LogBuffer;
+use crate::limits::CONNECTIONS_PER_TURN;
+use crate::now::Now;
+use crate::outcome::{Outcome, ServerOutcome};
+use crate::protocols::{OwnedEncoder, WithEncoder};
+
+/// All open connections of a cache, by descriptor.
+#[derive(Debug, Default)]
+pub struct Connections {
+    open: Mutex<BTreeMap<i32, Arc<Entry>>>,
+    /// Lines about opened and closed connections. All workers share them.
+    pub(crate) log: LogBuffer,
+    is_logged: AtomicBool,
+}
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Activity {
+    /// Waits for a command, or executes one.
+    Read,
+    /// Receives a value.
+    Upload,
+    /// Skips the value of a rejected command.
+    Swallow,
+    /// Lists items, or receives log lines.
+    Watch,
+    /// Closes.
+    Closing,
+}
+
+impl Activity {
+    /// memcached's name.
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Read => b"conn_read",
+            Self::Upload => b"conn_nread",
+            Self::Swallow => b"conn_swallow",
+            Self::Watch => b"conn_watch",
+            Self::Closing => b"conn_closing",
+        }
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        match bits & 0xff {
+            1 => Self::Upload,
+            2 => Self::Swallow,
+            3 => Self::Watch,
+            4 => Self::Closing,
+            _ => Self::Read,
+        }
+    }
+}
+
+/// An open connection.
+#[derive(Debug)]
+struct Entry {
+    endpoint: Endpoint,
+    /// The second of the last command, and the activity in the lowest 8 bits.
+    state: AtomicU64,
+}
+
+/// The place of a session in the list. Dropping it removes the connection.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    connections: Arc<Connections>,
+    entry: Arc<Entry>,
+    /// The present value of the entry's state.
+    state: u64,
+}
+
+impl Connections {
+    /// Adds a connection.
+    pub(crate) fn add(self: &Arc<Self>, endpoint: Endpoint) -> Listed {
+        let entry = Arc::new(Entry {
+            endpoint,
+            state: AtomicU64::new(0),
+        });
+        self.open().insert(endpoint.descriptor, Arc::clone(&entry));
+        self.log("conn_new", None, &endpoint);
+        Listed {
+            connections: Arc::clone(self),
+            entry,
+            state: 0,
+        }
+    }
+
+    /// Writes the statistics of at most `max` connections whose descriptor is above `after`.
+    /// Returns the descriptor of the last one, or `None` if there are no more.
+    pub(crate) fn write(
+        &self,
+        after: i32,
+        max: usize,
+        now_s: u32,
+        out: &mut dyn StatWriter,
+    ) -> Option<i32> {
+        let open = self.open();
+        let later = open.range((Bound::Excluded(after), Bound::Unbounded));
+        let entries: Vec<Arc<Entry>> = later.take(max).map(|(_, entry)| entry.clone()).collect();
+        drop(open);
+        for entry in &entries {
+            entry.write(now_s, out);
+        }
+        entries.last().map(|entry| entry.endpoint.descriptor)
+    }
+
+    /// Sets whether opened and closed connections are logged.
+    pub(crate) fn set_logged(&self, is_logged: bool) {
+        self.is_logged.store(is_logged, Ordering::Relaxed);
+    }
+
+    fn log(&self, event: &str, reason: Option<&str>, endpoint: &Endpoint) {
+        if !self.is_logged.load(Ordering::Relaxed) {
+            return;
+        }
+        self.log.push(Streams::CONNEVENTS, |text| {
+            // Writing to a text cannot fail.
+            let _ = write!(text, "type={event} ");
+            let _ = endpoint.write_log_fields(text);
+            if let Some(reason) = reason {
+                let _ = write!(text, " reason={reason}");
+            }
+            let _ = write!(text, " cfd={}", endpoint.descriptor);
+        });
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Entry>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn write(&self, now_s: u32, out: &mut dyn StatWriter) {
+        let (endpoint, descriptor) = (&self.endpoint, self.endpoint.descriptor);
+        let mut text = |name: &str, value: &[u8]| {
+            out.text(format!("{descriptor}:{name}").as_bytes(), value);
+        };
+        let state = self.state.load(Ordering::Relaxed);
+        let idle_s = now_s.saturating_sub((state >> 8) as u32);
+        text("addr", endpoint.peer_text().as_bytes());
+        text("listen_addr", endpoint.local_text().as_bytes());
+        text("state", Activity::from_bits(state).name());
+        text("secs_since_last_cmd", idle_s.to_string().as_bytes());
+    }
+}
+
+impl Listed {
+    /// The number of the connection in log lines.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.entry.endpoint.descriptor
+    }
+
+    /// Records a turn of the session.
+    #[inline]
+    pub(crate) fn record(&mut self, now_s: u32, activity: Activity) {
+        let state = u64::from(now_s) << 8 | activity as u64;
+        if state != self.state {
+            self.state = state;
+            self.entry.state.store(state, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // A connection that is closed while it sends a value has failed.
+        let reason = match Activity::from_bits(self.state) {
+            Activity::Upload | Activity::Swallow => "error",
+            Activity::Read | Activity::Watch | Activity::Closing => "normal",
+        };
+        let endpoint = &self.entry.endpoint;
+        self.connections.log("conn_close", Some(reason), endpoint);
+        let mut open = self.connections.open();
+        let descriptor = self.entry.endpoint.descriptor;
+        // The socket may be closed before its session is dropped, and a new connection may have the
+        // descriptor already.
+        if open
+            .get(&descriptor)
+            .is_some_and(|entry| Arc::ptr_eq(entry, &self.entry))
+        {
+            open.remove(&descriptor);
+        }
+    }
+}
+
+/// The unfinished part of a `stats conns`.
+#[derive(Debug)]
+pub(crate) struct ConnectionList {
+    /// The descriptor of the last connection that was listed.
+    after: i32,
+    encoder: OwnedEncoder,
+}
+
+impl ConnectionList {
+    pub(crate) fn new(encoder: OwnedEncoder) -> Self {
+        let after = i32::MIN;
+        Self { after, encoder }
+    }
+
+    /// Lists as many connections as a turn allows. Returns what the session needs to continue, or
+    /// `None` at the end of the list.
+    pub(crate) fn resume(
+        &mut self,
+        connections: Option<&Arc<Connections>>,
+        now: Now,
+        bytes: &mut Vec<u8>,
+    ) -> Option<Next> {
+        let step = ListStep {
+            after: self.after,
+            connections,
+            now,
+            bytes,
+        };
+        self.after = self.encoder.borrow().dispatch(step)?;
+        Some(Next::Yield)
+    }
+}
+
+/// The arguments of [`ConnectionList::resume`], for the code that is compiled for each encoder.
+struct ListStep<'a> {
+    after: i32,
+    connections: Option<&'a Arc<Connections>>,
+    now: Now,
+    bytes: &'a mut Vec<u8>,
+}
+
+impl WithEncoder for ListStep<'_> {
+    type Result = Option<i32>;
+
+    fn run(self, encoder: &impl Encode) -> Option<i32> {
+        let (after, now_s) = (self.after, self.now.elapsed_s);
+        let last = self.connections.and_then(|connections| {
+            let mut stats = encoder.stats(self.bytes);
+            connections.write(after, CONNECTIONS_PER_TURN, now_s, &mut stats)
+        });
+        if last.is_none() {
+            encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), self.bytes);
+        }
+        last
+    }
+}

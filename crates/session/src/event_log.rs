@@ -1,0 +1,236 @@
+//! Log lines of events, for `watch`.
+//!
+//! ```text
+//! worker ── line ──▶ LogBuffer (one for each worker) ──▶ collector thread ──▶ Watcher ──▶ session
+//!             │ full: dropped                                │ full: skipped
+//! ```
+//!
+//! - While no stream is watched, an event costs the test of one flag, which the counting by key
+//!   prefix has already.
+//! - A worker never waits: if its buffer is full, or locked by the collector, the line is dropped
+//!   and counted.
+//! - The collector is a thread that exists while there are watchers. It copies each line to the
+//!   watchers of its stream, and wakes their connections.
+//! - A watcher that does not take its lines skips lines. The next line that it gets is preceded by
+//!   the number of skipped ones.
+//!
+//! The format of the lines is that of memcached 1.6.45 (`logger.c`).
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use protocol::Streams;
+use protocol::reply::uri_encoded;
+use service::Ticket;
+
+use crate::limits::LOG_LINE_MAX;
+use crate::tier_reads::TierRead;
+
+/// What all buffers share.
+#[derive(Debug)]
+pub(crate) struct LogShared {
+    /// The number of the last line.
+    gid: AtomicU64,
+    pub(crate) config: LogConfig,
+}
+
+/// The configuration of the log.
+#[derive(Debug, Clone, Copy)]
+pub struct LogConfig {
+    /// Size of the buffer of a worker in bytes.
+    pub worker_bytes: usize,
+    /// Size of the buffer of a watcher in bytes.
+    pub watcher_bytes: usize,
+    /// Returns the time since the Unix epoch.
+    pub unix_time: fn() -> Duration,
+}
+
+impl LogShared {
+    pub(crate) fn new(config: LogConfig) -> Self {
+        Self {
+            gid: AtomicU64::new(0),
+            config,
+        }
+    }
+
+    pub(crate) fn last_gid(&self) -> u64 {
+        self.gid.load(Ordering::Relaxed)
+    }
+}
+
+/// The lines of one worker that have not been collected.
+#[derive(Debug, Default)]
+pub(crate) struct LogBuffer {
+    shared: OnceLock<Arc<LogShared>>,
+    lines: Mutex<Lines>,
+    dropped: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Lines {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+/// Lines behind each other, each with its stream and number.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    text: String,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    stream: Streams,
+    gid: u64,
+    len: usize,
+}
+
+impl LogBuffer {
+    pub(crate) fn share(&self, shared: &Arc<LogShared>) {
+        let _ = self.shared.set(Arc::clone(shared));
+    }
+
+    /// Adds a line. `write` appends its text after `gid=…`.
+    pub(crate) fn push(&self, stream: Streams, write: impl FnOnce(&mut String)) {
+        let Some(shared) = self.shared.get() else {
+            return;
+        };
+        let bytes_max = shared.config.worker_bytes;
+        let Some(mut lines) = self
+            .lines
+            .try_lock()
+            .ok()
+            .filter(|lines| lines.text.len() + LOG_LINE_MAX <= bytes_max)
+        else {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let gid = shared.gid.fetch_add(1, Ordering::Relaxed) + 1;
+        let time = (shared.config.unix_time)();
+        let before = lines.text.len();
+        // Writing to a text cannot fail. As in memcached, the microseconds have no leading zeros.
+        let _ = write!(
+            lines.text,
+            "ts={}.{} gid={gid} ",
+            time.as_secs(),
+            time.subsec_micros()
+        );
+        write(&mut lines.text);
+        lines.text.push('\n');
+        let len = lines.text.len() - before;
+        lines.lines.push(Line { stream, gid, len });
+        self.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes all lines.
+    pub(crate) fn take(&self) -> Lines {
+        std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The numbers of lines dropped and written.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let load = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
+        (load(&self.dropped), load(&self.written))
+    }
+}
+
+/// The lines for one client.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    pub(crate) streams: Streams,
+    /// Lines up to this number are older than the watcher.
+    gid_min: u64,
+    bytes_max: usize,
+    inbox: Mutex<Inbox>,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    text: String,
+    skipped: u64,
+    /// Wakes the connection, which waits for lines.
+    ticket: Option<Ticket<TierRead>>,
+}
+
+/// The lines that watchers got and did not get.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    pub(crate) sent: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Watcher {
+    pub(crate) fn new(streams: Streams, gid_min: u64, bytes_max: usize) -> Self {
+        Self {
+            streams,
+            gid_min,
+            bytes_max,
+            inbox: Mutex::default(),
+        }
+    }
+
+    /// Copies the lines of its streams to the watcher, and wakes its connection.
+    pub(crate) fn deliver(&self, lines: &Lines) -> Delivered {
+        let (mut delivered, mut start) = (Delivered::default(), 0);
+        let mut inbox = self.inbox();
+        for line in &lines.lines {
+            let text = &lines.text[start..start + line.len];
+            start += line.len;
+            if !line.stream.intersects(self.streams) || line.gid <= self.gid_min {
+                continue;
+            }
+            if inbox.text.len() + LOG_LINE_MAX > self.bytes_max {
+                inbox.skipped += 1;
+                delivered.skipped += 1;
+                continue;
+            }
+            let skipped = std::mem::take(&mut inbox.skipped);
+            if skipped > 0 {
+                let _ = writeln!(inbox.text, "skipped={skipped}");
+            }
+            inbox.text.push_str(text);
+            delivered.sent += 1;
+        }
+        let is_ready = !inbox.text.is_empty();
+        let ticket = inbox.ticket.take_if(|_| is_ready);
+        drop(inbox);
+        if let Some(ticket) = ticket {
+            ticket.complete(None);
+        }
+        delivered
+    }
+
+    /// Appends the lines to `out`. If there are none, keeps a ticket of `issue` for the next ones.
+    /// Returns false if there is no ticket.
+    pub(crate) fn take(
+        &self,
+        out: &mut Vec<u8>,
+        issue: impl FnOnce() -> Option<Ticket<TierRead>>,
+    ) -> bool {
+        let mut inbox = self.inbox();
+        if inbox.text.is_empty() {
+            inbox.ticket = issue();
+            return inbox.ticket.is_some();
+        }
+        out.extend_from_slice(inbox.text.as_bytes());
+        inbox.text.clear();
+        true
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Appends ` key=…`, percent-encoded.
+pub(crate) fn push_key(text: &mut String, key: &[u8]) {
+    let mut encoded = Vec::with_capacity(key.len());
+    uri_encoded(&mut encoded, key);
+    text.push_str(" key=");
+    // The encoding is ASCII.
+    text.push_str(&String::from_utf8_lossy(&encoded));
+}

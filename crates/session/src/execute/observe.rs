@@ -1,0 +1,124 @@
+//! Requests that are counted by key prefix or logged. These functions are called only while some
+//! are ([`Counters::is_observed`](crate::counters::Counters::is_observed)).
+
+use std::fmt::Write as _;
+
+use protocol::Streams;
+use store::{ItemSize, KeyHash, Miss, Mode};
+
+use crate::event_log::push_key;
+use crate::operation::StoreOptions;
+use crate::outcome::StoreOutcome;
+use crate::prefixes::Access;
+use crate::session::RequestContext;
+
+/// A read of one key: the size of its item, or why it has none.
+#[cold]
+pub(super) fn read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext<'_>) {
+    count_prefix(key, Access::of_read(result.is_ok()), context);
+    log_read(key, result, context);
+}
+
+/// Logs a read.
+fn log_read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext<'_>) {
+    if !context.counters.is_watched(Streams::FETCHERS) {
+        return;
+    }
+    let status = match result {
+        Ok(_) => "found",
+        Err(Miss::Absent) => "not_found",
+        Err(Miss::Flushed) => "flushed",
+        Err(Miss::Expired) => "expired",
+    };
+    let (class, len) = numbers(result.ok());
+    context.counters.log().push(Streams::FETCHERS, |text| {
+        text.push_str("type=item_get");
+        push_key(text, key);
+        // Writing to a text cannot fail.
+        let cfd = context.connection;
+        let _ = write!(text, " status={status} clsid={class} cfd={cfd} size={len}");
+    });
+}
+
+/// The present item of a key that is about to be stored, which memcached logs as a read.
+#[cold]
+pub(super) fn before_store(key: &[u8], hash: KeyHash, context: &RequestContext<'_>) {
+    if context.counters.is_watched(Streams::FETCHERS) {
+        let size = context.worker.size_of(key, hash, context.now.elapsed_s);
+        log_read(key, size.ok_or(Miss::Absent), context);
+    }
+}
+
+/// A storage command whose value has arrived, or was too large.
+#[cold]
+pub(super) fn store(
+    key: &[u8],
+    options: &StoreOptions,
+    outcome: &StoreOutcome,
+    context: &RequestContext<'_>,
+) {
+    if !context.counters.is_watched(Streams::MUTATIONS) {
+        return;
+    }
+    let status = match outcome {
+        StoreOutcome::Stored { .. } => "stored",
+        StoreOutcome::NotStored { .. } => "not_stored",
+        StoreOutcome::Exists { .. } => "exists",
+        StoreOutcome::NotFound { .. } => "not_found",
+        StoreOutcome::TooLarge => "too_large",
+        StoreOutcome::NoMemory => "no_memory",
+        StoreOutcome::BadDataChunk => return,
+    };
+    let command = match options.mode {
+        Mode::Set if options.cas.compare().is_some() => "cas",
+        Mode::Set => "set",
+        Mode::Add => "add",
+        Mode::Replace => "replace",
+        Mode::Append => "append",
+        Mode::Prepend => "prepend",
+    };
+    let now = context.now;
+    let ttl_s = now.expiry(options.exptime).seconds_left(now.elapsed_s);
+    let (ttl_s, len) = (ttl_s.unwrap_or(0), options.value_len);
+    let class = super::write::class_of(key, options).number();
+    context.counters.log().push(Streams::MUTATIONS, |text| {
+        text.push_str("type=item_store");
+        push_key(text, key);
+        let cfd = context.connection;
+        let _ = write!(
+            text,
+            " status={status} cmd={command} ttl={ttl_s} clsid={class} cfd={cfd} size={len}"
+        );
+    });
+}
+
+/// A deletion that found its item.
+#[cold]
+pub(super) fn delete(
+    key: &[u8],
+    command: &str,
+    size: Option<ItemSize>,
+    context: &RequestContext<'_>,
+) {
+    if !context.counters.is_watched(Streams::DELETIONS) {
+        return;
+    }
+    let (class, len) = numbers(size);
+    context.counters.log().push(Streams::DELETIONS, |text| {
+        text.push_str("type=deleted");
+        push_key(text, key);
+        let _ = write!(text, " cmd={command} clsid={class} size={len}");
+    });
+}
+
+/// Counts an access by the prefix of its key, if accesses are.
+pub(super) fn count_prefix(key: &[u8], access: Access, context: &RequestContext<'_>) {
+    if context.counters.counts_prefixes() {
+        context.counters.count_prefix_of(key, access);
+    }
+}
+
+/// The numbers of a size class and of a length, 0 without an item.
+fn numbers(size: Option<ItemSize>) -> (u32, usize) {
+    size.map_or((0, 0), |size| (size.class.number(), size.value_len))
+}

@@ -1,0 +1,187 @@
+//! The watchers of a cache: which streams are watched, and the delivery of lines to them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::Streams;
+use service::{Next, Ticket};
+
+use crate::connections::Connections;
+use crate::event_log::{Delivered, LogConfig, LogShared, Watcher};
+use crate::limits::WATCHERS_MAX;
+use crate::registry::CounterRegistry;
+use crate::tier_reads::TierRead;
+
+/// The watchers, and the totals of their lines.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    shared: Option<Arc<LogShared>>,
+    present: Vec<Arc<Watcher>>,
+    delivered: Delivered,
+    /// The collector has been started and not found that there are no watchers.
+    is_collecting: bool,
+}
+
+/// The statistics of the log, in memcached's terms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Lines that no worker had space for.
+    pub dropped: u64,
+    /// Lines written by workers.
+    pub written: u64,
+    /// Lines that watchers did not get, because they were too slow.
+    pub skipped: u64,
+    /// Lines that watchers got.
+    pub sent: u64,
+    /// Present watchers.
+    pub watchers: u64,
+}
+
+/// A refused `watch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchRefused {
+    /// This server has no log.
+    Unsupported,
+    /// There are [`WATCHERS_MAX`] watchers.
+    TooMany,
+}
+
+/// A watcher of a session. Dropping it ends the watching.
+#[derive(Debug)]
+pub struct Watching {
+    registry: Arc<CounterRegistry>,
+    watcher: Arc<Watcher>,
+}
+
+impl CounterRegistry {
+    /// Enables the log. Called once, before the first worker registers.
+    pub fn enable_log(&self, config: LogConfig) {
+        let shared = Arc::new(LogShared::new(config));
+        self.connections().log.share(&shared);
+        self.watchers().shared = Some(shared);
+    }
+
+    pub(crate) fn log_shared(&self) -> Option<Arc<LogShared>> {
+        self.watchers().shared.clone()
+    }
+
+    /// Adds a watcher. Returns it, and whether the caller has to start the collector: a thread that
+    /// calls [`collect_log`](Self::collect_log) repeatedly.
+    ///
+    /// # Errors
+    /// The reason, if there can be no further watcher.
+    pub fn watch(self: &Arc<Self>, streams: Streams) -> Result<(Watching, bool), WatchRefused> {
+        let mut watchers = self.watchers();
+        let shared = watchers.shared.as_ref().ok_or(WatchRefused::Unsupported)?;
+        if watchers.present.len() >= WATCHERS_MAX {
+            return Err(WatchRefused::TooMany);
+        }
+        let (gid, bytes_max) = (shared.last_gid(), shared.config.watcher_bytes);
+        let watcher = Arc::new(Watcher::new(streams, gid, bytes_max));
+        watchers.present.push(Arc::clone(&watcher));
+        let starts_collector = !std::mem::replace(&mut watchers.is_collecting, true);
+        self.update_streams(&watchers);
+        let registry = Arc::clone(self);
+        Ok((Watching { registry, watcher }, starts_collector))
+    }
+
+    /// The streams that are watched.
+    #[must_use]
+    pub fn watched_streams(&self) -> Streams {
+        self.watchers().streams()
+    }
+
+    /// Delivers all lines to the watchers. Returns whether there were lines, or `None` if there is
+    /// no watcher, so that the collector ends.
+    pub fn collect_log(&self) -> Option<bool> {
+        let present = {
+            let mut watchers = self.watchers();
+            watchers.is_collecting = !watchers.present.is_empty();
+            watchers.is_collecting.then(|| watchers.present.clone())?
+        };
+        let mut found = false;
+        let buffers = self.log_buffers();
+        let lines = buffers.iter().map(|counters| counters.log().take());
+        for lines in lines.chain([self.connections().log.take()]) {
+            if lines.is_empty() {
+                continue;
+            }
+            found = true;
+            let mut sum = Delivered::default();
+            for watcher in &present {
+                let delivered = watcher.deliver(&lines);
+                sum.sent += delivered.sent;
+                sum.skipped += delivered.skipped;
+            }
+            let mut watchers = self.watchers();
+            watchers.delivered.sent += sum.sent;
+            watchers.delivered.skipped += sum.skipped;
+        }
+        Some(found)
+    }
+
+    /// The statistics of the log.
+    #[must_use]
+    pub fn log_counts(&self) -> LogCounts {
+        let mut sum = LogCounts::default();
+        let mut add = |(dropped, written): (u64, u64)| {
+            sum.dropped += dropped;
+            sum.written += written;
+        };
+        for counters in self.log_buffers() {
+            add(counters.log().counts());
+        }
+        add(self.connections().log.counts());
+        let watchers = self.watchers();
+        LogCounts {
+            skipped: watchers.delivered.skipped,
+            sent: watchers.delivered.sent,
+            watchers: watchers.present.len() as u64,
+            ..sum
+        }
+    }
+
+    fn update_streams(&self, watchers: &Watchers) {
+        let streams = watchers.streams();
+        self.set_watched(streams);
+        let connections: &Connections = self.connections();
+        connections.set_logged(streams.intersects(Streams::CONNEVENTS));
+    }
+
+    fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        let watchers: &Mutex<Watchers> = self.watchers_lock();
+        watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watchers {
+    fn streams(&self) -> Streams {
+        let all = self.present.iter().map(|watcher| watcher.streams);
+        all.fold(Streams::NONE, Streams::with)
+    }
+}
+
+impl Watching {
+    /// Appends lines to `out`, and returns what the session needs before it gets more.
+    pub(crate) fn resume(
+        &self,
+        out: &mut Vec<u8>,
+        issue: impl FnOnce() -> Option<Ticket<TierRead>>,
+    ) -> Next {
+        let before = out.len();
+        match self.watcher.take(out, issue) {
+            true if out.len() > before => Next::OutputSpace,
+            true => Next::Completion,
+            // Without a ticket the connection would wait forever.
+            false => Next::Close,
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut watchers = self.registry.watchers();
+        let is_other = |other: &Arc<Watcher>| !Arc::ptr_eq(other, &self.watcher);
+        watchers.present.retain(is_other);
+        self.registry.update_streams(&watchers);
+    }
+}

@@ -1,0 +1,79 @@
+//! Records of evicted items, for a log.
+//!
+//! While they are recorded, each worker keeps those of its own evictions until its caller takes
+//! them, at most [`EVICTED_MAX`]. While they are not, an eviction costs the test of one flag.
+
+use crate::heap::block::Block;
+use crate::limits::EVICTED_MAX;
+use crate::size_class::ItemSize;
+use crate::store::Store;
+use crate::sync::atomic::Ordering;
+use crate::worker::{KeyHash, Worker};
+
+/// An evicted item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvictedItem {
+    /// The key.
+    pub key: Box<[u8]>,
+    /// Whether the item was read since it was written.
+    pub was_fetched: bool,
+    /// Seconds until its expiry. `None`: never.
+    pub ttl_s: Option<u32>,
+    /// Seconds since its last request.
+    pub idle_s: u32,
+    /// Its size.
+    pub size: ItemSize,
+}
+
+impl Store {
+    /// Sets whether workers record evicted items.
+    pub fn record_evicted(&self, records: bool) {
+        self.records_evicted.store(records, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    /// Whether this worker has recorded evicted items.
+    #[must_use]
+    #[inline]
+    pub fn has_evicted(&self) -> bool {
+        !self.evicted.borrow().is_empty()
+    }
+
+    /// Passes the recorded items to `visit`, and forgets them.
+    pub fn drain_evicted(&mut self, mut visit: impl FnMut(&EvictedItem)) {
+        for item in self.evicted.get_mut().drain(..) {
+            visit(&item);
+        }
+    }
+
+    /// Records an evicted item, if items are recorded.
+    #[inline]
+    pub(crate) fn record_evicted(&self, block: Block<'_>, idle_s: u32, now_s: u32) {
+        if !self.store.records_evicted.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut evicted = self.evicted.borrow_mut();
+        if evicted.len() < EVICTED_MAX {
+            evicted.push(EvictedItem {
+                key: block.key().into(),
+                was_fetched: block.access().is_fetched(),
+                ttl_s: block.expiry().seconds_left(now_s),
+                idle_s,
+                size: ItemSize::of_block(block),
+            });
+        }
+    }
+
+    /// Returns the size of a key's item in memory, without any effect on it. `None`: there is none,
+    /// or it has expired.
+    #[must_use]
+    pub fn size_of(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<ItemSize> {
+        self.ensure_online();
+        let has_key = |entry| self.has_key(entry, key);
+        let location = self.store.index.find(hash.0, has_key)?.location();
+        let block = self.block(location);
+        let is_valid = self.miss_reason(location, block, now_s).is_none();
+        is_valid.then(|| ItemSize::of_block(block))
+    }
+}
