@@ -18,6 +18,16 @@ pub const NOT_APPLICABLE: &[(&str, &[&str])] = &[
     ),
     ("the number of items is not known", &["admin.txt: stats"]),
     (
+        "a pool has no list of items",
+        &[
+            "crawler.txt: metadump of no item",
+            "crawler.txt: metadump of an item",
+            "crawler.txt: metadump of an item that expires, with flags and a key in base64",
+            "crawler.txt: mgdump",
+            "crawler.txt: an expired item is not listed",
+        ],
+    ),
+    (
         "numbers are stored without padding, and only digits are numbers",
         &[
             "arithmetic.txt: a shorter number is padded with spaces",
