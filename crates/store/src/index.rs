@@ -64,6 +64,7 @@ pub(crate) use walk::{BucketEntries, Visited};
 use writer::Target;
 pub(crate) use writer::{Found, Inserted, Position, Writer};
 
+use crate::limits::CAS_PER_SHARD;
 use crate::region::Region;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
@@ -162,7 +163,7 @@ impl Index {
         debug_assert!(shards.is_power_of_two() && buckets_per_shard.is_power_of_two());
         let least = buckets_per_shard * shards;
         let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
-        Ok(Self {
+        let index = Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
             addressing: Addressing::new(least.ilog2(), shards.ilog2()),
             load_max: match shards {
@@ -177,13 +178,18 @@ impl Index {
             items: PaddedCounter::default(),
             resizing: Mutex::new(()),
             walk: WalkState::default(),
-        })
+        };
+        index.begin_cas_after(0);
+        Ok(index)
     }
 
-    /// Makes each shard assign only CAS above `cas`. Called before the index is used.
+    /// Makes each shard assign only CAS above `cas`. Called before the index is used. The shards
+    /// begin [`CAS_PER_SHARD`] apart, so that the items of two shards have different CAS until one
+    /// of the shards has assigned that many.
     pub(crate) fn begin_cas_after(&self, cas: u64) {
-        for shard in &self.shards {
-            shard.cas.store(cas, Ordering::Relaxed);
+        for (number, shard) in (0..).zip(&self.shards) {
+            let first = cas + number * CAS_PER_SHARD;
+            shard.cas.store(first, Ordering::Relaxed);
         }
     }
 

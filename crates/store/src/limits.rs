@@ -122,6 +122,9 @@ pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 pub(crate) const SHARD_MEMORY: u64 = 2 << 20;
 /// Maximum number of index shards.
 pub(crate) const INDEX_SHARDS_MAX: u64 = 256;
+/// How far apart the numbers are with which two index shards begin to assign CAS. The last of
+/// [`INDEX_SHARDS_MAX`] shards still begins within 32 bits, and a short header has 40 bits for it.
+pub(crate) const CAS_PER_SHARD: u64 = 1 << 24;
 /// Initial number of buckets of an index shard, and also the minimum.
 pub(crate) const SHARD_BUCKETS: usize = 512;
 /// The index takes at most this fraction (1/N) of the memory.

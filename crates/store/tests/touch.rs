@@ -290,3 +290,18 @@ fn expired_and_flushed_items_that_are_overwritten_count_as_expired() {
     let statistics = worker.store().statistics();
     assert_eq!((statistics.expired, statistics.expired_unfetched), (2, 2));
 }
+
+#[test]
+fn new_items_have_different_cas() {
+    let mut worker = worker(64 << 20, true);
+    let mut all = std::collections::BTreeSet::new();
+    for number in 0..1_000 {
+        all.insert(set(&mut worker, &number.to_string(), 1, &SET));
+    }
+    assert_eq!(all.len(), 1_000);
+    let greatest = all.last().copied().unwrap();
+    assert!(
+        greatest < 1 << 40,
+        "too large for a short header: {greatest}"
+    );
+}

@@ -188,3 +188,40 @@ impl StatWriter for BinaryStats<'_> {
         reply::stat(self.out, self.opaque, name, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::binary::reply::Reply;
+    use protocol::binary::{Head, Opcode};
+
+    use super::*;
+
+    /// A failure that text reports by a line has the status that `migrate.md` names, and the line's
+    /// text. Quiet opcodes report it too.
+    #[test]
+    fn failure_is_a_status_with_the_text_of_the_line() {
+        let cases: [(&[u8], u16, &[u8]); 4] = [
+            (b"SERVER_ERROR busy\r\n", 0x84, b"busy"),
+            (b"CLIENT_ERROR not here\r\n", 0x83, b"not here"),
+            (b"ERROR\r\n", 0x83, b"ERROR"),
+            (
+                protocol::reply::NO_MEMORY,
+                0x82,
+                b"Out of memory allocating item",
+            ),
+        ];
+        // `set` and its quiet form.
+        for opcode in [Opcode(0x01), Opcode(0x11)] {
+            for (line, status, text) in cases {
+                let head = Head { opcode, opaque: 7 };
+                let mut out = Vec::new();
+                BinaryEncoder { head }.failed(line, &mut out);
+                let (reply, len) = Reply::read(&out).unwrap().unwrap();
+                assert_eq!(len, out.len());
+                assert_eq!((reply.header.status, reply.value), (status, text));
+                assert_eq!(reply.header.head, head);
+                assert_eq!(reply.header.cas, 0);
+            }
+        }
+    }
+}
