@@ -14,23 +14,23 @@
 //! - When the oldest segment of the main part is evacuated, items that were requested often or
 //!   recently enough are copied to an open segment of the main part. The other items are evicted.
 //!
-//! The current policy (`eviction_policy.rs`) sets the size of the small part, whether frequency
-//! counters decay, and how long ghosts are remembered. Blocks are copied one by one, so a segment
-//! can be evacuated whatever the sizes of its items are.
+//! The current policy (`eviction_policy.rs`) decides about each item. Blocks are copied one by one,
+//! so a segment can be evacuated whatever the sizes of its items are.
 
 mod everything;
 
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
+use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
-use crate::heap::segment::{FIRST_BLOCK, Part};
+use crate::heap::segment::FIRST_BLOCK;
 use crate::index::{Entry, Found, Location, Writer};
 use crate::insertion::Draft;
 use crate::limits::{
-    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, EARLY_REQUEST_PART, LIFETIME_MIN_S, PROMOTE_AT,
-    STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
+    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX,
+    WAIT_YIELDS_MAX,
 };
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
 use crate::sync::{Arc, yield_now};
@@ -96,42 +96,6 @@ impl Drop for Cursor {
 /// Number of blocks in a batch. The index buckets of all blocks of a batch are prefetched before
 /// the first block is looked up, so that the cache misses overlap.
 const PREFETCH_BATCH: usize = 8;
-
-/// What evacuation does with a live block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EvictionDecision {
-    /// Unlink the block's item.
-    Evict,
-    /// Copy the block to this part. The entry of its item gets this frequency.
-    Keep { part: Part, frequency: u8 },
-}
-
-/// The lifetime of a main-part segment: from its opening to its evacuation.
-struct Lifetime {
-    /// The second in which the segment was opened.
-    opened_s: u32,
-    /// The second of the evacuation.
-    now_s: u32,
-    /// Recent mean lifetime of main-part segments, in seconds.
-    mean_s: u32,
-}
-
-impl Lifetime {
-    /// Returns true if an item, last requested in second `accessed_s`, was last requested after the
-    /// first quarter of its segment's lifetime, or if this lifetime is below [`LIFETIME_MIN_S`].
-    /// Otherwise the item is evicted. If requests in the first quarter counted too, an item
-    /// requested only just after it was written would be kept for a second lifetime of a segment.
-    ///
-    /// A lifetime longer than the mean is replaced by the mean. Otherwise a pause with few writes
-    /// would lengthen the lifetime, all requests before the pause would fall into its first
-    /// quarter, and all items not requested since would be evicted.
-    fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
-        let lifetime_s = self.now_s.saturating_sub(self.opened_s);
-        let accessed_after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
-        lifetime_s < LIFETIME_MIN_S
-            || accessed_after_s * EARLY_REQUEST_PART >= u64::from(lifetime_s.min(self.mean_s))
-    }
-}
 
 impl Worker {
     /// Makes a bounded number of evacuation steps if few segments are free. Every operation calls
@@ -410,26 +374,11 @@ impl Worker {
                 let part = Part::Main;
                 EvictionDecision::Keep { part, frequency }
             }
-            (EvacuationReason::Evict, Part::Small) if frequency >= PROMOTE_AT => {
-                EvictionDecision::Keep {
-                    part: Part::Main,
-                    frequency: frequency - PROMOTE_AT,
-                }
+            (EvacuationReason::Evict, part) => {
+                log.eviction_policy().decide(part, frequency, || {
+                    self.requested_after_first_quarter(entry, victim, now_s)
+                })
             }
-            (EvacuationReason::Evict, Part::Main)
-                if frequency > 0 && log.eviction_policy().decay =>
-            {
-                EvictionDecision::Keep {
-                    part,
-                    frequency: frequency - 1,
-                }
-            }
-            (EvacuationReason::Evict, Part::Main)
-                if frequency > 0 && self.requested_after_first_quarter(entry, victim, now_s) =>
-            {
-                EvictionDecision::Keep { part, frequency: 0 }
-            }
-            (EvacuationReason::Evict, _) => EvictionDecision::Evict,
         }
     }
 

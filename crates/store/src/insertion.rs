@@ -8,8 +8,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
+use crate::eviction_policy::Part;
 use crate::heap::block::{Access, Block, HeaderFields};
-use crate::heap::segment::{Part, Segment};
+use crate::heap::segment::Segment;
 use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
@@ -234,15 +235,11 @@ impl Worker {
     /// lookups it belongs to another key. This affects nothing but the choice of the part.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
-        let log = &self.store.log;
-        if !log.eviction_policy().probation {
-            return Part::Main;
-        }
+        let policy = self.store.log.eviction_policy();
         match present {
-            Some(present) => present.block_ref.segment.part(),
-            None if self.restoring.is_some() => Part::Small,
-            None if self.has_ghost(hash.0) => Part::Main,
-            None => Part::Small,
+            Some(present) if policy.probation => present.block_ref.segment.part(),
+            Some(_) => Part::Main,
+            None => policy.part_of_new(self.restoring.is_none() && self.has_ghost(hash.0)),
         }
     }
 

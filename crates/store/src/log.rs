@@ -29,7 +29,8 @@ use segment_lists::SegmentLists;
 pub(crate) use victims::{EvacuationReason, Victim};
 
 use crate::epochs::Epochs;
-use crate::heap::segment::{FIRST_BLOCK, Part, Phase};
+use crate::eviction_policy::Part;
+use crate::heap::segment::{FIRST_BLOCK, Phase};
 use crate::heap::{Heap, SegmentNumber};
 use crate::index::Location;
 use crate::item::Expiry;

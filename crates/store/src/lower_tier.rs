@@ -18,8 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::evacuate::Visited;
+use crate::eviction_policy::{Part, leaves_ghost};
 use crate::heap::block::{Access, Block};
-use crate::heap::segment::Part;
 use crate::index::{Found, Location, Writer};
 use crate::item::Expiry;
 use crate::log::Victim;
@@ -295,7 +295,7 @@ impl Worker {
         drop(writer);
         self.count_evicted(self.block(location), part, now_s);
         self.account_unlinked(&self.block_ref(location));
-        if part == Part::Small {
+        if leaves_ghost(part) {
             self.store.ghosts.remember(hash);
         }
     }

@@ -5,10 +5,10 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::eviction_policy::Part;
 use crate::heap::block::{
     Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
-use crate::heap::segment::Part;
 use crate::heap::{BlockRef, SegmentNumber};
 use crate::item::Expiry;
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};

@@ -1,6 +1,7 @@
 use super::*;
 use crate::Worker;
-use crate::heap::segment::{Part, Phase};
+use crate::eviction_policy::Part;
+use crate::heap::segment::Phase;
 use crate::item::{Expiry, Item};
 use crate::log::AllocTarget;
 use crate::pin::Pin;
@@ -98,44 +99,4 @@ fn a_write_that_a_dropped_pin_would_not_help_is_refused() {
     assert_eq!(set(&mut worker, 0).err(), Some(Rejected::NoMemory));
     drop(pin);
     assert_eq!(set(&mut worker, 0).err(), Some(Rejected::NoMemory));
-}
-
-#[test]
-fn an_item_last_requested_in_the_first_quarter_of_the_lifetime_is_not_kept() {
-    let lifetime = |now_s, mean_s| Lifetime {
-        opened_s: 100,
-        now_s,
-        mean_s,
-    };
-    let usual = lifetime(160, 60);
-    assert!(
-        [115, 130, 160]
-            .into_iter()
-            .all(|at| usual.requested_after_first_quarter(at))
-    );
-    // The first quarter of the 60 seconds since second 100 ends at second 115. An item whose last
-    // request (90) is before the opening of the segment was copied into it and not requested since.
-    assert!(
-        [90, 100, 114]
-            .into_iter()
-            .all(|at| !usual.requested_after_first_quarter(at))
-    );
-    // The results are the same 300 seconds later, if segments usually live for 60 seconds.
-    let after_pause = lifetime(460, 60);
-    assert!(
-        [115, 130, 160]
-            .into_iter()
-            .all(|at| after_pause.requested_after_first_quarter(at))
-    );
-    assert!(!after_pause.requested_after_first_quarter(114));
-    // If segments usually live for 360 seconds, the first quarter ends at second 190.
-    assert!(!lifetime(460, 360).requested_after_first_quarter(160));
-    // A request in the first quarter counts only if the lifetime is below `LIFETIME_MIN_S` (eight
-    // seconds), or if no mean is known yet.
-    assert!(lifetime(107, 60).requested_after_first_quarter(100));
-    assert!(!lifetime(108, 60).requested_after_first_quarter(100));
-    assert!(lifetime(160, 0).requested_after_first_quarter(100));
-    // The segment was opened by a thread whose clock is fast, so `now_s` is before `opened_s`. The
-    // lifetime is then 0 seconds, below `LIFETIME_MIN_S`, and every request counts.
-    assert!(lifetime(90, 60).requested_after_first_quarter(120));
 }

@@ -6,6 +6,7 @@
 //! upload, is counted in `peer_holds`. It prevents evacuation, and after an evacuation the reuse of
 //! the memory.
 
+use crate::eviction_policy::Part;
 use crate::item::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -32,16 +33,6 @@ pub(crate) enum Phase {
     Evacuating,
     /// No location refers to the segment, but readers that found a block before may still use it.
     Retired,
-}
-
-/// The part of the log to which a segment belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Part {
-    /// The small part: new items, on probation.
-    Small = 0,
-    /// The main part: items that were requested again, or were written while they had a ghost.
-    Main = 1,
 }
 
 /// The metadata of a segment, on two cache lines. Every write changes the first line; few writes

@@ -25,7 +25,7 @@ impl Log {
     pub(super) fn part_shares(&self) -> [u32; 2] {
         shares_of(
             self.segment_limit(),
-            self.eviction_policy().small_thousandths,
+            self.eviction_policy(),
             self.largest_item.load(Ordering::Relaxed),
         )
     }
@@ -81,8 +81,8 @@ impl Log {
 /// of the largest items, of `largest_item` segments, but for this at most an eighth of the memory.
 /// In a part of one per cent, an item larger than that would be evicted as soon as it was complete,
 /// before a client could read it.
-fn shares_of(segment_limit: u32, small_thousandths: u64, largest_item: u32) -> [u32; 2] {
-    let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
+fn shares_of(segment_limit: u32, policy: &EvictionPolicy, largest_item: u32) -> [u32; 2] {
+    let small = policy.small_share(u64::from(segment_limit)) as u32;
     let two_items = largest_item.saturating_mul(2);
     let small = small.max(two_items.min(segment_limit / SMALL_FLOOR_PART));
     [small, segment_limit - small]

@@ -46,8 +46,8 @@ impl Log {
     }
 
     /// Returns true if the segment is in the oldest quarter of its part of the log, which is the
-    /// small or the main part ([`Part`](crate::heap::segment::Part)). While the store evicts items,
-    /// a block written there would probably be evicted before its first request.
+    /// small or the main part ([`Part`](crate::eviction_policy::Part)). While the store evicts
+    /// items, a block written there would probably be evicted before its first request.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let share = self.part_shares()[part as usize];

@@ -1,8 +1,9 @@
 //! Selects the next segment to evacuate, the victim.
 
 use super::{Log, SegmentLists};
+use crate::eviction_policy::{Part, next_part};
 use crate::heap::SegmentNumber;
-use crate::heap::segment::{Part, Phase};
+use crate::heap::segment::Phase;
 use crate::index::Entry;
 use crate::limits::{LIVE_FITS_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
@@ -127,13 +128,9 @@ impl Log {
     /// Selects and closes the oldest segment of the small part if that part exceeds its share, and
     /// otherwise of the main part. If that fails, tries the other part.
     pub(super) fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
-        let small_share = self.part_shares()[Part::Small as usize] as usize;
+        let small_share = u64::from(self.part_shares()[Part::Small as usize]);
         let [small, main] = &lists.sealed;
-        let first = if small.len() > small_share || main.len() == 0 {
-            Part::Small
-        } else {
-            Part::Main
-        };
+        let first = next_part(small.len() as u64, small_share, main.len() == 0);
         let second = if first == Part::Small {
             Part::Main
         } else {

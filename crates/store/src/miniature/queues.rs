@@ -3,7 +3,9 @@
 //! slots of one directory, so a slot can be in one queue of each cache.
 
 use super::directory::{Directory, NONE, Slot, Traits};
-use crate::eviction_policy::{POLICIES, POLICY_COUNT};
+use crate::eviction_policy::{
+    EvictionDecision, POLICIES, POLICY_COUNT, Part, leaves_ghost, next_part,
+};
 use crate::limits::MINIATURE_STEPS;
 
 /// Bytes per slot in the arrays of [`Queues`]: `newer`, `older`, `state`.
@@ -54,21 +56,19 @@ fn queue_index(queued: Queued) -> Option<usize> {
     (queued as usize).checked_sub(Queued::Small as usize)
 }
 
-/// Returns the queue for new items in the cache of a policy.
-fn first_queue(policy: usize) -> Queued {
-    match POLICIES[policy].probation {
-        true => Queued::Small,
-        false => Queued::Main,
+/// The queue of a part.
+fn queue_of(part: Part) -> Queued {
+    match part {
+        Part::Small => Queued::Small,
+        Part::Main => Queued::Main,
     }
 }
 
 /// Returns the state of an item after its insertion into a cache. `before` is its state in that
-/// cache before the insertion. An item that has a ghost there goes to the main part.
+/// cache before the insertion.
 fn inserted_state(policy: usize, before: State) -> State {
-    match before.queued() {
-        Queued::Ghost => State::new(Queued::Main, 0),
-        _ => State::new(first_queue(policy), 0),
-    }
+    let part = POLICIES[policy].part_of_new(before.queued() == Queued::Ghost);
+    State::new(queue_of(part), 0)
 }
 
 /// A FIFO queue from which any slot can be removed. Its links are in [`Queues`].
@@ -218,11 +218,7 @@ impl Queues {
         let eviction_policy = &POLICIES[policy];
         for _ in 0..MINIATURE_STEPS {
             let [small, main, ghosts] = &self.queues[policy];
-            let ghosts_max = match eviction_policy.long_ghost_window {
-                true => capacity.ghosts,
-                false => capacity.ghosts / 2,
-            };
-            if ghosts.len > ghosts_max {
+            if ghosts.len > eviction_policy.ghost_window(capacity.ghosts) {
                 let slot = ghosts.oldest;
                 self.unlink(directory, policy, slot);
                 self.remove_if_in_no_cache(directory, slot);
@@ -231,28 +227,20 @@ impl Queues {
             if small.bytes + main.bytes <= capacity.bytes {
                 return;
             }
-            // The cache holds too many bytes. Take the oldest item of the small part if that part
-            // exceeds its share or the main part is empty. Otherwise take the oldest item of the
-            // main part.
-            let small_exceeds_share =
-                small.bytes * 1000 > capacity.bytes * eviction_policy.small_thousandths;
-            let slot = match (small.len > 0 && small_exceeds_share) || main.len == 0 {
-                true => small.oldest,
-                false => main.oldest,
+            // The cache holds too many bytes.
+            let small_share = eviction_policy.small_share(capacity.bytes);
+            let part = next_part(small.bytes, small_share, main.len == 0);
+            let slot = match part {
+                Part::Small => small.oldest,
+                Part::Main => main.oldest,
             };
             let state = self.unlink(directory, policy, slot);
-            // If the item was requested (its frequency is not 0), it is kept, in the main part.
-            // Otherwise it is evicted, and leaves a ghost if it was in the small part.
-            let decremented = state.frequency().checked_sub(1);
-            let next = match (state.queued(), decremented) {
+            // The time of the last request in the life of a segment is not simulated.
+            let next = match eviction_policy.decide(part, state.frequency(), || true) {
                 _ if directory.expiry(slot).is_past(capacity.now_s) => State::ABSENT,
-                (Queued::Small, Some(frequency)) => State::new(Queued::Main, frequency),
-                (Queued::Main, Some(frequency)) => match eviction_policy.decay {
-                    true => State::new(Queued::Main, frequency),
-                    false => State::new(Queued::Main, 0),
-                },
-                (Queued::Small, None) => State::new(Queued::Ghost, 0),
-                _ => State::ABSENT,
+                EvictionDecision::Keep { part, frequency } => State::new(queue_of(part), frequency),
+                EvictionDecision::Evict if leaves_ghost(part) => State::new(Queued::Ghost, 0),
+                EvictionDecision::Evict => State::ABSENT,
             };
             match next.queued() {
                 Queued::Absent => self.remove_if_in_no_cache(directory, slot),
