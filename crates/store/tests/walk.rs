@@ -17,7 +17,7 @@ const BUCKETS: usize = 8;
 
 fn store() -> Arc<Store> {
     let config = Config {
-        memory_bytes: 64 << 20,
+        memory_bytes: 8 << 20,
         hash_seed: 7,
         ..Config::DEFAULT
     };
@@ -107,7 +107,7 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
                 set(
                     &mut worker,
                     rewritten,
-                    (random >> 50) as usize % 300,
+                    (random >> 50) as usize % 30,
                     Expiry::NEVER,
                 );
             }
