@@ -32,8 +32,9 @@ pub const WALK_BUCKETS: usize = 8;
 /// Number of items after which the turn of a list of items ends, about 20 µs. The last step may
 /// exceed it.
 pub const WALK_ITEMS_PER_TURN: usize = 128;
-/// Maximum number of steps of a list of items in a turn, for buckets without items.
-pub const WALK_STEPS_PER_TURN: usize = 64;
+/// Maximum number of steps of a list of items in a turn. They bound the entries of items that have
+/// expired, which are not visited: 256, each unlinked under a lock if the list reclaims them.
+pub const WALK_STEPS_PER_TURN: usize = 4;
 /// Number of connections that `stats conns` lists in a turn.
 pub const CONNECTIONS_PER_TURN: usize = 32;
 /// Number of counts that `stats sizes` writes in a turn.

@@ -161,7 +161,6 @@ impl Worker {
                 }
             }
         } else {
-            self.store.log.expect_item_of(request.value_len);
             UploadMemory::Pieces {
                 key: key.into(),
                 pieces: Vec::new(),
@@ -312,6 +311,10 @@ impl Worker {
             let len = len_max.min(block_len - PIECE_HEADER_LEN);
             let piece = upload.block(allocation);
             piece.write_piece_header(upload.hash.0, number, len);
+            // Only now, so that a value that never arrives changes nothing.
+            if len == missing {
+                self.store.log.expect_item_of(upload.value_len);
+            }
         }
         upload.hold(segment);
         Ok(())

@@ -31,7 +31,7 @@ impl Log {
     }
 
     /// Makes the small part large enough for an item whose value has this length. A value in pieces
-    /// calls this before its first piece is allocated.
+    /// calls this when its last piece has been allocated.
     pub(crate) fn expect_item_of(&self, value_len: usize) {
         // Its first and its last piece may share their segments with other items.
         let segments = (value_len / self.heap.segment_size() as usize + 2) as u32;
@@ -80,10 +80,33 @@ impl Log {
 /// Returns the shares of the small and the main part, in segments. The small part has space for two
 /// of the largest items, of `largest_item` segments, but for this at most an eighth of the memory.
 /// In a part of one per cent, an item larger than that would be evicted as soon as it was complete,
-/// before a client could read it.
+/// before a client could read it. A policy without a small part has none for large items either.
 fn shares_of(segment_limit: u32, policy: &EvictionPolicy, largest_item: u32) -> [u32; 2] {
     let small = policy.small_share(u64::from(segment_limit)) as u32;
     let two_items = largest_item.saturating_mul(2);
-    let small = small.max(two_items.min(segment_limit / SMALL_FLOOR_PART));
+    let small = match policy.small_thousandths {
+        0 => 0,
+        _ => small.max(two_items.min(segment_limit / SMALL_FLOOR_PART)),
+    };
     [small, segment_limit - small]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_part_has_space_for_two_of_the_largest_items_if_there_is_one() {
+        let with = |small_thousandths| EvictionPolicy {
+            name: "test",
+            small_thousandths,
+            probation: true,
+            decay: true,
+            long_ghost_window: true,
+        };
+        assert_eq!(shares_of(1000, &with(10), 0), [10, 990]);
+        assert_eq!(shares_of(1000, &with(10), 20), [40, 960]);
+        assert_eq!(shares_of(1000, &with(10), 400), [125, 875]);
+        assert_eq!(shares_of(1000, &with(0), 20), [0, 1000]);
+    }
 }
