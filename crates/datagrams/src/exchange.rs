@@ -8,6 +8,8 @@ use crate::limits::REPLY_MAX;
 pub(crate) struct Exchange<W: Worker> {
     pub(crate) session: W::Session,
     pub(crate) tickets: OpenTickets,
+    /// A result has been delivered since its last turn.
+    pub(crate) has_result: bool,
     pub(crate) id: ConnectionId,
     /// The bytes of the input that the session has consumed.
     pub(crate) consumed: usize,
@@ -15,6 +17,8 @@ pub(crate) struct Exchange<W: Worker> {
     pub(crate) reply: Vec<u8>,
     /// The replies are longer than [`REPLY_MAX`].
     pub(crate) is_too_long: bool,
+    /// It ended before its requests had all been answered.
+    pub(crate) has_timed_out: bool,
 }
 
 /// How an exchange goes on.
@@ -37,6 +41,7 @@ impl<W: Worker> Exchange<W> {
         Self {
             session: worker.open(),
             tickets: OpenTickets::default(),
+            has_result: false,
             id: ConnectionId {
                 slot: 0,
                 generation: number,
@@ -44,6 +49,7 @@ impl<W: Worker> Exchange<W> {
             consumed: 0,
             reply,
             is_too_long: false,
+            has_timed_out: false,
         }
     }
 

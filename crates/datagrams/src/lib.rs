@@ -12,7 +12,9 @@
 //! Invariants:
 //! - Nothing is kept of a datagram after its reply. A request that is not complete in its datagram
 //!   is dropped.
-//! - Any number of hostile datagrams takes a bounded memory: that of one burst and of one reply.
+//! - Any number of hostile datagrams takes a bounded memory: that of one burst and of its replies,
+//!   which are sent after the last one is complete. At most 32 of 2 MiB, in buffers of up to twice
+//!   that.
 //! - A peer outside of private networks is sent at most a few times the bytes that it has sent
 //!   ([`ReplyLimit`]), because its address may be forged.
 //! - A reply that consists of `ERROR` lines alone is not sent. Otherwise two servers could send

@@ -20,7 +20,14 @@ use crate::worker::Datagrams;
 #[derive(Debug)]
 pub(crate) struct Alarm {
     pub(crate) waker: poll::Waker,
-    pub(crate) must_stop: AtomicBool,
+    must_stop: AtomicBool,
+}
+
+impl Alarm {
+    /// Whether the thread has to stop soon: it begins no datagrams, and waits for nothing.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.must_stop.load(Ordering::Relaxed)
+    }
 }
 
 impl Wake for Alarm {

@@ -9,7 +9,6 @@ use std::mem;
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use protocol::binary::{Header, REQUEST_MAGIC, Status, reply};
@@ -27,8 +26,14 @@ use crate::limits::{
 use crate::reply_limit::ReplyLimit;
 use crate::running::Alarm;
 
-/// The reply in place of one that is too long, in the text protocol.
-const TOO_LONG: &[u8] = b"SERVER_ERROR reply too long\r\n";
+/// An error in place of a reply: in the text protocol, and in the binary protocol.
+type Refusal = (&'static [u8], Status);
+
+/// The reply in place of one that is too long.
+const TOO_LONG: Refusal = (b"SERVER_ERROR reply too long\r\n", Status::TooLarge);
+/// The reply to requests that found no memory or no result in time. Parts of their reply would look
+/// like the whole.
+const TIMED_OUT: Refusal = (b"SERVER_ERROR timed out\r\n", Status::Internal);
 /// The reply to an unknown command.
 const UNKNOWN: &[u8] = protocol::reply::ERROR;
 
@@ -116,15 +121,17 @@ impl<W: Worker> Datagrams<W> {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(self.sockets.len() + 1);
         self.answering.worker.offline();
-        while !self.alarm.must_stop.load(Ordering::Relaxed) {
+        while !self.alarm.must_stop() {
             // It fails only for a wrong descriptor.
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }
             self.alarm.waker.clear();
             self.answering.worker.online();
+            // Late results, whose exchanges have ended, would otherwise count as untaken.
+            self.answering.deliver();
             for ready in events.iter() {
-                if ready.token != ALARM_TOKEN {
+                if ready.token != ALARM_TOKEN && !self.alarm.must_stop() {
                     self.serve_ready(ready.token as usize);
                 }
             }
@@ -142,6 +149,7 @@ impl<W: Worker> Datagrams<W> {
         }));
         if served.is_err() {
             self.counts.add(Count::Panics, 1);
+            self.answering.worker.online();
             self.answering.reset();
         }
     }
@@ -175,10 +183,13 @@ impl<W: Worker> Datagrams<W> {
         let payloads = &payloads[..self.arrived.len()];
         self.answering.answer_burst(payloads, now_ns, &self.counts);
         let exchanges = mem::take(&mut self.answering.exchanges);
+        // The replies are copies. While they wait for space, the worker delays no reclamation.
+        self.answering.worker.offline();
         for ((exchange, payload), arrived) in exchanges.iter().zip(payloads).zip(&self.arrived) {
             self.reply(index, exchange, payload, *arrived);
         }
         self.answering.keep_buffers(exchanges);
+        self.answering.worker.online();
         self.maintain(now_ns);
     }
 
@@ -190,9 +201,13 @@ impl<W: Worker> Datagrams<W> {
             self.limit
                 .allows(to.peer, to.len, frame::total_len(content))
         };
-        if exchange.is_too_long || !is_allowed(content) {
+        let mut refusal = exchange.has_timed_out.then_some(TIMED_OUT);
+        if refusal.is_none() && (exchange.is_too_long || !is_allowed(content)) {
             self.counts.add(Count::Limited, 1);
-            write_too_long(payload, &mut error);
+            refusal = Some(TOO_LONG);
+        }
+        if let Some(refusal) = refusal {
+            write_refusal(refusal, payload, &mut error);
             content = &error;
             if !is_allowed(content) {
                 return;
@@ -223,7 +238,10 @@ impl<W: Worker> Datagrams<W> {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         let now_ns = monotonic_ns();
                         let deadline_ns = *deadline_ns.get_or_insert(now_ns + SEND_WAIT_MAX_NS);
-                        if now_ns < deadline_ns && wait_for_space(socket, deadline_ns - now_ns) {
+                        if now_ns < deadline_ns
+                            && !self.alarm.must_stop()
+                            && wait_for_space(socket, deadline_ns - now_ns)
+                        {
                             continue;
                         }
                     }
@@ -283,7 +301,10 @@ impl<W: Worker> Answering<W> {
             match self.finish(index, payload, steps[index]) {
                 Step::Done => {}
                 Step::Incomplete => counts.add(Count::Incomplete, 1),
-                _ => counts.add(Count::TimedOut, 1),
+                _ => {
+                    counts.add(Count::TimedOut, 1);
+                    self.exchanges[index].has_timed_out = true;
+                }
             }
         }
     }
@@ -315,7 +336,7 @@ impl<W: Worker> Answering<W> {
             };
             let now_ns = monotonic_ns();
             let deadline_ns = *deadline_ns.get_or_insert(now_ns + WAIT_MAX_NS);
-            if now_ns >= deadline_ns {
+            if now_ns >= deadline_ns || self.alarm.must_stop() {
                 return step;
             }
             let wait_ns = wait_ns.min(deadline_ns - now_ns);
@@ -330,40 +351,41 @@ impl<W: Worker> Answering<W> {
     /// Waits for a result of the exchange if it needs one, or else for the whole time.
     fn wait(&mut self, index: usize, wait_ns: u64, needs_result: bool) {
         let until_ns = monotonic_ns() + wait_ns;
-        self.worker.offline();
-        while !(needs_result && self.deliver(index)) {
+        loop {
+            self.deliver();
             let now_ns = monotonic_ns();
-            if now_ns >= until_ns || self.alarm.must_stop.load(Ordering::Relaxed) {
-                break;
+            let has_result = needs_result && self.exchanges[index].has_result;
+            if has_result || now_ns >= until_ns || self.alarm.must_stop() {
+                return;
             }
+            self.worker.offline();
             sleep(&self.alarm, until_ns - now_ns);
+            self.worker.online();
         }
-        self.worker.online();
     }
 
-    /// Delivers results to the exchange. Returns whether there was one. Results for earlier
-    /// exchanges are dropped, which waited for too long.
-    fn deliver(&mut self, index: usize) -> bool {
+    /// Delivers the results that have arrived to the exchanges of the burst. Those for earlier
+    /// exchanges, which waited for too long, are dropped.
+    fn deliver(&mut self) {
         let Some(mailbox) = self.mailbox.clone() else {
-            return false;
+            return;
         };
-        let exchange = &mut self.exchanges[index];
-        let mut has_result = false;
         while let Some(completed) = mailbox.take() {
-            if completed.connection == exchange.id {
+            let mut exchanges = self.exchanges.iter_mut();
+            if let Some(exchange) = exchanges.find(|it| it.id == completed.connection) {
                 exchange.tickets.record_delivery();
+                exchange.has_result = true;
                 let (session, number) = (&mut exchange.session, completed.number);
                 self.worker.complete(session, number, completed.result);
-                has_result = true;
             }
         }
-        has_result
     }
 
     /// Gives an exchange a turn outside of a burst.
     fn turn_alone(&mut self, index: usize, payload: &[u8]) -> Step {
         self.worker.begin_burst(monotonic_ns());
         let exchange = &mut self.exchanges[index];
+        exchange.has_result = false;
         let input = &payload[exchange.consumed..];
         let mut requests = recycle::<W>(mem::take(&mut self.requests));
         exchange.session.discard_prepared();
@@ -398,13 +420,13 @@ impl<W: Worker> Answering<W> {
     }
 }
 
-/// Writes the error in place of a reply that is too long, in the protocol of the request.
-fn write_too_long(payload: &[u8], out: &mut Vec<u8>) {
+/// Writes an error in the protocol of the request.
+fn write_refusal((line, status): Refusal, payload: &[u8], out: &mut Vec<u8>) {
     match payload.first_chunk() {
         Some(bytes) if bytes[0] == REQUEST_MAGIC => {
-            reply::error(out, Header::read(bytes).head, Status::TooLarge);
+            reply::error(out, Header::read(bytes).head, status);
         }
-        _ => out.extend_from_slice(TOO_LONG),
+        _ => out.extend_from_slice(line),
     }
 }
 
