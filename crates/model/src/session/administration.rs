@@ -6,15 +6,20 @@ use super::meta::stored_key;
 use crate::Cache;
 use crate::cache::{CLIENT_FLAGS_LEN, ITEM_OVERHEAD};
 
-/// The largest items of the first classes of memcached, in bytes.
-const CLASS_LENS: [usize; 20] = [
-    96, 120, 152, 192, 240, 304, 384, 480, 600, 752, 944, 1184, 1480, 1856, 2320, 2904, 3632, 4544,
-    5680, 7104,
-];
+/// Number of memcached's slab classes.
+const CLASSES: usize = 39;
+/// The largest item of the first class, in bytes.
+const FIRST_CLASS_LEN: usize = 96;
 
-/// The slab class of an item, for items of at most 7 kB.
+/// The slab class of an item. The largest item of each class is 1.25 times as long as that of the
+/// one before, in steps of 8 bytes; the last class has all longer ones.
 pub(super) fn class_of(item_len: usize) -> usize {
-    1 + CLASS_LENS.partition_point(|&most| most < item_len)
+    let (mut class, mut most) = (1, FIRST_CLASS_LEN);
+    while most < item_len && class < CLASSES {
+        class += 1;
+        most = (most * 5 / 4).next_multiple_of(8);
+    }
+    class
 }
 
 pub(super) fn item_len(key: &[u8], client_flags: u32, value_len: usize) -> usize {
