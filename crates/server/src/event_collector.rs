@@ -48,12 +48,38 @@ pub(crate) fn watch(
     let (watching, starts_collector) = counters.watch(streams)?;
     record_evicted(counters, store);
     if starts_collector {
-        let (counters, store) = (Arc::clone(counters), Arc::clone(store));
+        let collector = Collector {
+            counters: Arc::clone(counters),
+            has_ended: false,
+        };
+        let store = Arc::clone(store);
         let thread = thread::Builder::new().name("event-log".to_owned());
-        let started = thread.spawn(move || collect(&counters, &store));
+        let started = thread.spawn(move || collector.run(&store));
         started.map_err(|_| WatchRefused::Unsupported)?;
     }
     Ok(watching)
+}
+
+/// The collector from before its start to its end. If it is dropped before it has ended, because
+/// the thread did not start or panicked, the next watcher starts another one.
+struct Collector {
+    counters: Arc<CounterRegistry>,
+    has_ended: bool,
+}
+
+impl Collector {
+    fn run(mut self, store: &Store) {
+        collect(&self.counters, store);
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.counters.collector_failed();
+        }
+    }
 }
 
 fn collect(counters: &CounterRegistry, store: &Store) {

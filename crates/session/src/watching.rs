@@ -119,6 +119,12 @@ impl CounterRegistry {
         Some(found)
     }
 
+    /// The collector did not start, or has ended although there are watchers. The next watcher has
+    /// to start it.
+    pub fn collector_failed(&self) {
+        self.watchers().is_collecting = false;
+    }
+
     /// The statistics of the log.
     #[must_use]
     pub fn log_counts(&self) -> LogCounts {
