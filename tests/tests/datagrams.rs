@@ -2,142 +2,26 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "datagrams/clients.rs"]
+mod clients;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use clients::{Served, Udp, setting};
 use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
 use curtail_tests::play::REFERENCE_VERSION;
-use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use curtail_tests::process::{Server, memcached, memcached_command, runtime};
+use curtail_tests::served_pool::{Pool, wait_until_ready};
 use protocol::binary::reply::Reply;
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sys::namespace::NetworkNamespace;
-
-const TIMEOUT: Duration = Duration::from_secs(10);
-const HEADER_LEN: usize = 8;
-const PAYLOAD_MAX: usize = 1392;
-
-/// A server with a client of TCP and one of UDP.
-struct Served {
-    _server: Server,
-    tcp: Client,
-    udp: Udp,
-}
-
-impl Served {
-    fn start(flags: &[&str]) -> Self {
-        Self::start_at(Ipv4Addr::LOCALHOST, || {
-            let mut command = curtail();
-            command.args(["-U", "-1"]).args(flags);
-            command
-        })
-    }
-
-    fn start_at(ip: Ipv4Addr, command: impl Fn() -> Command) -> Self {
-        let server = Server::tcp_on(ip, &[], command).unwrap();
-        let mut tcp = Client::connect(&server.address).unwrap();
-        let port = setting(&mut tcp, "udpport").parse().unwrap();
-        Self {
-            _server: server,
-            tcp,
-            udp: Udp::new(ip, port),
-        }
-    }
-
-    fn count(&mut self, name: &str) -> u64 {
-        self.tcp.stat(name).unwrap()
-    }
-}
-
-fn setting(client: &mut Client, name: &str) -> String {
-    client.send(b"stats settings\r\n").unwrap();
-    let mut found = None;
-    loop {
-        let line = client.line().unwrap();
-        if line == "END" {
-            return found.unwrap();
-        }
-        let value = line.strip_prefix(&format!("STAT {name} "));
-        found = value.map(str::to_owned).or(found);
-    }
-}
-
-/// A client whose requests are numbered.
-struct Udp {
-    socket: UdpSocket,
-    next: u16,
-}
-
-impl Udp {
-    fn new(ip: Ipv4Addr, port: u16) -> Self {
-        let socket = UdpSocket::bind((ip, 0)).unwrap();
-        socket
-            .connect(SocketAddr::new(IpAddr::V4(ip), port))
-            .unwrap();
-        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-        Self {
-            socket,
-            next: 0xfff0,
-        }
-    }
-
-    /// Sends a request, and returns its number.
-    fn send(&mut self, payload: &[u8]) -> u16 {
-        let number = self.next;
-        self.next = number.wrapping_add(1);
-        let [n0, n1] = number.to_be_bytes();
-        self.send_raw(&[&[n0, n1, 0, 0, 0, 1, 0, 0], payload].concat());
-        number
-    }
-
-    fn send_raw(&self, datagram: &[u8]) {
-        self.socket.send(datagram).unwrap();
-    }
-
-    /// Receives the reply to a request, whose datagrams must arrive in order, before any other.
-    fn reply(&self, number: u16) -> Vec<u8> {
-        let mut reply = Vec::new();
-        let mut buffer = [0; 2048];
-        for sequence in 0.. {
-            let len = self.socket.recv(&mut buffer).unwrap();
-            assert!(
-                (HEADER_LEN + 1..=HEADER_LEN + PAYLOAD_MAX).contains(&len),
-                "{len} bytes"
-            );
-            let field = |at: usize| u16::from_be_bytes([buffer[at], buffer[at + 1]]);
-            assert_eq!((field(0), field(2), field(6)), (number, sequence, 0));
-            reply.extend_from_slice(&buffer[HEADER_LEN..len]);
-            if sequence + 1 == field(4) {
-                return reply;
-            }
-            assert_eq!(
-                len,
-                HEADER_LEN + PAYLOAD_MAX,
-                "only the last datagram is shorter"
-            );
-        }
-        reply
-    }
-
-    fn request(&mut self, payload: &[u8]) -> Vec<u8> {
-        let number = self.send(payload);
-        self.reply(number)
-    }
-
-    fn text(&mut self, request: &str) -> String {
-        String::from_utf8(self.request(request.as_bytes())).unwrap()
-    }
-
-    /// Asserts that nothing of what was sent before is answered any more.
-    fn assert_silent(&mut self) {
-        assert_eq!(self.text("mn\r\n"), "MN\r\n");
-    }
-}
 
 /// Requests of one datagram, and their replies, of memcached too.
 const EXCHANGES: [(&str, &str); 10] = [
@@ -204,11 +88,7 @@ fn requests_of_text_are_answered_as_by_memcached() {
     let mut tcp = Client::connect(&server.address).unwrap();
     let port = setting(&mut tcp, "udpport").parse().unwrap();
     let udp = Udp::new(Ipv4Addr::LOCALHOST, port);
-    exchange_all(&mut Served {
-        _server: server,
-        tcp,
-        udp,
-    });
+    exchange_all(&mut Served { server, tcp, udp });
 }
 
 fn free_udp_port() -> u16 {
@@ -319,12 +199,65 @@ fn unknown_commands_are_not_answered() {
     }
     served.udp.assert_silent();
     assert_eq!(served.count("udp_unanswered"), 3);
-    // A line of a value may be answered with another error, but that is not answered.
-    let errors = served.udp.text("VALUE a 0 1\r\n1\r\nEND\r\n");
-    assert!(errors.contains("CLIENT_ERROR"), "{errors}");
-    served.udp.send(errors.as_bytes());
+    // Lines of a value may be requests.
+    let value = "get k\r\nquit";
+    served.tcp.set("k", value.as_bytes()).unwrap();
+    let reply = served.udp.text("get k\r\n");
+    assert!(reply.contains(value), "{reply}");
+    served.udp.send(reply.as_bytes());
     served.udp.assert_silent();
     assert_eq!(served.count("udp_unanswered"), 4);
+}
+
+/// A server that is sent a reply, because the sender was forged, must not answer it.
+#[test]
+fn replies_are_not_answered() {
+    let mut served = Served::start(&["-A"]);
+    served.tcp.set("key", b"get key\r\nmg key v").unwrap();
+    served.tcp.set("n", b"1").unwrap();
+    let requests = [
+        "get key\r\n",
+        "get absent\r\n",
+        "gat 0 key\r\n",
+        "mg key v k f t s\r\n",
+        "mg key k\r\n",
+        "mg absent v\r\n",
+        "me key\r\n",
+        "mn\r\n",
+        "ma n v\r\n",
+        "ms s 1\r\n1\r\n",
+        "md s\r\n",
+        "incr key 1\r\n",
+        "set s 0 0 1\r\n1\r\n",
+        "set s 0 0 x\r\n",
+        "add s 0 0 1\r\n1\r\n",
+        "touch s 0\r\n",
+        "delete s\r\n",
+        "delete s\r\n",
+        "version\r\n",
+        "verbosity 0\r\n",
+        "stats items\r\n",
+        "stats reset\r\n",
+        "cache_memlimit 1\r\n",
+        "shutdown now\r\n",
+        "flush_all\r\n",
+    ];
+    for request in requests {
+        let reply = served.udp.text(request);
+        served.udp.send(reply.as_bytes());
+        served.udp.assert_silent();
+    }
+    let reply = served.udp.request(&frame(0x0b, b"", "", b""));
+    served.udp.send(&reply);
+    served.udp.assert_silent();
+    // A number of one digit has another error, which is not answered.
+    served.tcp.set("key", b"get key").unwrap();
+    served.tcp.set("n", b"1").unwrap();
+    let number = served.udp.text("incr n 1\r\nget key\r\n");
+    let error = served.udp.text(&number);
+    assert!(error.starts_with("CLIENT_ERROR"), "{error}");
+    served.udp.send(error.as_bytes());
+    served.udp.assert_silent();
 }
 
 #[test]
@@ -412,6 +345,50 @@ fn items_of_the_tier_are_found() {
         before + 1,
         "it was in the tier"
     );
+}
+
+#[test]
+fn items_of_the_tier_are_found_by_all_datagrams_of_a_burst() {
+    const MEMORY: usize = 2 << 20;
+    const KEYS: u64 = 16;
+    let folder = tempfile::tempdir().unwrap();
+    let tier = format!("{}:32m", folder.path().join("tier").display());
+    let flags = [
+        "-m", "2", "-I", "512k", "-t", "1", "--tier", &tier, "-u", "root",
+    ];
+    let mut served = Served::start(&flags);
+    for key in 0..KEYS {
+        served.tcp.set(&format!("key{key}"), b"value").unwrap();
+    }
+    served.tcp.evict_to_tier(MEMORY, KEYS).unwrap();
+    let before = served.count("get_extstore");
+    let requests: Vec<String> = (0..KEYS).map(|key| format!("get key{key}\r\n")).collect();
+    let expected: Vec<String> = (0..KEYS)
+        .map(|key| format!("VALUE key{key} 0 5\r\nvalue\r\nEND\r\n"))
+        .collect();
+    assert_eq!(served.burst(&requests), expected);
+    assert_eq!(served.count("get_extstore"), before + KEYS);
+    assert_eq!(served.count("udp_timed_out"), 0);
+}
+
+#[test]
+fn items_of_a_pool_are_stored_and_found_by_all_datagrams_of_a_burst() {
+    const KEYS: u32 = 16;
+    if runtime() == "bypass" {
+        eprintln!("skipped: a pool needs kernel sockets");
+        return;
+    }
+    let pool = Pool::start("16MiB");
+    let mut served = Served::start(&["-t", "1", "--pool", &pool.address()]);
+    wait_until_ready(&served.server);
+    let requests_of = |request: fn(u32) -> String| (0..KEYS).map(request).collect::<Vec<_>>();
+    let sets = requests_of(|key| format!("set key{key} 0 0 5\r\nvalue\r\n"));
+    let gets = requests_of(|key| format!("get key{key}\r\n"));
+    let found = requests_of(|key| format!("VALUE key{key} 0 5\r\nvalue\r\nEND\r\n"));
+    let stored = requests_of(|_| "STORED\r\n".to_owned());
+    assert_eq!(served.burst(&sets), stored);
+    assert_eq!(served.burst(&gets), found);
+    assert_eq!(served.count("udp_timed_out"), 0);
 }
 
 #[test]

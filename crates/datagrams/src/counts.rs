@@ -22,7 +22,7 @@ pub enum Count {
     TimedOut,
     /// Replies that were replaced by an error or dropped because they were too long.
     Limited,
-    /// Replies of `ERROR` lines alone, which are not sent.
+    /// Replies that begin with an `ERROR` line, which are not sent.
     Unanswered,
     /// Datagrams of replies that were dropped because the socket had no space for them.
     Unsent,

@@ -17,9 +17,9 @@
 //!   that.
 //! - A peer outside of private networks is sent at most a few times the bytes that it has sent
 //!   ([`ReplyLimit`]), because its address may be forged.
-//! - A reply that consists of `ERROR` lines alone is not sent. Otherwise two servers could send
-//!   each other replies without end, after one datagram with the forged address of the other: each
-//!   line of a reply is an unknown command.
+//! - A reply that begins with an `ERROR` line is not sent. Otherwise two servers could send each
+//!   other many replies, after one datagram with the forged address of the other: the first line of
+//!   a reply is an unknown command, but lines of its values may be requests.
 //!
 //! What it does not do: it repeats, reorders and acknowledges nothing. A lost datagram is lost.
 

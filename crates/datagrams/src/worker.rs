@@ -34,7 +34,8 @@ const TOO_LONG: Refusal = (b"SERVER_ERROR reply too long\r\n", Status::TooLarge)
 /// The reply to requests that found no memory or no result in time. Parts of their reply would look
 /// like the whole.
 const TIMED_OUT: Refusal = (b"SERVER_ERROR timed out\r\n", Status::Internal);
-/// The reply to an unknown command.
+/// The reply to an unknown command. The first line of each reply is one, or a digit, which has a
+/// `CLIENT_ERROR` for a reply.
 const UNKNOWN: &[u8] = protocol::reply::ERROR;
 
 /// The token of the alarm. The sockets have their indices.
@@ -216,7 +217,7 @@ impl<W: Worker> Datagrams<W> {
         if content.is_empty() {
             return;
         }
-        if content.chunks(UNKNOWN.len()).all(|line| line == UNKNOWN) {
+        if content.starts_with(UNKNOWN) {
             self.counts.add(Count::Unanswered, 1);
             return;
         }
