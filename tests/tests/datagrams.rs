@@ -260,6 +260,34 @@ fn replies_are_not_answered() {
     served.udp.assert_silent();
 }
 
+/// All other datagrams would wait for them.
+#[test]
+fn lists_that_take_long_are_refused() {
+    let mut served = Served::start(&["-o", "track_sizes"]);
+    served.tcp.set("key", b"value").unwrap();
+    let refused = [
+        "lru_crawler metadump all\r\n",
+        "lru_crawler metadump hash\r\n",
+        "lru_crawler mgdump all\r\n",
+        "lru_crawler crawl all\r\n",
+        "stats cachedump 1 0\r\n",
+        "stats sizes\r\n",
+        "stats conns\r\n",
+        "watch\r\n",
+        "watch fetchers\r\n",
+    ];
+    for request in refused {
+        let expected = "SERVER_ERROR not allowed in datagrams\r\n";
+        assert_eq!(served.udp.text(request), expected, "{request}");
+    }
+    let list = frame(0x10, b"", "sizes", b"");
+    let reply = served.udp.request(&list);
+    assert_ne!(Reply::read(&reply).unwrap().unwrap().0.header.status, 0);
+    assert!(served.udp.text("stats items\r\n").ends_with("END\r\n"));
+    let over_tcp = served.tcp.request("lru_crawler metadump all").unwrap();
+    assert_eq!(over_tcp, "OK");
+}
+
 #[test]
 fn reply_beyond_the_bound_is_an_error() {
     let mut served = Served::start(&["-I", "4m", "-m", "64"]);

@@ -39,7 +39,7 @@ pub(crate) enum Step {
 impl<W: Worker> Exchange<W> {
     pub(crate) fn new(worker: &W, number: u32, reply: Vec<u8>) -> Self {
         Self {
-            session: worker.open(),
+            session: worker.open_datagram(),
             tickets: OpenTickets::default(),
             has_result: false,
             id: ConnectionId {

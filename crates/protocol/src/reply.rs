@@ -47,6 +47,8 @@ pub const CACHE_DUMP_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats cachedump not all
 pub const METADUMP_NOT_ALLOWED: &[u8] = b"ERROR metadump not allowed\r\n";
 /// `lru_crawler mgdump` where the server was started with `-X`.
 pub const MGDUMP_NOT_ALLOWED: &[u8] = b"ERROR key dump not allowed\r\n";
+/// A list that takes long, or `watch`, in a datagram.
+pub const NOT_IN_DATAGRAMS: &[u8] = b"SERVER_ERROR not allowed in datagrams\r\n";
 /// `watch` by more clients than the server has log buffers for.
 pub const TOO_MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 /// `lru_crawler` after `lru_crawler disable`.

@@ -43,6 +43,12 @@ pub trait Worker: Send + 'static {
     /// for a connection that it closes immediately.
     fn open(&self) -> Self::Session;
 
+    /// Creates the state for the requests of one datagram, which have one reply. All other
+    /// datagrams wait for it, so a service may refuse requests that take long.
+    fn open_datagram(&self) -> Self::Session {
+        self.open()
+    }
+
     /// Prepares the worker for use, because its thread runs again. After
     /// [`offline`](Self::offline) this is called before any other method. It may also be called
     /// when the worker is online.

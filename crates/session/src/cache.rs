@@ -104,6 +104,10 @@ impl service::Worker for CacheWorker {
         Session::new(self.service.access).listed_in(self.service.counters.connections())
     }
 
+    fn open_datagram(&self) -> Session {
+        Session::new(self.service.access).of_datagram()
+    }
+
     fn online(&mut self) {
         self.store.online();
     }
@@ -154,6 +158,7 @@ impl service::Worker for CacheWorker {
             tier,
             tickets,
             connection: 0,
+            is_datagram: false,
         };
         session.answer(requests, input, &mut context, out)
     }

@@ -16,7 +16,7 @@ pub(crate) use read_many::resume as resume_keys;
 pub(crate) use server::{ServerContext, execute as execute_server_command};
 pub(crate) use write::{publish_upload, reject_upload};
 
-use protocol::Stats;
+use protocol::{Crawler, Stats};
 
 use crate::connections::ConnectionList;
 use crate::counters::Counter;
@@ -153,6 +153,13 @@ fn begin_list(
 ) -> Option<Step> {
     let (len, permissions) = (request.len(), context.control.permissions());
     let state = match command {
+        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
+        | ServerCommand::Watch(_)
+        | ServerCommand::Stats(Stats::CacheDump { .. } | Stats::Sizes | Stats::Connections)
+            if context.is_datagram =>
+        {
+            Err(ServerOutcome::NotInDatagrams)
+        }
         ServerCommand::Crawler(crawler) => {
             let walk = ItemWalk::crawler(crawler, context, bytes)?;
             walk.map(|walk| State::Walk(Box::new(walk)))
@@ -173,7 +180,7 @@ fn begin_list(
         ServerCommand::Watch(_) if !permissions.watch => {
             Err(ServerOutcome::NotAllowed(Restricted::Watch))
         }
-        // A request in a datagram, which has one reply.
+        // Without a socket of its own.
         ServerCommand::Watch(_) if context.connection < 0 => Err(ServerOutcome::Unsupported),
         ServerCommand::Watch(streams) => match context.control.watch(streams) {
             Ok(watching) => {

@@ -144,6 +144,8 @@ pub(crate) enum ServerOutcome {
     MemoryLimitRejected,
     /// The server's flags disable the command.
     NotAllowed(Restricted),
+    /// The reply takes too long for a request in a datagram.
+    NotInDatagrams,
     /// There are too many clients that receive log lines.
     TooManyWatchers,
     /// Dumps and crawls are disabled.

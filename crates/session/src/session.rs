@@ -34,6 +34,8 @@ pub struct Session {
     pub(crate) protocol: Option<Protocol>,
     /// Whether a protocol that the first byte selects begins with a login.
     pub(crate) needs_login: bool,
+    /// Whether it answers the requests of one datagram, and refuses long lists.
+    is_datagram: bool,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,
     /// The list of all connections.
@@ -118,6 +120,8 @@ pub struct RequestContext<'a> {
     pub tickets: Option<Tickets<'a, TierRead>>,
     /// The number of the connection in log lines. Negative: it has no socket of its own.
     pub connection: i32,
+    /// Whether the request is in a datagram, which has one reply, for which others wait.
+    pub is_datagram: bool,
 }
 
 impl RequestContext<'_> {
@@ -141,6 +145,13 @@ impl Session {
         }
     }
 
+    /// Marks it as the session of one datagram.
+    #[must_use]
+    pub(crate) fn of_datagram(mut self) -> Self {
+        self.is_datagram = true;
+        self
+    }
+
     /// Lists the session in `connections` once its endpoint is known.
     #[must_use]
     pub(crate) fn listed_in(mut self, connections: &Arc<Connections>) -> Self {
@@ -160,6 +171,7 @@ impl Session {
         context: &mut RequestContext<'_>,
         out: &mut Output,
     ) -> Progress {
+        context.is_datagram = self.is_datagram;
         context.connection = self.listed.as_ref().map_or(-1, Listed::descriptor);
         let progress = self.answer_all(prepared, input, context, out);
         if let Some(listed) = &mut self.listed {

@@ -112,6 +112,7 @@ impl TestSession {
                 tier: None,
                 tickets: None,
                 connection: 0,
+                is_datagram: false,
             };
             let progress = self
                 .session

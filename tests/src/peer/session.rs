@@ -222,6 +222,7 @@ impl Connection {
             tier: tier.map(|tier| tier.access(&mut self.open)),
             tickets: None,
             connection: 0,
+            is_datagram: false,
         };
         self.session
             .answer(&prepared, &self.input, &mut context, out)

@@ -128,6 +128,7 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
             Restricted::Detail => reply::DETAIL_NOT_ALLOWED,
             Restricted::Shutdown => reply::SHUTDOWN_NOT_ENABLED,
         },
+        ServerOutcome::NotInDatagrams => reply::NOT_IN_DATAGRAMS,
         ServerOutcome::TooManyWatchers => reply::TOO_MANY_WATCHERS,
         ServerOutcome::CrawlerDisabled => reply::CRAWLER_DISABLED,
         ServerOutcome::CrawlerBusy => reply::CRAWLER_BUSY,

@@ -106,6 +106,7 @@ impl Connection {
                 tier: None,
                 tickets: None,
                 connection: 0,
+                is_datagram: false,
             };
             let progress = self
                 .session
