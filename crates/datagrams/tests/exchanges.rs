@@ -55,6 +55,8 @@ impl Session for ScriptSession {}
 struct ScriptWorker {
     script: Script,
     is_online: bool,
+    /// It was offline since the end of the last burst, as it has to be while replies are sent.
+    was_offline: bool,
 }
 
 impl Service for Script {
@@ -64,6 +66,7 @@ impl Service for Script {
         ScriptWorker {
             script: self.clone(),
             is_online: false,
+            was_offline: true,
         }
     }
 
@@ -89,6 +92,7 @@ impl Worker for ScriptWorker {
 
     fn offline(&mut self) {
         self.is_online = false;
+        self.was_offline = true;
     }
 
     fn begin_burst(&mut self, _: u64) {
@@ -155,10 +159,11 @@ impl Worker for ScriptWorker {
 
     fn end_burst(&mut self, _: Option<u64>) {
         assert!(self.is_online);
+        self.was_offline = false;
     }
 
     fn maintain(&mut self, _: u64, _: usize) -> bool {
-        assert!(self.is_online);
+        assert!(self.is_online && self.was_offline);
         false
     }
 }
