@@ -311,7 +311,7 @@ impl History {
         let name = key.to_string();
         let hash = self.worker.hash(name.as_bytes());
         let touched = self.worker.touch(name.as_bytes(), hash, expiry, self.now_s);
-        if touched == Ok(true) {
+        if touched.is_ok_and(|class| class.is_some()) {
             self.expected
                 .get_mut(&key)
                 .expect("touched a deleted item")
