@@ -552,8 +552,8 @@ mod tests {
                 "lengths: there is no `touch`; give get, set or delete",
             ),
             (
-                "--protocol binary",
-                "protocol: there is no `binary`; give text, meta, textile or http",
+                "--protocol gopher",
+                "protocol: there is no `gopher`; give text, meta, binary, textile or http",
             ),
         ] {
             let error = config(flags).unwrap_err().to_string();
