@@ -13,7 +13,8 @@ use super::*;
 use crate::item::Expiry;
 use crate::read::Read;
 use crate::write::{Mode, Published, Write};
-use shuttle::thread;
+use shuttle::scheduler::PctScheduler;
+use shuttle::{Config, Runner, thread};
 
 const NOW_S: u32 = 1;
 /// Number of interleavings that each model runs.
@@ -23,6 +24,17 @@ const ROUNDS: usize = 300;
 /// a thread at random for each step hardly ever produces that. A scheduler that runs one thread
 /// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
+
+/// Bytes of stack of each thread. A worker's statistics by size class do not fit in shuttle's 32 KiB
+/// without optimisation.
+const STACK_LEN: usize = 512 << 10;
+
+/// Runs a model in many interleavings.
+fn check(model: impl Fn() + Send + Sync + 'static, rounds: usize, preemptions: usize) {
+    let mut config = Config::new();
+    config.stack_size = STACK_LEN;
+    Runner::new(PctScheduler::new(preemptions, rounds), config).run(model);
+}
 
 /// Stores an item with key `[number]`, whose value consists of 40 bytes equal to `number`. Returns
 /// its CAS.
@@ -62,7 +74,7 @@ fn read_item(worker: &mut Worker, number: u8, yields: bool) -> bool {
 
 #[test]
 fn no_reader_sees_reused_memory() {
-    shuttle::check_pct(
+    check(
         || {
             let store = small_store();
             {
@@ -106,7 +118,7 @@ fn no_reader_sees_reused_memory() {
 
 #[test]
 fn a_pinned_value_stays_during_evacuation() {
-    shuttle::check_pct(
+    check(
         || {
             let store = small_store();
             let mut worker = store.worker();
@@ -161,7 +173,7 @@ fn a_due_flush_hides_old_items_and_no_new_items_from_all_workers() {
         );
         worker.offline();
     };
-    shuttle::check_pct(
+    check(
         move || {
             let store = small_store();
             let mut worker = store.worker();
@@ -184,7 +196,7 @@ fn a_due_flush_hides_old_items_and_no_new_items_from_all_workers() {
 /// that reads find.
 #[test]
 fn item_count_is_correct_after_two_concurrent_writers() {
-    shuttle::check_pct(
+    check(
         || {
             let store = small_store();
             let writers: Vec<_> = (0..2_u8)
@@ -219,7 +231,7 @@ fn no_reader_sees_a_reused_hole() {
     // until every worker has been quiescent since the overwrite.
     let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&holes_filled);
-    shuttle::check_pct(
+    check(
         move || {
             let store = small_store();
             let keys = 3_u8;
@@ -282,7 +294,7 @@ fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
     // The number of interleavings in which the item was not evicted.
     let found_count = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = Arc::clone(&found_count);
-    shuttle::check_pct(
+    check(
         move || {
             let store = small_store();
             let touch_until = |second: u32| {
