@@ -25,8 +25,8 @@ const ROUNDS: usize = 300;
 /// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
-/// Bytes of stack of each thread. A worker's statistics by size class do not fit in shuttle's 32 KiB
-/// without optimisation.
+/// Bytes of stack of each thread. A worker's statistics by size class do not fit in shuttle's
+/// 32 KiB without optimisation.
 const STACK_LEN: usize = 512 << 10;
 
 /// Runs a model in many interleavings.
