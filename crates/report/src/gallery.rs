@@ -21,7 +21,7 @@ pub struct Gallery {
     pub page: PathBuf,
     /// The runs on it.
     pub runs: usize,
-    /// The folders that hold a plan and are no readable run, with the reason.
+    /// The folders that hold a plan and cannot be shown, with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -59,7 +59,7 @@ struct Card {
 /// question, its answer, its first figure and a link to its report.
 ///
 /// # Errors
-/// The folder cannot be read or written, or a figure cannot be drawn.
+/// The folder cannot be read or written.
 pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
     let mut folders: Vec<PathBuf> = fs::read_dir(folder)
         .map_err(|error| Error::read(folder, error))?
@@ -74,8 +74,8 @@ pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        match Run::open(path) {
-            Ok(run) => cards.push(card(name, &run)?),
+        match Run::open(path).and_then(|run| card(&name, run)) {
+            Ok(card) => cards.push(card),
             Err(error) => unreadable.push((name, error.to_string())),
         }
     }
@@ -111,13 +111,15 @@ pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
     })
 }
 
-fn card(name: String, run: &Run) -> Result<Card, Error> {
-    let view = view(run)?;
+fn card(name: &str, mut run: Run) -> Result<Card, Error> {
+    let view = view(&run)?;
     let sentence = match &view {
         Some(view) => cache::answer::of(view, &findings::of(view)).sentence,
-        None => answer::sentence(run, answer::stages(run).last()),
+        None => answer::sentence(&run, answer::stages(&run).last()),
     };
-    let figure = drawings(run, view.as_ref())?.first().map(figure_part);
+    // The answer depends on all figures.
+    run.plan.figures.truncate(1);
+    let figure = drawings(&run, view.as_ref())?.first().map(figure_part);
     let started_ns = run
         .records
         .iter()
@@ -130,14 +132,14 @@ fn card(name: String, run: &Run) -> Result<Card, Error> {
         sentence,
         started: started_ns.map(units::moment).unwrap_or_default(),
         started_ns: started_ns.unwrap_or_default(),
-        about: page::about(run),
+        about: page::about(&run),
         machine: format!(
             "{} · {} × {}",
             run.host.kernel, run.host.processors, run.host.cpu
         ),
         report: run.folder.join("report.html").is_file().then_some(report),
         figure: figure.map(|it| (it.title, it.svg)),
-        name,
+        name: name.to_owned(),
     })
 }
 
