@@ -94,6 +94,13 @@ struct CompareFlags {
     #[arg(value_name = "RUN")]
     other: Option<PathBuf>,
 
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// What is shown of a comparison, and when it fails.
+#[derive(Debug, Args)]
+struct Shown {
     /// Metric to show, instead of all that have a better direction; may be repeated
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
@@ -199,7 +206,7 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
             (joined, compare::circumstances(&baseline, &other))
         }
     };
-    let ending = print_compared(&run, &flags.metric, &flags.fail_if)?;
+    let ending = print_compared(&run, &flags.shown)?;
     for sentence in sentences {
         println!("{sentence}");
     }
@@ -207,8 +214,9 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the comparisons of a run. Fails if one exceeds a bound.
-fn print_compared(run: &Run, metrics: &[String], bounds: &[Bound]) -> anyhow::Result<ExitCode> {
-    let compared = compare::compare(run, metrics, bounds).map_err(anyhow::Error::msg)?;
+fn print_compared(run: &Run, shown: &Shown) -> anyhow::Result<ExitCode> {
+    let compared = compare::compare(run, &shown.metric, &shown.fail_if);
+    let compared = compared.map_err(anyhow::Error::msg)?;
     print!("{}", compared.text);
     for bound in &compared.exceeded {
         println!("exceeded: {bound}");

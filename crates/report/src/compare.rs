@@ -167,6 +167,11 @@ fn check_comparable(first: &Plan, second: &Plan) -> Result<(), String> {
         names.sort();
         names
     });
+    if factors[0].iter().any(|name| name == RUN) {
+        return Err(format!(
+            "the experiment has a factor `{RUN}`, the name by which two runs are told apart: rename it"
+        ));
+    }
     if factors[0] != factors[1] {
         let [first, second] = factors.map(|it| units::listed(&it));
         return Err(format!(

@@ -9,7 +9,6 @@ use ::lab::{Ending, Experiment, Options};
 use anyhow::{Context, bail};
 use clap::Args;
 use report::Run;
-use report::compare::Bound;
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -41,13 +40,8 @@ pub(super) struct Flags {
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
 
-    /// Metric to show, instead of all that have a better direction; may be repeated
-    #[arg(long, value_name = "NAME")]
-    metric: Vec<String>,
-
-    /// As of `lab compare`
-    #[arg(long, value_name = "METRIC > FACTORx")]
-    fail_if: Vec<Bound>,
+    #[command(flatten)]
+    shown: super::Shown,
 }
 
 /// One side of the comparison.
@@ -80,7 +74,7 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     }
     super::draw(&outcome.folder)?;
     println!();
-    super::print_compared(&Run::open(&outcome.folder)?, &flags.metric, &flags.fail_if)
+    super::print_compared(&Run::open(&outcome.folder)?, &flags.shown)
 }
 
 /// The program of a revision, which is built, or of a path. `side` distinguishes two of the same

@@ -166,6 +166,12 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
         factors.contains("threads and version") && factors.contains("one"),
         "{factors}"
     );
+    let (mut first, mut second) = (old.clone(), new.clone());
+    for plan in [&mut first.plan, &mut second.plan] {
+        plan.factors[1].name = "run".to_owned();
+    }
+    let taken = joined(&first, &second).unwrap_err();
+    assert!(taken.contains("factor `run`"), "{taken}");
     for text in [
         "wall_ns",
         "wall_ns > 5 %",
