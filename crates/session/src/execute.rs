@@ -117,8 +117,8 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 return Step::close(len);
             }
             Operation::Login(login) => {
-                let (control, counters) = (context.control, context.counters);
-                let outcome = login::execute(encoder, *login, control, counters, bytes);
+                let outcome = login::execute(*login, context.control, context.counters);
+                encoder.outcome(b"", Outcome::Login(outcome), bytes);
                 return Step::Login { len, outcome };
             }
             Operation::ListMechanisms => {

@@ -16,9 +16,7 @@ use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
 use crate::binary::{self, BinaryEncoder};
 use crate::control::ServerControl;
 use crate::counters::{Counter, Counters};
-use crate::encode::Encode;
 use crate::operation::{Key, Operation};
-use crate::outcome::Outcome;
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 use crate::text::TextEncoder;
@@ -64,13 +62,11 @@ impl SaslState {
     }
 }
 
-/// Checks the password, counts the login and replies.
+/// Checks the password and counts the login. The caller replies.
 pub(crate) fn execute(
-    encoder: &impl Encode,
     login: Login<'_>,
     control: &dyn ServerControl,
     counters: &Counters,
-    bytes: &mut Vec<u8>,
 ) -> LoginOutcome {
     let outcome = match login {
         Login::Credentials(it) if control.is_password(it.user, it.password) => {
@@ -85,7 +81,6 @@ pub(crate) fn execute(
     if outcome == LoginOutcome::Refused {
         counters.count(Counter::AuthErrors);
     }
-    encoder.outcome(b"", Outcome::Login(outcome), bytes);
     outcome
 }
 

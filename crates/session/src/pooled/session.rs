@@ -16,7 +16,7 @@ use crate::counters::{Counter, Counters};
 use crate::encode::Encode;
 use crate::execute::{ServerContext, execute_server_command};
 use crate::limits::POOL_READS_MAX;
-use crate::login::{self, Login, LoginOutcome};
+use crate::login;
 use crate::now::Now;
 use crate::operation::{Operation, ServerCommand};
 use crate::outcome::{Outcome, StoreOutcome};
@@ -354,7 +354,8 @@ impl PoolSession {
                 }
             }
             Plan::Login(login) => {
-                let outcome = request.encoder.dispatch(ExecuteLogin { login, turn });
+                let outcome = login::execute(login, turn.control, turn.counters);
+                write(Outcome::Login(outcome), turn.out.bytes_mut());
                 self.protocol = self.protocol.map(|it| it.after_login(outcome));
             }
             Plan::Close(outcome) => {
@@ -569,22 +570,6 @@ impl WithEncoder for ExecuteServer<'_, '_, '_> {
             store: None,
         };
         execute_server_command(encoder, command, &context, turn.out.bytes_mut())
-    }
-}
-
-/// Executes a login, for the code that is compiled for each encoder.
-struct ExecuteLogin<'r, 'a, 'i> {
-    login: Login<'i>,
-    turn: &'r mut Turn<'a>,
-}
-
-impl WithEncoder for ExecuteLogin<'_, '_, '_> {
-    type Result = LoginOutcome;
-
-    fn run(self, encoder: &impl Encode) -> LoginOutcome {
-        let Self { login, turn } = self;
-        let bytes = turn.out.bytes_mut();
-        login::execute(encoder, login, turn.control, turn.counters, bytes)
     }
 }
 
