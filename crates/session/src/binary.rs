@@ -9,5 +9,5 @@ use protocol::binary::Head;
 /// whether the reply contains the key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BinaryEncoder {
-    pub(crate) head: Head,
+    head: Head,
 }

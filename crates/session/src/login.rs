@@ -10,10 +10,11 @@
 //! [`Protocol::LinesLogin`]: crate::protocols::Protocol::LinesLogin
 //! [`Protocol::Sasl`]: crate::protocols::Protocol::Sasl
 
-use protocol::binary::{Head, Status, sasl};
-use protocol::{Credentials, ParsedLogin, Rejection, parse_login};
+use protocol::binary::sasl::{self, ParsedSasl};
+use protocol::limits::BINARY_HEADER_LEN;
+use protocol::{Credentials, ParsedLogin, parse_login};
 
-use crate::binary::{self, BinaryEncoder};
+use crate::binary::decode::{decode, prepare, rejection};
 use crate::control::ServerControl;
 use crate::counters::{Counter, Counters};
 use crate::operation::{Key, Operation};
@@ -117,39 +118,39 @@ pub(crate) fn decode_frame<'a>(
     state: SaslState,
     prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    let mut set = |operation, head: Head, len| {
-        let encoder = Encoder::Binary(BinaryEncoder { head });
-        *prepared = Prepared::new(operation, Key::NONE, encoder, len);
-    };
+    let mut set = |operation, head, len| prepare(operation, b"", head, len, prepared);
     match sasl::parse(input, state.is_logged_in) {
-        sasl::ParsedSasl::Other => return binary::decode::decode(input, prepared),
-        sasl::ParsedSasl::Incomplete => {
-            return Decoded::Incomplete {
-                scanned: input.len(),
-            };
+        ParsedSasl::Other => decode(input, prepared),
+        ParsedSasl::Incomplete => Decoded::Incomplete {
+            scanned: input.len(),
+        },
+        ParsedSasl::List { head, len } => {
+            set(Operation::ListMechanisms, head, len);
+            Decoded::Command { data_len: 0 }
         }
-        sasl::ParsedSasl::List { head, len } => set(Operation::ListMechanisms, head, len),
-        sasl::ParsedSasl::Message { head, message, len } => {
+        ParsedSasl::Message { head, message, len } => {
             set(Operation::Login(login(message, state)), head, len);
-            return Decoded::Login;
+            Decoded::Login
         }
-        sasl::ParsedSasl::Rejected {
+        ParsedSasl::Rejected {
             head,
             status,
             swallow,
         } => {
             let rejection = rejection(status);
-            let len = protocol::limits::BINARY_HEADER_LEN;
-            set(Operation::Reject { rejection, swallow }, head, len);
-            return Decoded::Command { data_len: swallow };
+            set(
+                Operation::Reject { rejection, swallow },
+                head,
+                BINARY_HEADER_LEN,
+            );
+            Decoded::Command { data_len: swallow }
         }
-        sasl::ParsedSasl::Fatal { head, status } => {
+        ParsedSasl::Fatal { head, status } => {
             let rejection = rejection(status);
             set(Operation::RejectAndClose { rejection }, head, 0);
-            return Decoded::LastCommand;
+            Decoded::LastCommand
         }
     }
-    Decoded::Command { data_len: 0 }
 }
 
 /// The login that a message of SASL means. As in memcached, the name of the mechanism counts in the
@@ -164,13 +165,5 @@ fn login(message: sasl::Message<'_>, state: SaslState) -> Login<'_> {
         Some(credentials) => Login::Credentials(credentials),
         None if message.is_first && message.bytes.is_empty() => Login::Begin,
         None => Login::Malformed,
-    }
-}
-
-/// The rejection whose reply has this status.
-fn rejection(status: Status) -> Rejection {
-    match status {
-        Status::AuthError => Rejection::Unauthenticated,
-        _ => Rejection::BadFormat,
     }
 }

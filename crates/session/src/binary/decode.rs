@@ -128,14 +128,16 @@ fn time(exptime: u32) -> i32 {
 }
 
 /// The rejection whose reply has this status.
-fn rejection(status: Status) -> Rejection {
+pub(crate) fn rejection(status: Status) -> Rejection {
     match status {
         Status::Unknown => Rejection::Unknown,
+        Status::AuthError => Rejection::Unauthenticated,
         _ => Rejection::BadFormat,
     }
 }
 
-fn prepare<'a>(
+/// Fills `prepared` with an operation of a frame, of which `len` bytes are decoded.
+pub(crate) fn prepare<'a>(
     operation: Operation<'a>,
     key: &'a [u8],
     head: Head,
