@@ -261,29 +261,13 @@ impl Session {
         context: &mut RequestContext<'_>,
         out: &mut Output,
     ) -> Option<Next> {
-        match &mut self.state {
+        let next = match &mut self.state {
             State::Command => None,
             State::Closed => Some(Next::Close),
-            State::Walk(walk) => {
-                let next = walk.resume(context, out);
-                if next.is_none() {
-                    self.state = State::Command;
-                }
-                next
-            }
-            State::Sizes(sizes) => {
-                let next = sizes.resume(context, out);
-                if next.is_none() {
-                    self.state = State::Command;
-                }
-                next
-            }
+            State::Walk(walk) => walk.resume(context, out),
+            State::Sizes(sizes) => sizes.resume(context, out),
             State::Connections(list) => {
-                let next = list.resume(self.connections.as_ref(), context.now, out.bytes_mut());
-                if next.is_none() {
-                    self.state = State::Command;
-                }
-                next
+                list.resume(self.connections.as_ref(), context.now, out.bytes_mut())
             }
             State::Watch(watching) => {
                 *consumed = input.len();
@@ -293,11 +277,7 @@ impl Session {
                 let len = (*missing).min((input.len() - *consumed) as u64);
                 *consumed += len as usize;
                 *missing -= len;
-                if *missing > 0 {
-                    return Some(Next::Input);
-                }
-                self.state = State::Command;
-                None
+                (*missing > 0).then_some(Next::Input)
             }
             State::Upload(pending) => {
                 let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
@@ -333,12 +313,13 @@ impl Session {
                 let (len, next) =
                     execute::resume_keys(remaining, &input[*consumed..], context, out);
                 *consumed += len;
-                if next.is_none() {
-                    self.state = State::Command;
-                }
                 next
             }
+        };
+        if next.is_none() {
+            self.state = State::Command;
         }
+        next
     }
 
     /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
