@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use protocol::Streams;
-
 use crate::connections::Connections;
 use crate::counters::{ClassCounts, CounterSnapshot, Counters};
 use crate::latency::LatencySnapshot;
@@ -16,8 +14,6 @@ use crate::watching::Watchers;
 pub struct CounterRegistry {
     /// Whether counting by key prefix is on (high byte), and the delimiter (low byte).
     prefix_counting: AtomicU16,
-    /// The streams of log lines that are watched.
-    watched: AtomicU16,
     workers: Mutex<Vec<Arc<Counters>>>,
     connections: Arc<Connections>,
     watchers: Mutex<Watchers>,
@@ -27,13 +23,11 @@ impl CounterRegistry {
     /// Registers a new worker and returns its counters.
     pub(crate) fn register(&self) -> Arc<Counters> {
         let new = Arc::<Counters>::default();
-        if let Some(shared) = self.log_shared() {
-            new.log().share(&shared);
-        }
+        let watchers = self.watchers();
         let mut workers = self.workers();
         let (is_on, delimiter) = self.prefix_counting();
         new.set_prefix_counting(is_on, delimiter);
-        new.set_watched(Streams::from_bits(self.watched.load(Ordering::Relaxed)));
+        watchers.set_up(&new);
         workers.push(Arc::clone(&new));
         new
     }
@@ -101,25 +95,13 @@ impl CounterRegistry {
         &self.connections
     }
 
-    /// Sets the streams of log lines that the workers write.
-    pub(crate) fn set_watched(&self, streams: Streams) {
-        let workers = self.workers();
-        self.watched.store(streams.bits(), Ordering::Relaxed);
-        for counters in &*workers {
-            counters.set_watched(streams);
-        }
+    /// The watchers of log lines. This lock is taken before that of the workers.
+    pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counters of all workers, each with its buffer of log lines.
-    pub(crate) fn log_buffers(&self) -> Vec<Arc<Counters>> {
-        self.workers().clone()
-    }
-
-    pub(crate) fn watchers_lock(&self) -> &Mutex<Watchers> {
-        &self.watchers
-    }
-
-    fn workers(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {
+    /// The counters of all workers.
+    pub(crate) fn workers(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,11 +1,11 @@
 //! The watchers of a cache: which streams are watched, and the delivery of lines to them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use protocol::Streams;
 use service::{Next, Ticket};
 
-use crate::connections::Connections;
+use crate::counters::Counters;
 use crate::event_log::{Delivered, LogConfig, LogShared, Watcher};
 use crate::limits::WATCHERS_MAX;
 use crate::registry::CounterRegistry;
@@ -60,10 +60,6 @@ impl CounterRegistry {
         self.watchers().shared = Some(shared);
     }
 
-    pub(crate) fn log_shared(&self) -> Option<Arc<LogShared>> {
-        self.watchers().shared.clone()
-    }
-
     /// Adds a watcher. Returns it, and whether the caller has to start the collector: a thread that
     /// calls [`collect_log`](Self::collect_log) repeatedly.
     ///
@@ -99,7 +95,7 @@ impl CounterRegistry {
             watchers.is_collecting.then(|| watchers.present.clone())?
         };
         let mut found = false;
-        let buffers = self.log_buffers();
+        let buffers = self.workers().clone();
         let lines = buffers.iter().map(|counters| counters.log().take());
         for lines in lines.chain([self.connections().log.take()]) {
             if lines.is_empty() {
@@ -133,7 +129,7 @@ impl CounterRegistry {
             sum.dropped += dropped;
             sum.written += written;
         };
-        for counters in self.log_buffers() {
+        for counters in &*self.workers() {
             add(counters.log().counts());
         }
         add(self.connections().log.counts());
@@ -148,18 +144,24 @@ impl CounterRegistry {
 
     fn update_streams(&self, watchers: &Watchers) {
         let streams = watchers.streams();
-        self.set_watched(streams);
-        let connections: &Connections = self.connections();
-        connections.set_logged(streams.intersects(Streams::CONNEVENTS));
-    }
-
-    fn watchers(&self) -> MutexGuard<'_, Watchers> {
-        let watchers: &Mutex<Watchers> = self.watchers_lock();
-        watchers.lock().unwrap_or_else(PoisonError::into_inner)
+        for counters in &*self.workers() {
+            counters.set_watched(streams);
+        }
+        let is_logged = streams.intersects(Streams::CONNEVENTS);
+        self.connections().set_logged(is_logged);
     }
 }
 
 impl Watchers {
+    /// Sets up the log of a new worker.
+    pub(crate) fn set_up(&self, worker: &Counters) {
+        if let Some(shared) = &self.shared {
+            worker.log().share(shared);
+        }
+        worker.set_watched(self.streams());
+    }
+
+    /// The streams that are watched.
     fn streams(&self) -> Streams {
         let all = self.present.iter().map(|watcher| watcher.streams);
         all.fold(Streams::NONE, Streams::with)
