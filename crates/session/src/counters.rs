@@ -155,11 +155,7 @@ impl Counters {
     /// Increments a counter of a size class. Only the owning worker may call this.
     #[inline]
     pub fn count_in_class(&self, counter: ClassCounter, class: SizeClass) {
-        let cell = &self.classes.0[class.index()][counter as usize];
-        cell.store(
-            cell.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        add_to(&self.classes.0[class.index()][counter as usize], 1);
     }
 
     /// Increments a counter. Only the owning worker may call this.
@@ -169,12 +165,7 @@ impl Counters {
 
     /// Adds `by` to a counter. Only the owning worker may call this.
     pub fn add(&self, counter: Counter, by: u64) {
-        let cell = &self.cells[counter as usize];
-        // A load and a store suffice, because no other thread changes the cell between them.
-        cell.store(
-            cell.load(Ordering::Relaxed).wrapping_add(by),
-            Ordering::Relaxed,
-        );
+        add_to(&self.cells[counter as usize], by);
     }
 
     /// The present value of one counter.
@@ -263,6 +254,14 @@ impl Counters {
             std::array::from_fn(|at| cell(class, at))
         }))
     }
+}
+
+/// Adds to a cell that only the calling thread writes. A load and a store suffice, because no other
+/// thread changes the cell between them.
+#[inline]
+pub(crate) fn add_to(cell: &AtomicU64, by: u64) {
+    let sum = cell.load(Ordering::Relaxed).wrapping_add(by);
+    cell.store(sum, Ordering::Relaxed);
 }
 
 /// The values of the counters of all size classes, of one worker or summed over several.

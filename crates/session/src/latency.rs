@@ -22,7 +22,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::counters::{Counter, Counters};
+use crate::counters::{Counter, Counters, add_to};
 
 /// A class of commands. There are only a few classes, so that the histograms stay small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,8 +131,8 @@ impl LatencyHistograms {
     fn add(&self, class: CommandClass, count: u64, elapsed_ns: u64) {
         let cells = &self.classes[class as usize];
         let bucket = LATENCY_BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns);
-        add(&cells.buckets[bucket], count);
-        add(&cells.sum_ns, count.wrapping_mul(elapsed_ns));
+        add_to(&cells.buckets[bucket], count);
+        add_to(&cells.sum_ns, count.wrapping_mul(elapsed_ns));
     }
 
     /// Returns the present histograms.
@@ -145,13 +145,6 @@ impl LatencyHistograms {
             classes: std::array::from_fn(|at| class(&self.classes[at])),
         }
     }
-}
-
-/// Adds to a cell that only the calling thread writes. A load and a store suffice, because no other
-/// thread changes the cell between them.
-fn add(cell: &AtomicU64, count: u64) {
-    let sum = cell.load(Ordering::Relaxed).wrapping_add(count);
-    cell.store(sum, Ordering::Relaxed);
 }
 
 /// Determines after each burst how many requests of each class it answered, and records them.
