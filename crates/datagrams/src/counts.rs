@@ -18,7 +18,8 @@ pub enum Count {
     Malformed,
     /// Datagrams with a request that is not complete.
     Incomplete,
-    /// Datagrams whose requests found no memory, or no completion, in time.
+    /// Datagrams whose requests were not all answered in time, mostly because they found no memory
+    /// or no completion.
     TimedOut,
     /// Replies that were replaced by an error or dropped because they were too long.
     Limited,

@@ -6,15 +6,15 @@ pub const DATAGRAM_MAX: usize = 1 << 16;
 pub const BURST_MAX: usize = 32;
 /// Maximum number of requests that are prepared together, of one datagram.
 pub const REQUESTS_PER_TURN: usize = 64;
-/// Maximum number of turns of a session, after which the rest of its datagram is dropped.
+/// Maximum number of turns of a session after its first, after which its datagram has timed out.
 pub const TURNS_MAX: u32 = 4096;
 /// Longest message of a reply in bytes, without headers: 1507 datagrams. A longer one is replaced
 /// by an error.
 pub const REPLY_MAX: usize = 2 << 20;
 /// Largest datagram of a reply in bytes, header included (memcached `UDP_MAX_PAYLOAD_SIZE`).
 pub const REPLY_DATAGRAM_MAX: usize = 1400;
-/// How long a request may wait for memory or a completion, in nanoseconds. Other datagrams wait
-/// meanwhile.
+/// How long the session of a datagram may continue after its first turn, in nanoseconds. It mostly
+/// waits for memory or a completion. Other datagrams wait meanwhile.
 pub const WAIT_MAX_NS: u64 = 100_000_000;
 /// How long a request waits for memory before it tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;

@@ -1,7 +1,5 @@
 //! Starting and stopping the thread that serves datagrams.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -41,16 +39,9 @@ impl Wake for Alarm {
 }
 
 /// A panic happened while datagrams were served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the thread of the datagrams panicked")]
 pub struct Panicked;
-
-impl fmt::Display for Panicked {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the thread of the datagrams panicked")
-    }
-}
-
-impl Error for Panicked {}
 
 /// The thread that serves datagrams. It continues to run if this value is dropped.
 #[derive(Debug)]

@@ -45,7 +45,6 @@ const ALARM_TOKEN: u64 = u64::MAX;
 pub(crate) struct Datagrams<W: Worker> {
     sockets: Vec<UdpSocket>,
     poll: Poll,
-    alarm: Arc<Alarm>,
     limit: ReplyLimit,
     counts: Arc<Counts>,
     answering: Answering<W>,
@@ -97,7 +96,6 @@ impl<W: Worker> Datagrams<W> {
         Ok(Self {
             sockets,
             poll,
-            alarm: Arc::clone(alarm),
             limit,
             counts: Arc::clone(counts),
             answering: Answering {
@@ -122,22 +120,26 @@ impl<W: Worker> Datagrams<W> {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(self.sockets.len() + 1);
         self.answering.worker.offline();
-        while !self.alarm.must_stop() {
+        while !self.must_stop() {
             // It fails only for a wrong descriptor.
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }
-            self.alarm.waker.clear();
+            self.answering.alarm.waker.clear();
             self.answering.worker.online();
             // Late results, whose exchanges have ended, would otherwise count as untaken.
             self.answering.deliver();
             for ready in events.iter() {
-                if ready.token != ALARM_TOKEN && !self.alarm.must_stop() {
+                if ready.token != ALARM_TOKEN && !self.must_stop() {
                     self.serve_ready(ready.token as usize);
                 }
             }
             self.answering.worker.offline();
         }
+    }
+
+    fn must_stop(&self) -> bool {
+        self.answering.alarm.must_stop()
     }
 
     /// Serves one burst of a socket. What is left of its datagrams makes the next wait return.
@@ -240,7 +242,7 @@ impl<W: Worker> Datagrams<W> {
                         let now_ns = monotonic_ns();
                         let deadline_ns = *deadline_ns.get_or_insert(now_ns + SEND_WAIT_MAX_NS);
                         if now_ns < deadline_ns
-                            && !self.alarm.must_stop()
+                            && !self.must_stop()
                             && wait_for_space(socket, deadline_ns - now_ns)
                         {
                             continue;
