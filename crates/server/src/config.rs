@@ -79,7 +79,7 @@ pub struct Config {
     pub permissions: Permissions,
     /// Count by key prefix from the start; this byte ends a prefix (`-D`).
     pub prefix_delimiter: Option<u8>,
-    /// Further rows of `stats settings`: the values of memcached's flags without effect.
+    /// Further rows of `stats settings`: values of memcached's flags, most of which have no effect.
     pub settings: Vec<(&'static str, String)>,
     /// The user to become when started as root (`-u`).
     pub user: Option<String>,
@@ -113,10 +113,10 @@ impl Config {
         }
     }
 
-    /// Whether a flag without effect gave a row of `stats settings` this value.
-    pub(crate) fn is_set(&self, name: &str, value: &str) -> bool {
-        let is_it = |(given, text): &(&'static str, String)| *given == name && text == value;
-        self.settings.iter().any(is_it)
+    /// The value of a further row of `stats settings`, if a flag gave one.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        let given = self.settings.iter().find(|(given, _)| *given == name);
+        given.map(|(_, value)| value.as_str())
     }
 
     /// The counts of the connections of one runtime, with the limits of connections and of their

@@ -22,8 +22,7 @@ const WATCHER_BYTES: usize = 256 << 10;
 /// Enables the log of a cache.
 pub(crate) fn enable(config: &Config, counters: &CounterRegistry) {
     let bytes = |name: &str, default: usize| {
-        let given = config.settings.iter().find(|(given, _)| *given == name);
-        let given = given.and_then(|(_, text)| text.parse().ok());
+        let given = config.setting(name).and_then(|text| text.parse().ok());
         given.unwrap_or(default).max(LOG_BUFFER_MIN)
     };
     counters.enable_log(LogConfig {

@@ -95,9 +95,8 @@ pub(crate) fn write(
     permissions(config, current, out);
     own(config, out);
     for (name, default) in DEFAULTS {
-        let given = config.settings.iter().find(|(given, _)| *given == name);
-        let value = tuned.get(name).or(given.map(|(_, value)| value));
-        let value = value.map_or(default, String::as_str);
+        let value = tuned.get(name).map(String::as_str);
+        let value = value.or_else(|| config.setting(name)).unwrap_or(default);
         out.text(name.as_bytes(), value.as_bytes());
     }
     for (name, value) in &config.settings {

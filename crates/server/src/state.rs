@@ -131,7 +131,7 @@ impl ServerState {
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
-            is_crawler_enabled: AtomicBool::new(!config.is_set("lru_crawler", "no")),
+            is_crawler_enabled: AtomicBool::new(config.setting("lru_crawler") != Some("no")),
             tuned: Mutex::default(),
             reset: Mutex::default(),
         })
@@ -316,7 +316,7 @@ impl ServerControl for ServerState {
     }
 
     fn tracks_sizes(&self) -> bool {
-        self.config.is_set("track_sizes", "yes")
+        self.config.setting("track_sizes") == Some("yes")
     }
 
     fn watch(&self, streams: Streams) -> Result<Watching, WatchRefused> {
