@@ -2,11 +2,12 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
+use datagrams::limits::RECEIVE_BUFFER;
 use datagrams::{Count, Counts, ReplyLimit};
 use session::StatWriter;
 
 use crate::error::Error;
-use crate::start::{is_no_ipv6, is_optional};
+use crate::start::bind_all;
 
 /// The datagrams of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,15 +20,9 @@ pub struct DatagramsConfig {
 
 /// Binds the sockets. It needs root for a port below 1024.
 pub(crate) fn bind(config: &DatagramsConfig) -> Result<Vec<UdpSocket>, Error> {
-    let mut sockets = Vec::new();
-    for &address in &config.addresses {
-        match sys::datagram::bind(address, datagrams::limits::RECEIVE_BUFFER) {
-            Ok(socket) => sockets.push(socket),
-            Err(error) if is_optional(address, &config.addresses) && is_no_ipv6(&error) => {}
-            Err(source) => return Err(Error::Datagrams { address, source }),
-        }
-    }
-    Ok(sockets)
+    let bind = |address| sys::datagram::bind(address, RECEIVE_BUFFER);
+    let failed = |address, source| Error::Datagrams { address, source };
+    bind_all(&config.addresses, bind, failed)
 }
 
 /// The addresses of the sockets.

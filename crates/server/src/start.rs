@@ -308,14 +308,8 @@ fn become_who_serves(
 
 /// Binds the configured addresses and paths.
 fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
-    let mut bound = Vec::new();
-    for &address in &config.listen {
-        match Bound::tcp(address) {
-            Ok(socket) => bound.push(socket),
-            Err(error) if is_optional(address, &config.listen) && is_no_ipv6(&error) => {}
-            Err(source) => return Err(Error::Listen { address, source }),
-        }
-    }
+    let failed = |address, source| Error::Listen { address, source };
+    let mut bound = bind_all(&config.listen, Bound::tcp, failed)?;
     if let Some(unix) = &config.unix_socket {
         let socket = Bound::unix(&unix.path, unix.mode);
         bound.push(socket.map_err(|source| listen_unix(unix, source))?);
@@ -325,6 +319,23 @@ fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
     } else {
         Ok(bound)
     }
+}
+
+/// Binds a socket to each address. On a system without IPv6 it leaves out those that may be.
+pub(crate) fn bind_all<T>(
+    addresses: &[SocketAddr],
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+    failed: impl Fn(SocketAddr, io::Error) -> Error,
+) -> Result<Vec<T>, Error> {
+    let mut bound = Vec::new();
+    for &address in addresses {
+        match bind(address) {
+            Ok(socket) => bound.push(socket),
+            Err(error) if is_optional(address, addresses) && is_no_ipv6(&error) => {}
+            Err(error) => return Err(failed(address, error)),
+        }
+    }
+    Ok(bound)
 }
 
 /// Opens the device of the runtime `bypass`. It needs root.
@@ -378,13 +389,13 @@ fn listen_unix(unix: &UnixSocket, source: io::Error) -> Error {
 
 /// Whether `address` is `[::]` next to `0.0.0.0` on the same port, which together mean all
 /// addresses.
-pub(crate) fn is_optional(address: SocketAddr, listen: &[SocketAddr]) -> bool {
+fn is_optional(address: SocketAddr, listen: &[SocketAddr]) -> bool {
     let all_of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     address.is_ipv6() && address.ip().is_unspecified() && listen.contains(&all_of_ipv4)
 }
 
 /// Whether the error means that the system has no IPv6.
-pub(crate) fn is_no_ipv6(error: &io::Error) -> bool {
+fn is_no_ipv6(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, Unsupported};
     // EAFNOSUPPORT has no `ErrorKind`.
     matches!(error.kind(), AddrNotAvailable | Unsupported)
