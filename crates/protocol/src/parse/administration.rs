@@ -2,15 +2,12 @@
 //!
 //! As in memcached, a beginning of most words is enough.
 
-use super::ParseError;
 use crate::decimal;
 use crate::limits::{
     AUTOMOVE_LEVEL_MAX, AUTOMOVE_WINDOW_S, CRAWLER_SLEEP_MAX_US, LRU_SHARES_MAX, SLAB_CLASSES,
 };
 use crate::words::{self, Words};
 use crate::{Classes, Crawler, DumpForm, Rejection, Request, Streams, Tuning};
-
-type Outcome<'a> = Result<Request<'a>, ParseError>;
 
 /// Bound of a decimal fraction, in thousandths.
 const FRACTION_MAX: f64 = 1e12;
@@ -20,19 +17,8 @@ fn begins(full: &[u8], word: &[u8]) -> bool {
     full.starts_with(word)
 }
 
-/// A command of this module, whose words are in `line`.
-pub(super) fn command<'a>(words: &Words<'a>, line: &'a [u8]) -> Outcome<'a> {
-    let request = match words.at(0) {
-        b"lru_crawler" => crawler(words),
-        b"lru" => lru(words),
-        b"slabs" => slabs(words),
-        b"watch" => streams(line).map(Request::Watch),
-        _ => Err(Rejection::Unknown),
-    };
-    Ok(request.map_err(|rejection| rejection.silent_if(words.noreply()))?)
-}
-
-fn crawler<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
+/// `lru_crawler`
+pub(super) fn crawler<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
     let (word, argument) = (words.at(1), words.at(2));
     let crawler = match words.count {
         3 if begins(b"crawl", word) => Crawler::Crawl(match argument {
@@ -85,7 +71,8 @@ fn parse_classes(argument: &[u8]) -> Result<Classes, Rejection> {
     Ok(classes)
 }
 
-fn lru<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
+/// `lru`
+pub(super) fn lru<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
     let word = words.at(1);
     let tuning = match words.count {
         6.. if begins(b"tune", word) => lru_shares(words)?,
@@ -122,7 +109,8 @@ fn lru_shares(words: &Words<'_>) -> Result<Tuning, Rejection> {
     })
 }
 
-fn slabs<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
+/// `slabs`
+pub(super) fn slabs<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
     let word = words.at(1);
     match words.count {
         4 if begins(b"reassign", word) => Err(reassign(words)),
@@ -179,8 +167,9 @@ fn thousandths(word: &[u8]) -> Option<i64> {
     (thousandths.abs() < FRACTION_MAX).then_some(thousandths as i64)
 }
 
-/// The streams of a `watch`; the reads, if it names none.
-fn streams(line: &[u8]) -> Result<Streams, Rejection> {
+/// `watch`. Its line may have more words than [`Words`] holds. Without streams it watches the
+/// reads.
+pub(super) fn watch<'a>(line: &[u8]) -> Result<Request<'a>, Rejection> {
     let mut rest = line;
     words::next(&mut rest);
     let mut streams = Streams::NONE;
@@ -190,8 +179,8 @@ fn streams(line: &[u8]) -> Result<Streams, Rejection> {
             .find(|(name, _)| begins(name.as_bytes(), word));
         streams = streams.with(stream.ok_or(Rejection::Unknown)?.1);
     }
-    Ok(match streams {
+    Ok(Request::Watch(match streams {
         Streams::NONE => Streams::FETCHERS,
         streams => streams,
-    })
+    }))
 }

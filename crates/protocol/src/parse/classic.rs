@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::ParseError;
+use super::{ParseError, administration};
 use crate::decimal;
 use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
 use crate::words::{self, Words};
@@ -206,9 +206,10 @@ pub(super) fn fallback(line: &[u8]) -> Outcome<'_> {
             mode: shutdown_mode(&words),
             noreply,
         }),
-        b"lru_crawler" | b"lru" | b"slabs" | b"watch" => {
-            return super::administration::command(&words, line);
-        }
+        b"lru_crawler" => administration::crawler(&words),
+        b"lru" => administration::lru(&words),
+        b"slabs" => administration::slabs(&words),
+        b"watch" => administration::watch(line),
         _ if words.is_http() => return Err(ParseError::fatal()),
         _ => Err(Rejection::Unknown),
     };
