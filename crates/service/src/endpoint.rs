@@ -1,7 +1,7 @@
 //! The two ends of a connection.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// The descriptor of a connection, and its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Endpoint {
 }
 
 fn address_text(address: Option<SocketAddr>) -> String {
-    match address.map(|address| (address, address.ip())) {
-        Some((address, IpAddr::V4(_))) => format!("tcp:{address}"),
-        Some((address, IpAddr::V6(_))) => format!("tcp6:{address}"),
+    match address {
+        Some(SocketAddr::V4(address)) => format!("tcp:{address}"),
+        Some(SocketAddr::V6(address)) => format!("tcp6:{address}"),
         None => "unix".to_owned(),
     }
 }
