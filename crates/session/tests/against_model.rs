@@ -89,6 +89,13 @@ impl TestSession {
         }
     }
 
+    /// Receives `bytes`, split at the offsets `cuts`.
+    fn receive_in_parts(&mut self, bytes: &[u8], cuts: &[usize]) {
+        for chunk in split_at_cuts(bytes, cuts) {
+            self.receive(chunk);
+        }
+    }
+
     /// Receives `bytes` as further input, and gives the session turns until it needs more.
     fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
@@ -225,9 +232,7 @@ fn split_at_cuts<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 /// Returns a session that has received `bytes`, split at the offsets `cuts`.
 fn received_in_parts(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> TestSession {
     let mut session = TestSession::new(requests_per_turn);
-    for chunk in split_at_cuts(bytes, cuts) {
-        session.receive(chunk);
-    }
+    session.receive_in_parts(bytes, cuts);
     session
 }
 

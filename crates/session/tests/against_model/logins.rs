@@ -6,7 +6,7 @@ use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
 use session::{Access, AllowedProtocols, Session};
 
 use super::frames::any_frame;
-use super::{TestSession, command, split_at_cuts};
+use super::{TestSession, command};
 
 const TEXT_LOGIN: &[u8] = b"set any 0 0 7\r\nfoo bar\r\n";
 
@@ -17,9 +17,7 @@ fn with_passwords(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> Tes
         protocols: AllowedProtocols::Auto,
         needs_login: true,
     });
-    for chunk in split_at_cuts(bytes, cuts) {
-        session.receive(chunk);
-    }
+    session.receive_in_parts(bytes, cuts);
     session
 }
 
