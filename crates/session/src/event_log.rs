@@ -5,10 +5,11 @@
 //!             │ full: dropped                                │ full: skipped
 //! ```
 //!
+//! Lines about opened and closed connections have a buffer of their own, which all workers share.
+//!
 //! - While no stream is watched, an event costs the test of one flag, which the counting by key
 //!   prefix has already.
-//! - A worker never waits: if its buffer is full, or locked by the collector, the line is dropped
-//!   and counted.
+//! - A worker never waits: if the buffer is full or locked, the line is dropped and counted.
 //! - The collector is a thread that exists while there are watchers. It copies each line to the
 //!   watchers of its stream, and wakes their connections.
 //! - A watcher that does not take its lines skips lines. The next line that it gets is preceded by
@@ -60,19 +61,13 @@ impl LogShared {
     }
 }
 
-/// The lines of one worker that have not been collected.
+/// Lines that have not been collected.
 #[derive(Debug, Default)]
 pub(crate) struct LogBuffer {
     shared: OnceLock<Arc<LogShared>>,
     lines: Mutex<Lines>,
     dropped: AtomicU64,
     written: AtomicU64,
-}
-
-impl Lines {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
 }
 
 /// Lines behind each other, each with its stream and number.
@@ -87,6 +82,12 @@ struct Line {
     stream: Streams,
     gid: u64,
     len: usize,
+}
+
+impl Lines {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
 }
 
 impl LogBuffer {

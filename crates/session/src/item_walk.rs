@@ -2,8 +2,8 @@
 //!
 //! A session that lists items is in a state of its own ([`State::Walk`](crate::session::State)). In
 //! each turn it visits a bounded number of items. The next turn comes after the turns of other
-//! connections, and after the peer has taken the output. So a list delays nothing and takes no
-//! memory, however slow its reader is.
+//! connections, and after the peer has taken the output. So a list delays other connections only by
+//! the length of a turn, and needs no memory beyond a buffer, however slow its reader is.
 
 use protocol::reply::{self, DumpFields};
 use protocol::{Classes, Crawler, DumpForm};
@@ -34,7 +34,8 @@ enum Task {
 }
 
 impl ItemWalk {
-    /// Begins a dump or a crawl, and writes the first line of its reply.
+    /// Begins a dump or a crawl, and writes the first line of its reply. `None`: the command is
+    /// neither.
     ///
     /// # Errors
     /// The reply, if it cannot begin.
@@ -46,11 +47,12 @@ impl ItemWalk {
         let (task, restricted) = match crawler {
             Crawler::Enable | Crawler::Disable => return None,
             Crawler::Crawl(_) => (Task::Crawl, None),
-            Crawler::Dump(form @ DumpForm::Metadump, classes) => {
-                (Task::Dump(form, classes), Some(Restricted::Metadump))
-            }
-            Crawler::Dump(form @ DumpForm::Mgdump, classes) => {
-                (Task::Dump(form, classes), Some(Restricted::Mgdump))
+            Crawler::Dump(form, classes) => {
+                let restricted = match form {
+                    DumpForm::Metadump => Restricted::Metadump,
+                    DumpForm::Mgdump => Restricted::Mgdump,
+                };
+                (Task::Dump(form, classes), Some(restricted))
             }
         };
         if !context.control.is_crawler_enabled() {
@@ -96,9 +98,11 @@ impl ItemWalk {
                 return Some(Next::OutputSpace);
             }
             match self.step(&mut visited, context, out) {
-                WalkStep::More if self.task.is_done() => {}
-                WalkStep::More => continue,
-                WalkStep::Done => {}
+                WalkStep::More if !self.task.is_done() => {}
+                WalkStep::More | WalkStep::Done => {
+                    out.bytes_mut().extend_from_slice(self.task.end());
+                    return None;
+                }
                 WalkStep::Incomplete => {
                     if let Task::Dump(..) = self.task {
                         out.bytes_mut().extend_from_slice(reply::DUMP_INCOMPLETE);
@@ -106,8 +110,6 @@ impl ItemWalk {
                     return None;
                 }
             }
-            out.bytes_mut().extend_from_slice(self.task.end());
-            return None;
         }
         Some(Next::Yield)
     }

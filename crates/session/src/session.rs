@@ -119,6 +119,7 @@ pub struct RequestContext<'a> {
     /// test has no tickets.
     pub tickets: Option<Tickets<'a, TierRead>>,
     /// The number of the connection in log lines. Negative: it has no socket of its own.
+    /// [`Session::answer`] sets this and the next field.
     pub connection: i32,
     /// Whether the request is in a datagram, which has one reply, for which others wait.
     pub is_datagram: bool,

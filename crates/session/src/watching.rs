@@ -24,7 +24,7 @@ pub(crate) struct Watchers {
 /// The statistics of the log, in memcached's terms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Lines that no worker had space for.
+    /// Lines dropped by workers, because a buffer was full or locked.
     pub dropped: u64,
     /// Lines written by workers.
     pub written: u64,

@@ -63,9 +63,9 @@ pub(crate) fn execute(
             ServerOutcome::Done
         }
         // A session with a store has executed these itself.
-        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..)) => ServerOutcome::Unsupported,
-        // A session with a store has executed it itself.
-        ServerCommand::Watch(_) => ServerOutcome::Unsupported,
+        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..)) | ServerCommand::Watch(_) => {
+            ServerOutcome::Unsupported
+        }
     };
     encoder.outcome(b"", Outcome::Server(outcome), bytes);
     true
