@@ -249,7 +249,7 @@ fn stored(
     context: &RequestContext<'_>,
 ) -> StoreOutcome {
     let class = class_of(key, options);
-    count_store(key, context);
+    context.counters.count(Counter::CmdSet);
     context.counters.count_in_class(ClassCounter::CmdSet, class);
     count_cas(class, options, published, context);
     let value_len = options.value_len;
@@ -260,6 +260,7 @@ fn stored(
         Published::NotFound => StoreOutcome::NotFound { value_len },
     };
     if context.counters.is_observed() {
+        observe::count_prefix(key, Access::Set, context);
         observe::store(key, options, &outcome, context);
     }
     outcome
@@ -274,17 +275,11 @@ pub(super) fn class_of(key: &[u8], options: &StoreOptions) -> SizeClass {
 
 /// Counts a storage command whose value is not followed by the expected line end.
 fn bad_data_chunk(key: &[u8], context: &RequestContext<'_>) -> StoreOutcome {
-    count_store(key, context);
-    StoreOutcome::BadDataChunk
-}
-
-/// Counts a storage command whose value has arrived.
-#[inline]
-fn count_store(key: &[u8], context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdSet);
     if context.counters.is_observed() {
         observe::count_prefix(key, Access::Set, context);
     }
+    StoreOutcome::BadDataChunk
 }
 
 /// Counts the outcome of a set that compares the CAS. Nothing is counted for add, replace, append
