@@ -204,8 +204,10 @@ impl Counters {
 
     /// Sets the streams that are watched.
     pub(crate) fn set_watched(&self, streams: Streams) {
-        self.observed.fetch_and(PREFIXES, Ordering::Relaxed);
-        self.observed.fetch_or(streams.bits(), Ordering::Relaxed);
+        let bits = streams.bits();
+        // In this order, streams that stay watched are not interrupted.
+        self.observed.fetch_or(bits, Ordering::Relaxed);
+        self.observed.fetch_and(PREFIXES | bits, Ordering::Relaxed);
     }
 
     /// The worker's log lines.
