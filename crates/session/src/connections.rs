@@ -188,7 +188,7 @@ impl Drop for Listed {
         let endpoint = &self.entry.endpoint;
         self.connections.log("conn_close", Some(reason), endpoint);
         let mut open = self.connections.open();
-        let descriptor = self.entry.endpoint.descriptor;
+        let descriptor = endpoint.descriptor;
         // The socket may be closed before its session is dropped, and a new connection may have the
         // descriptor already.
         if open

@@ -1,7 +1,8 @@
-//! The statistics of memcached 1.6.45 that describe parts which Curtail does not have.
+//! The statistics of memcached 1.6.45 that `stats` has only because memcached has them.
 //!
 //! Exporters look up statistics by name, and some of them fail if a name is missing. `stats`
-//! therefore contains all names. Those listed here never change, so the admin pages leave them out.
+//! therefore contains all names. Those listed here describe parts which Curtail does not have and
+//! never change, or repeat another statistic, so the admin pages leave them out.
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
 /// response objects and no NAPI ids.
@@ -51,7 +52,7 @@ pub const FIXED_STATISTICS: [(&str, &str); 2] = [
 /// Statistics that repeat another one under memcached's name.
 pub const REPEATED_STATISTICS: [&str; 2] = ["read_buf_bytes", "hash_power_level"];
 
-/// Whether a statistic of `stats` tells nothing that the others do not tell.
+/// Whether a statistic of `stats` is constant, or repeats another one.
 #[must_use]
 pub fn is_uninformative(statistic: &str) -> bool {
     ZERO_STATISTICS.contains(&statistic)

@@ -528,7 +528,8 @@ pub(super) static SPLIT_HISTOGRAMS: [SplitHistogram; 3] = [
     },
 ];
 
-/// Whether a figure appears in one of the tables, or is left out because it has no meaning here.
+/// Whether a figure appears in one of the tables, or is left out because it is constant or repeats
+/// another one.
 pub(super) fn is_listed(stat: &str) -> bool {
     let is_in_histogram = |histogram: &SplitHistogram| {
         histogram.sum == Some(stat) || histogram.buckets.iter().any(|(it, _)| *it == stat)
