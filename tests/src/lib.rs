@@ -33,6 +33,7 @@ pub mod pool_cases;
 pub mod pool_hosts;
 pub mod pool_peer;
 pub mod pool_processes;
+pub mod probe;
 pub mod process;
 pub mod processes;
 pub mod served_pool;

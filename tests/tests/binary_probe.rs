@@ -1,15 +1,11 @@
 //! A thousand odd and malformed sequences of frames, sent to the server and to an installed
 //! memcached. Their answers must be equal byte for byte, except for the CAS, and for the
 //! differences of [`Difference`].
-// The helpers of tests may panic and print, as tests may.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+// The helpers of tests may panic, as tests may.
+#![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::time::Duration;
-
-use curtail_tests::peer::{Address, Peer, SocketPeer};
-use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime, server};
+use curtail_tests::probe::{Comparison, Servers, answer, one_of};
+use curtail_tests::process::server;
 use protocol::SetMode;
 use protocol::binary::reply::Reply;
 use protocol::binary::{Command, Head, Header, Opcode, Parsed, REPLY_MAGIC, REQUEST_MAGIC, parse};
@@ -40,46 +36,21 @@ enum Difference {
 
 #[test]
 fn odd_frames_are_answered_as_by_memcached() {
-    let Some(path) = memcached() else {
-        eprintln!("skipped: memcached not installed");
+    let Some(servers) = Servers::start().unwrap() else {
         return;
     };
-    if runtime() == "bypass" {
-        eprintln!("skipped: the sequences end by closing one direction, which takes seconds");
-        return;
-    }
-    let ours = Server::tcp(curtail).unwrap();
-    let theirs = Server::tcp(|| memcached_command(&path)).unwrap();
-    let peer = SocketPeer::new(theirs.address.clone()).unwrap();
-    let has_body_max = peer.version() != "1.6.18";
+    let has_body_max = servers.version() != "1.6.18";
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(SEED);
-    let mut equal = 0;
-    let mut differences = BTreeMap::new();
-    let mut unexpected = Vec::new();
+    let mut comparison = Comparison::default();
     for number in 0..SEQUENCES {
         let sequence = sequence(number, &mut rng);
-        let our_answer = comparable(&answer(&ours.address, &sequence));
-        let their_answer = comparable(&answer(&theirs.address, &sequence));
-        if our_answer == their_answer {
-            equal += 1;
-        } else if let Some(difference) = difference(&sequence, has_body_max) {
-            *differences.entry(difference).or_insert(0) += 1;
-        } else {
-            unexpected.push(format!(
-                "{}\n  ours:   {our_answer:?}\n  theirs: {their_answer:?}",
-                sequence.escape_ascii()
-            ));
-        }
+        let (ours, theirs) = servers.answers(&sequence, comparable).unwrap();
+        let shown = || sequence.escape_ascii().to_string();
+        let difference = || difference(&sequence, has_body_max);
+        comparison.count((&ours, &theirs), shown, difference);
     }
-    eprintln!("{equal} of {SEQUENCES} sequences answered equally, differences: {differences:?}");
-    let first: Vec<_> = unexpected.iter().take(5).map(String::as_str).collect();
-    assert!(
-        unexpected.is_empty(),
-        "{} differ:\n{}",
-        unexpected.len(),
-        first.join("\n")
-    );
-    assert!(equal > SEQUENCES / 10 * 8);
+    comparison.assert_explained();
+    assert!(comparison.equal > SEQUENCES / 10 * 8);
 }
 
 #[test]
@@ -98,8 +69,9 @@ fn flag_restricts_the_protocols() {
     ];
     for (flag, to_text, to_frame) in expected {
         let server = server(&["-B", flag]);
-        assert_eq!(answer(&server.address, b"mn\r\n"), to_text, "{flag}");
-        assert_eq!(answer(&server.address, &noop), to_frame, "{flag}");
+        let answer = |bytes| answer(&server.address, bytes).unwrap();
+        assert_eq!(answer(b"mn\r\n"), to_text, "{flag}");
+        assert_eq!(answer(&noop), to_frame, "{flag}");
     }
 }
 
@@ -216,32 +188,9 @@ fn frame(number: u32, odd: u32, rng: &mut impl Rng) -> Vec<u8> {
     [header.to_bytes().to_vec(), extras, key, value].concat()
 }
 
-fn one_of<T: Copy>(values: &[T], rng: &mut impl Rng) -> T {
-    values[rng.random_range(0..values.len())]
-}
-
-/// Sends a sequence and the end of the input on a new connection, and receives to the end.
-fn answer(address: &Address, sequence: &[u8]) -> Vec<u8> {
-    let mut socket = address.connect(Duration::from_secs(10)).unwrap();
-    socket.write_all(sequence).unwrap();
-    // The server may have closed the connection already.
-    let _ = socket.shutdown_send();
-    let mut answer = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        match socket.read(&mut buffer) {
-            Ok(0) => return answer,
-            Ok(len) => answer.extend_from_slice(&buffer[..len]),
-            // Input that was not received resets the connection at its close.
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return answer,
-            Err(error) => panic!("{error} after {}", sequence.escape_ascii()),
-        }
-    }
-}
-
-/// The replies without statistics, whose values differ, and with nothing of the CAS but whether it
-/// is zero.
-fn comparable(mut replies: &[u8]) -> Vec<String> {
+/// The replies, a line for each, without statistics, whose values differ, and with nothing of the
+/// CAS but whether it is zero.
+fn comparable(mut replies: &[u8]) -> String {
     let mut all = Vec::new();
     while let Ok(Some((mut reply, len))) = Reply::read(replies) {
         reply.header.cas = u64::from(reply.header.cas != 0);
@@ -258,7 +207,7 @@ fn comparable(mut replies: &[u8]) -> Vec<String> {
     }
     // A sequence with another first byte is answered in text.
     all.push(replies.escape_ascii().to_string());
-    all
+    all.join("\n")
 }
 
 /// The first frame of a sequence that is answered differently on purpose.

@@ -4,13 +4,7 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
-use std::thread;
-use std::time::Duration;
-
-use curtail_tests::peer::{Address, Peer, SocketPeer};
-use curtail_tests::process::{Server, curtail, memcached, memcached_command, runtime};
+use curtail_tests::probe::{Comparison, Servers, one_of};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -51,56 +45,35 @@ const BOUNDS: [(Difference, u32); 5] = [
 
 #[test]
 fn odd_lines_are_answered_as_by_memcached() {
-    let Some(path) = memcached() else {
-        eprintln!("skipped: memcached not installed");
+    let Some(servers) = Servers::start().unwrap() else {
         return;
     };
-    if runtime() == "bypass" {
-        eprintln!("skipped: the sequences end by closing one direction, which takes seconds");
-        return;
-    }
-    let theirs = Server::tcp(|| memcached_command(&path)).unwrap();
-    let peer = SocketPeer::new(theirs.address.clone()).unwrap();
-    let version = peer.version();
+    let version = servers.version();
     if version != "1.6.45" {
         eprintln!("skipped: memcached {version} answers many errors differently (MEMCACHED=path)");
         return;
     }
-    let ours = Server::tcp(curtail).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(SEED);
-    let mut equal = 0;
-    let mut differences = BTreeMap::new();
-    let mut unexpected = Vec::new();
+    let mut comparison = Comparison::default();
     for number in 0..SEQUENCES {
         let sequence = sequence(number, &mut rng);
-        let (mut our_answer, mut their_answer) = answers(&ours, &theirs, &sequence);
-        if our_answer != their_answer {
+        let (mut ours, mut theirs) = servers.answers(&sequence, comparable).unwrap();
+        if ours != theirs {
             // A second may have passed on one of them, which some replies show. Try other keys.
             let key = |letter| format!("{letter}{number}-").into_bytes();
             let again = replaced(&sequence, &key('k'), &key('r'));
-            (our_answer, their_answer) = answers(&ours, &theirs, &again);
+            (ours, theirs) = servers.answers(&again, comparable).unwrap();
         }
-        if our_answer == their_answer {
-            equal += 1;
-        } else if let Some(difference) = difference(&sequence, &our_answer, &their_answer) {
-            *differences.entry(difference).or_insert(0) += 1;
-        } else {
-            unexpected.push(format!(
-                "{}\n  ours:   {our_answer}\n  theirs: {their_answer}",
-                shown(&sequence)
-            ));
-        }
+        let difference = || difference(&sequence, &ours, &theirs);
+        comparison.count((&ours, &theirs), || shown(&sequence), difference);
     }
-    eprintln!("{equal} of {SEQUENCES} sequences answered equally, differences: {differences:?}");
-    let first: Vec<_> = unexpected.iter().take(20).map(String::as_str).collect();
-    assert!(
-        unexpected.is_empty(),
-        "{} differ:\n{}",
-        unexpected.len(),
-        first.join("\n")
-    );
+    comparison.assert_explained();
     for (difference, thousandths) in BOUNDS {
-        let count = differences.get(&difference).copied().unwrap_or_default();
+        let count = comparison
+            .differences
+            .get(&difference)
+            .copied()
+            .unwrap_or_default();
         let bound = SEQUENCES * thousandths / 1000;
         assert!(
             (1..=bound).contains(&count),
@@ -397,19 +370,6 @@ fn odd_word(word: &str, place: usize, rng: &mut impl Rng) -> String {
     }
 }
 
-fn one_of<T: Copy>(values: &[T], rng: &mut impl Rng) -> T {
-    values[rng.random_range(0..values.len())]
-}
-
-/// The answers of both servers to a sequence.
-fn answers(ours: &Server, theirs: &Server, sequence: &[u8]) -> (String, String) {
-    thread::scope(|scope| {
-        let ours = scope.spawn(|| comparable(&answer(&ours.address, sequence)));
-        let theirs = comparable(&answer(&theirs.address, sequence));
-        (ours.join().unwrap(), theirs)
-    })
-}
-
 /// `bytes` with another part, of the same length, wherever they contain `part`.
 fn replaced(bytes: &[u8], part: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -419,25 +379,6 @@ fn replaced(bytes: &[u8], part: &[u8], other: &[u8]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Sends a sequence and the end of the input on a new connection, and receives to the end.
-fn answer(address: &Address, sequence: &[u8]) -> Vec<u8> {
-    let mut socket = address.connect(Duration::from_secs(10)).unwrap();
-    socket.write_all(sequence).unwrap();
-    // The server may have closed the connection already.
-    let _ = socket.shutdown_send();
-    let mut answer = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        match socket.read(&mut buffer) {
-            Ok(0) => return answer,
-            Ok(len) => answer.extend_from_slice(&buffer[..len]),
-            // Input that was not received resets the connection at its close.
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return answer,
-            Err(error) => panic!("{error} after {}", sequence.escape_ascii()),
-        }
-    }
 }
 
 /// An answer without the numbers of a CAS, which are each server's own, and without the size and
