@@ -30,7 +30,7 @@ use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
 use crate::summary::{LatencyDistribution, Summary};
 use crate::timeline::Timeline;
-use crate::wire::{Binary, Http, Meta, Text, Textile};
+use crate::wire::{Binary, Http, Meta, Text, Textile, Wire};
 use workload::Op;
 
 /// The delay from the moment at which all threads are ready to the start of the load. In this time
@@ -380,35 +380,30 @@ struct ThreadSetup {
 impl ThreadSetup {
     /// Runs the thread with the loop that is compiled for the carrier and the protocol of `config`.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
-        match (self.config.carrier, self.config.protocol) {
-            // The check of the settings admits the protocol and this carrier only together.
-            (CarrierKind::PerOperation, _) | (_, Protocol::Textile) => {
-                self.run_on::<PerOperation<Textile>>(ready, start)
+        match self.config.protocol {
+            // The check of the settings admits each of these with one carrier only.
+            Protocol::Textile => self.run_on::<PerOperation<Textile>>(ready, start),
+            Protocol::Http => self.run_on::<Renewed<Http>>(ready, start),
+            Protocol::Text => self.run_wire::<Text>(ready, start),
+            Protocol::Meta => self.run_wire::<Meta>(ready, start),
+            Protocol::Binary => self.run_wire::<Binary>(ready, start),
+        }
+    }
+
+    /// Runs the thread with the loop that is compiled for the carrier and the wire.
+    fn run_wire<W: Wire>(
+        self,
+        ready: Sender<()>,
+        start: &Receiver<Timeline>,
+    ) -> Result<Outcome, Error> {
+        match self.config.carrier {
+            CarrierKind::Stream if !self.config.renews_connections() => {
+                self.run_on::<Persistent<W>>(ready, start)
             }
-            // The check of the settings admits HTTP with one carrier only.
-            (_, Protocol::Http) => self.run_on::<Renewed<Http>>(ready, start),
-            (CarrierKind::Stream, Protocol::Text) if self.config.renews_connections() => {
-                self.run_on::<Renewed<Text>>(ready, start)
-            }
-            (CarrierKind::Stream, Protocol::Meta) if self.config.renews_connections() => {
-                self.run_on::<Renewed<Meta>>(ready, start)
-            }
-            (CarrierKind::Stream, Protocol::Binary) if self.config.renews_connections() => {
-                self.run_on::<Renewed<Binary>>(ready, start)
-            }
-            (CarrierKind::Stream, Protocol::Binary) => {
-                self.run_on::<Persistent<Binary>>(ready, start)
-            }
-            (CarrierKind::Udp, Protocol::Binary) => self.run_on::<Udp<Binary>>(ready, start),
-            (CarrierKind::OneShot, Protocol::Binary) => {
-                self.run_on::<Renewed<Binary>>(ready, start)
-            }
-            (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
-            (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),
-            (CarrierKind::Udp, Protocol::Text) => self.run_on::<Udp<Text>>(ready, start),
-            (CarrierKind::Udp, Protocol::Meta) => self.run_on::<Udp<Meta>>(ready, start),
-            (CarrierKind::OneShot, Protocol::Text) => self.run_on::<Renewed<Text>>(ready, start),
-            (CarrierKind::OneShot, Protocol::Meta) => self.run_on::<Renewed<Meta>>(ready, start),
+            CarrierKind::Stream | CarrierKind::OneShot => self.run_on::<Renewed<W>>(ready, start),
+            CarrierKind::Udp => self.run_on::<Udp<W>>(ready, start),
+            // The check of the settings admits it with one protocol only, which is this.
+            CarrierKind::PerOperation => self.run_on::<PerOperation<Textile>>(ready, start),
         }
     }
 
