@@ -148,8 +148,16 @@ impl Client {
     /// # Errors
     /// The reply is not a list of statistics.
     pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
+        self.stats_of("stats")
+    }
+
+    /// Fetches the statistics that are the reply to `command`, by name.
+    ///
+    /// # Errors
+    /// The reply is not a list of statistics.
+    pub fn stats_of(&mut self, command: &str) -> Result<BTreeMap<String, String>> {
         let mut stats = BTreeMap::new();
-        let mut line = self.request("stats")?;
+        let mut line = self.request(command)?;
         while line != "END" {
             let mut words = line.splitn(3, ' ');
             let (Some("STAT"), Some(name)) = (words.next(), words.next()) else {

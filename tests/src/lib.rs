@@ -15,6 +15,7 @@
 pub mod admin;
 pub mod agents;
 pub mod background_client;
+pub mod binary_frame;
 pub mod calibration;
 pub mod client;
 pub mod device_pair;

@@ -10,12 +10,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use sys::child::{Bounds, bind, terminate};
 use sys::cost::{Cost, of_process};
 
 use crate::client::Client;
 use crate::device_pair::{self, DevicePair};
 use crate::peer::Address;
+use crate::play::REFERENCE_VERSION;
 
 /// The longest time that a server may take to listen, or to end after it was told to.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -147,6 +149,15 @@ impl Server {
     /// The process has ended.
     pub fn terminate(&self) -> Result<()> {
         terminate(self.pid()).context("send SIGTERM")
+    }
+
+    /// Sends a signal to the server.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).with_context(|| format!("send {signal:?}"))
     }
 
     /// Waits until the server ends.
@@ -300,6 +311,24 @@ pub fn runtime() -> &'static str {
 #[must_use]
 pub fn memcached() -> Option<PathBuf> {
     installed("memcached", "MEMCACHED")
+}
+
+/// The path of an installed memcached ([`memcached`]) whose version is [`REFERENCE_VERSION`]. If
+/// there is none, prints that a test is skipped.
+#[must_use]
+#[expect(clippy::print_stderr, reason = "a test must report what it skips")]
+pub fn reference_memcached() -> Option<PathBuf> {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return None;
+    };
+    let output = Command::new(&path).arg("-V").output().ok()?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    if !version.trim_end().ends_with(REFERENCE_VERSION) {
+        eprintln!("skipped: not for {version}");
+        return None;
+    }
+    Some(path)
 }
 
 /// The path of an installed program: that in the environment variable, or the first on the PATH.

@@ -11,14 +11,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use clients::{Served, Udp, setting};
+use clients::{Served, Udp, udp_port};
+use curtail_tests::binary_frame::binary_frame;
 use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
-use curtail_tests::play::REFERENCE_VERSION;
-use curtail_tests::process::{Server, memcached, memcached_command, runtime};
+use curtail_tests::process::{Server, memcached_command, reference_memcached, runtime};
 use curtail_tests::served_pool::{Pool, wait_until_ready};
 use protocol::binary::reply::Reply;
-use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sys::namespace::NetworkNamespace;
@@ -70,15 +69,9 @@ fn requests_of_text_are_answered() {
 
 #[test]
 fn requests_of_text_are_answered_as_by_memcached() {
-    let Some(path) = memcached() else {
-        eprintln!("skipped: memcached not installed");
+    let Some(path) = reference_memcached() else {
         return;
     };
-    let version = Command::new(&path).arg("-V").output().unwrap().stdout;
-    if !String::from_utf8_lossy(&version).contains(REFERENCE_VERSION) {
-        eprintln!("skipped: another version of memcached");
-        return;
-    }
     let server = Server::tcp(|| {
         let mut command = memcached_command(&path);
         command.args(["-U", &free_udp_port().to_string()]);
@@ -86,7 +79,7 @@ fn requests_of_text_are_answered_as_by_memcached() {
     });
     let server = server.unwrap();
     let mut tcp = Client::connect(&server.address).unwrap();
-    let port = setting(&mut tcp, "udpport").parse().unwrap();
+    let port = udp_port(&mut tcp);
     let udp = Udp::new(Ipv4Addr::LOCALHOST, port);
     exchange_all(&mut Served { server, tcp, udp });
 }
@@ -96,35 +89,22 @@ fn free_udp_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-fn frame(opcode: u8, extras: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
-    let header = Header {
-        magic: REQUEST_MAGIC,
-        head: Head {
-            opcode: Opcode(opcode),
-            opaque: 7,
-        },
-        key_len: key.len() as u16,
-        extras_len: extras.len() as u8,
-        body_len: (extras.len() + key.len() + value.len()) as u32,
-        ..Header::default()
-    };
-    [&header.to_bytes(), extras, key.as_bytes(), value].concat()
-}
-
 #[test]
 fn frames_of_the_binary_protocol_are_answered() {
     let mut served = Served::start(&[]);
     let value = vec![b'v'; 5000];
-    let set = frame(0x01, &[0; 8], "key", &value);
+    let set = binary_frame(0x01, &[0; 8], b"key", &value);
     let reply = served.udp.request(&set);
     assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 0);
-    let reply = served.udp.request(&frame(0x00, b"", "key", b""));
+    let reply = served.udp.request(&binary_frame(0x00, b"", b"key", b""));
     let (found, len) = Reply::read(&reply).unwrap().unwrap();
     assert_eq!((found.value, len), (&*value, reply.len()));
-    let reply = served.udp.request(&frame(0x00, b"", "absent", b""));
+    let reply = served.udp.request(&binary_frame(0x00, b"", b"absent", b""));
     assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 1);
     // A quiet request that succeeds has no reply.
-    served.udp.send(&frame(0x11, &[0; 8], "quiet", b"1"));
+    served
+        .udp
+        .send(&binary_frame(0x11, &[0; 8], b"quiet", b"1"));
     served.udp.assert_silent();
     assert_eq!(
         served.udp.text("get quiet\r\n"),
@@ -177,7 +157,9 @@ fn datagrams_that_are_no_whole_request_are_dropped_and_counted() {
     ] {
         served.udp.send(incomplete.as_bytes());
     }
-    served.udp.send(&frame(0x01, &[0; 8], "c", b"12345")[..34]);
+    served
+        .udp
+        .send(&binary_frame(0x01, &[0; 8], b"c", b"12345")[..34]);
     served.udp.assert_silent();
     assert_eq!(served.count("udp_malformed"), malformed.len() as u64);
     assert_eq!(served.count("udp_incomplete"), 5);
@@ -247,7 +229,7 @@ fn replies_are_not_answered() {
         served.udp.send(reply.as_bytes());
         served.udp.assert_silent();
     }
-    let reply = served.udp.request(&frame(0x0b, b"", "", b""));
+    let reply = served.udp.request(&binary_frame(0x0b, b"", b"", b""));
     served.udp.send(&reply);
     served.udp.assert_silent();
     // A number of one digit has another error, which is not answered.
@@ -280,7 +262,7 @@ fn lists_that_take_long_are_refused() {
         let expected = "SERVER_ERROR not allowed in datagrams\r\n";
         assert_eq!(served.udp.text(request), expected, "{request}");
     }
-    let list = frame(0x10, b"", "sizes", b"");
+    let list = binary_frame(0x10, b"", b"sizes", b"");
     let reply = served.udp.request(&list);
     assert_ne!(Reply::read(&reply).unwrap().unwrap().0.header.status, 0);
     assert!(served.udp.text("stats items\r\n").ends_with("END\r\n"));
@@ -297,7 +279,7 @@ fn reply_beyond_the_bound_is_an_error() {
         served.udp.text("get huge\r\n"),
         "SERVER_ERROR reply too long\r\n"
     );
-    let reply = served.udp.request(&frame(0x00, b"", "huge", b""));
+    let reply = served.udp.request(&binary_frame(0x00, b"", b"huge", b""));
     assert_eq!(Reply::read(&reply).unwrap().unwrap().0.header.status, 3);
     assert_eq!(served.count("udp_replies_limited"), 2);
     served.udp.assert_silent();

@@ -109,17 +109,8 @@ fn said(output: &Output) -> String {
 }
 
 fn setting(client: &mut Client, name: &str) -> Option<String> {
-    client.send(b"stats settings\r\n").unwrap();
-    let mut found = None;
-    loop {
-        let line = client.line().unwrap();
-        if line == "END" {
-            return found;
-        }
-        if let Some(value) = line.strip_prefix(&format!("STAT {name} ")) {
-            found = Some(value.to_owned());
-        }
-    }
+    let mut settings = client.stats_of("stats settings").unwrap();
+    settings.remove(name)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, memcached, memcached_command, server, server_with_key};
@@ -122,18 +122,6 @@ fn every_name_of_an_installed_memcached_is_there() {
     }
 }
 
-/// The statistics of a reply to `command`.
-fn values(client: &mut Client, command: &str) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::new();
-    let mut line = client.request(command).unwrap();
-    while line != "END" {
-        let mut words = line.split(' ').skip(1).map(str::to_owned);
-        values.insert(words.next().unwrap(), words.next().unwrap());
-        line = client.line().unwrap();
-    }
-    values
-}
-
 /// Stores, reads and changes items of several sizes.
 fn use_items_of_several_sizes(client: &mut Client) {
     for len in [1, 40, 100, 1000, 2500, 40_000] {
@@ -178,11 +166,11 @@ fn size_classes_are_those_of_memcached() {
     let server = server(&["-m", "64"]);
     let mut client = Client::connect(&server.address).unwrap();
     use_items_of_several_sizes(&mut client);
-    let slabs = values(&mut client, "stats slabs");
+    let slabs = client.stats_of("stats slabs").unwrap();
     for (name, value) in expected {
         assert_eq!(slabs.get(name).map(String::as_str), Some(value), "{name}");
     }
-    let items = values(&mut client, "stats items");
+    let items = client.stats_of("stats items").unwrap();
     assert_eq!(items["items:1:number"], "2");
     let Some(path) = memcached() else {
         eprintln!("skipped: memcached not installed");
@@ -191,7 +179,7 @@ fn size_classes_are_those_of_memcached() {
     let other = Server::tcp(|| memcached_command(&path)).unwrap();
     let mut other = Client::connect(&other.address).unwrap();
     use_items_of_several_sizes(&mut other);
-    let theirs = values(&mut other, "stats slabs");
+    let theirs = other.stats_of("stats slabs").unwrap();
     for (name, value) in slabs {
         let (_, kind) = name.split_once(':').unwrap_or_default();
         // memcached keeps the page of a class whose items have been deleted. Its pages are not
@@ -200,7 +188,7 @@ fn size_classes_are_those_of_memcached() {
             assert_eq!(theirs.get(&name), Some(&value), "{name}");
         }
     }
-    let theirs = values(&mut other, "stats items");
+    let theirs = other.stats_of("stats items").unwrap();
     for (name, value) in items {
         if name.ends_with(":number") || name.ends_with(":mem_requested") {
             assert_eq!(theirs.get(&name), Some(&value), "{name}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail};
+use rustix::process::Signal;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_LEN: usize = 8;
@@ -32,7 +33,7 @@ impl Served {
     pub(crate) fn start_at(ip: Ipv4Addr, command: impl Fn() -> Command) -> Self {
         let server = Server::tcp_on(ip, &[], command).unwrap();
         let mut tcp = Client::connect(&server.address).unwrap();
-        let port = setting(&mut tcp, "udpport").parse().unwrap();
+        let port = udp_port(&mut tcp);
         Self {
             server,
             tcp,
@@ -47,24 +48,16 @@ impl Served {
     /// Sends these requests while the process is stopped, so that they are one burst. Returns the
     /// replies.
     pub(crate) fn burst(&mut self, requests: &[String]) -> Vec<String> {
-        let pid = self.server.pid();
-        signal(pid, "STOP");
-        wait_until_stopped(pid);
+        self.server.signal(Signal::STOP).unwrap();
+        wait_until_stopped(self.server.pid());
         let sent = requests.iter().map(|it| self.udp.send(it.as_bytes()));
         let numbers: Vec<u16> = sent.collect();
-        signal(pid, "CONT");
+        self.server.signal(Signal::CONT).unwrap();
         let replies = numbers.iter().map(|&number| self.udp.reply(number));
         replies
             .map(|reply| String::from_utf8(reply).unwrap())
             .collect()
     }
-}
-
-fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status();
-    assert!(status.unwrap().success());
 }
 
 /// Waits until all threads of a process are stopped.
@@ -82,17 +75,9 @@ fn wait_until_stopped(pid: u32) {
     }
 }
 
-pub(crate) fn setting(client: &mut Client, name: &str) -> String {
-    client.send(b"stats settings\r\n").unwrap();
-    let mut found = None;
-    loop {
-        let line = client.line().unwrap();
-        if line == "END" {
-            return found.unwrap();
-        }
-        let value = line.strip_prefix(&format!("STAT {name} "));
-        found = value.map(str::to_owned).or(found);
-    }
+pub(crate) fn udp_port(client: &mut Client) -> u16 {
+    let settings = client.stats_of("stats settings").unwrap();
+    settings["udpport"].parse().unwrap()
 }
 
 /// A client whose requests are numbered.

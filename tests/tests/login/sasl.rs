@@ -1,9 +1,10 @@
 //! Logins by SASL (`-S`), in the binary protocol.
 
+use curtail_tests::binary_frame::binary_frame;
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail};
+use protocol::binary::Header;
 use protocol::binary::reply::Reply;
-use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
 use protocol::limits::LOGIN_TOKEN_MAX;
 
 use super::{PASSWORDS, Passwords, logs_in};
@@ -18,7 +19,9 @@ impl BinaryClient {
 
     /// Sends a frame, and returns the status and the value of the reply.
     fn request(&mut self, opcode: u8, key: &str, value: &[u8]) -> (u16, String) {
-        self.0.send(&frame(opcode, b"", key, value)).unwrap();
+        self.0
+            .send(&binary_frame(opcode, b"", key.as_bytes(), value))
+            .unwrap();
         self.reply()
     }
 
@@ -34,28 +37,15 @@ impl BinaryClient {
     }
 
     fn set(&mut self) -> (u16, String) {
-        self.0.send(&frame(0x01, &[0; 8], "key", b"value")).unwrap();
+        self.0
+            .send(&binary_frame(0x01, &[0; 8], b"key", b"value"))
+            .unwrap();
         self.reply()
     }
 
     fn assert_closed(&mut self) {
         assert_eq!(self.0.rest().unwrap(), b"");
     }
-}
-
-fn frame(opcode: u8, extras: &[u8], key: &str, value: &[u8]) -> Vec<u8> {
-    let header = Header {
-        magic: REQUEST_MAGIC,
-        head: Head {
-            opcode: Opcode(opcode),
-            opaque: 7,
-        },
-        key_len: key.len() as u16,
-        extras_len: extras.len() as u8,
-        body_len: (extras.len() + key.len() + value.len()) as u32,
-        ..Header::default()
-    };
-    [&header.to_bytes(), extras, key.as_bytes(), value].concat()
 }
 
 fn reply(status: u16, value: &str) -> (u16, String) {
@@ -101,10 +91,10 @@ fn clients_of_the_binary_protocol_log_in_by_sasl() {
     assert_eq!(client.request(GET, "key", b""), reply(0, "value"));
     // A pipeline behind a login is executed with its outcome.
     let (good, bad) = (b"\0last\0one", b"\0last\0two");
-    let get = frame(GET, b"", "key", b"");
+    let get = binary_frame(GET, b"", b"key", b"");
     client
         .0
-        .send(&[frame(AUTH, b"", "PLAIN", good), get.clone()].concat())
+        .send(&[binary_frame(AUTH, b"", b"PLAIN", good), get.clone()].concat())
         .unwrap();
     assert_eq!(
         (client.reply(), client.reply()),
@@ -112,18 +102,18 @@ fn clients_of_the_binary_protocol_log_in_by_sasl() {
     );
     client
         .0
-        .send(&[frame(AUTH, b"", "PLAIN", bad), get].concat())
+        .send(&[binary_frame(AUTH, b"", b"PLAIN", bad), get].concat())
         .unwrap();
     assert_eq!((client.reply(), client.reply()), (refused(), refused()));
     client.assert_closed();
 
     let mut slow = BinaryClient::connect(&server);
     assert_eq!(slow.request(AUTH, "PLAIN", b""), reply(0x21, ""));
-    for byte in frame(STEP, b"", "PLAIN", b"\0foo\0bar") {
+    for byte in binary_frame(STEP, b"", b"PLAIN", b"\0foo\0bar") {
         slow.0.send(&[byte]).unwrap();
     }
     assert_eq!(slow.reply(), accepted());
-    slow.0.send(&frame(0x07, b"", "", b"")).unwrap();
+    slow.0.send(&binary_frame(0x07, b"", b"", b"")).unwrap();
     assert_eq!(slow.reply(), reply(0, ""));
     slow.assert_closed();
 
