@@ -45,13 +45,14 @@ pub(crate) enum Counter {
     LiveBytes,
 }
 
-/// The name of a counter that exists for each size class. Those that end in a difference may wrap
-/// below 0, as [`Counter::LiveBytes`].
+/// The name of a counter that exists for each size class. `Items` and `Bytes` are differences,
+/// which may wrap below 0 as [`Counter::LiveBytes`] may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClassCounter {
     /// Items that this worker linked, minus items that it unlinked.
     Items,
-    /// Their lengths in bytes ([`item_len`](crate::size_class::item_len)).
+    /// The lengths in bytes ([`item_len`](crate::size_class::item_len)) of the items that this
+    /// worker linked, minus those of the items that it unlinked.
     Bytes,
     /// Items evicted.
     Evicted,
@@ -63,7 +64,7 @@ pub(crate) enum ClassCounter {
     Expired,
     /// Items counted in `Expired` that were never read.
     ExpiredUnfetched,
-    /// Not a count: the age of the item evicted last, in seconds.
+    /// Not a count: how long the item evicted last was idle, in seconds.
     EvictedIdle,
 }
 

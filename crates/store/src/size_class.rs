@@ -61,7 +61,12 @@ impl SizeClass {
     #[must_use]
     #[inline]
     pub fn of(key_len: usize, flags: u32, value_len: usize) -> Self {
-        let len = item_len(key_len, flags, value_len);
+        Self::of_len(item_len(key_len, flags, value_len))
+    }
+
+    /// The class of an item of this length ([`item_len`]).
+    #[inline]
+    pub(crate) fn of_len(len: usize) -> Self {
         match TABLE.get(len.div_ceil(8)) {
             Some(&class) => Self(class),
             None => Self::of_long(len),

@@ -341,20 +341,25 @@ impl Worker {
     /// Counts an item that is being linked, by its size.
     #[inline]
     pub(crate) fn count_linked(&self, block: Block<'_>) {
-        let class = SizeClass::of_block(block);
-        let len = item_len(block.key().len(), block.flags(), block.value_len()) as u64;
-        self.counters.add_to_class(class, ClassCounter::Items, 1);
-        self.counters.add_to_class(class, ClassCounter::Bytes, len);
+        self.count_item(block, 1);
     }
 
     /// Counts an item that was unlinked, by its size.
     #[inline]
     fn count_unlinked(&self, block: Block<'_>) {
-        let class = SizeClass::of_block(block);
-        let len = item_len(block.key().len(), block.flags(), block.value_len()) as u64;
-        let counters = &self.counters;
-        counters.add_to_class(class, ClassCounter::Items, u64::MAX);
-        counters.add_to_class(class, ClassCounter::Bytes, len.wrapping_neg());
+        self.count_item(block, 1_u64.wrapping_neg());
+    }
+
+    /// Adds an item `count` times to its size class, modulo 2^64.
+    #[inline]
+    fn count_item(&self, block: Block<'_>, count: u64) {
+        let len = item_len(block.key().len(), block.flags(), block.value_len());
+        let class = SizeClass::of_len(len);
+        let bytes = count.wrapping_mul(len as u64);
+        self.counters
+            .add_to_class(class, ClassCounter::Items, count);
+        self.counters
+            .add_to_class(class, ClassCounter::Bytes, bytes);
     }
 
     /// Subtracts an unlinked item, with its pieces, from the live bytes, and marks its head block
