@@ -239,7 +239,7 @@ impl Worker {
         match present {
             Some(present) if policy.probation => present.block_ref.segment.part(),
             Some(_) => Part::Main,
-            None => policy.part_of_new(self.restoring.is_none() && self.has_ghost(hash.0)),
+            None => policy.part_of_new(|| self.restoring.is_none() && self.has_ghost(hash.0)),
         }
     }
 

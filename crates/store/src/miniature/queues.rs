@@ -67,7 +67,7 @@ fn queue_of(part: Part) -> Queued {
 /// Returns the state of an item after its insertion into a cache. `before` is its state in that
 /// cache before the insertion.
 fn inserted_state(policy: usize, before: State) -> State {
-    let part = POLICIES[policy].part_of_new(before.queued() == Queued::Ghost);
+    let part = POLICIES[policy].part_of_new(|| before.queued() == Queued::Ghost);
     State::new(queue_of(part), 0)
 }
 
