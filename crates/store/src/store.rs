@@ -60,12 +60,17 @@ struct CounterSets {
 }
 
 impl CounterSets {
+    /// The counters of the existing workers, and the sums over all dropped ones.
+    fn all(&self) -> impl Iterator<Item = &Counters> {
+        self.present.iter().map(Arc::as_ref).chain([&self.dropped])
+    }
+
     /// The sum of a counter over all workers, including dropped ones. One worker may subtract live
     /// bytes that another has added, so its `LiveBytes` may wrap below zero. The wrapping sum is
     /// correct nevertheless.
     fn sum(&self, counter: Counter) -> u64 {
-        let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.dropped]);
-        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
+        self.all()
+            .fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
     }
 }
 
@@ -259,16 +264,12 @@ impl Store {
     #[must_use]
     pub fn class_statistics(&self) -> [ClassStatistics; SizeClass::COUNT] {
         let mut sums = [ClassStatistics::default(); SizeClass::COUNT];
-        let counter_sets = self.counter_sets();
-        for counters in &counter_sets.present {
+        for counters in self.counter_sets().all() {
             counters.add_classes(&mut sums);
         }
-        counter_sets.dropped.add_classes(&mut sums);
-        drop(counter_sets);
         for class in &mut sums {
-            // As with the live bytes, a difference may be negative for a moment.
-            class.items = (class.items as i64).max(0) as u64;
-            class.bytes = (class.bytes as i64).max(0) as u64;
+            class.items = not_negative(class.items);
+            class.bytes = not_negative(class.bytes);
         }
         sums
     }
@@ -306,20 +307,24 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.with_pages()),
             segments_allowed: u64::from(self.log.segment_limit()),
-            // Each worker changes its own counter. If one worker adds a block and another removes
-            // it while the sum is computed, the sum may contain only the removal and be negative.
-            bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
+            bytes_live: not_negative(sum(Counter::LiveBytes)),
             bytes_occupied: content.bytes_occupied,
             oldest_segment_s: content.oldest_s,
             ..Statistics::default()
         };
-        for counters in &counter_sets.present {
+        for counters in counter_sets.all() {
             counters.add_ages(&mut statistics.evicted_ages);
         }
-        counter_sets.dropped.add_ages(&mut statistics.evicted_ages);
         drop(counter_sets);
         statistics
     }
+}
+
+/// Returns the sum of a counter that wraps below 0, or 0 if the sum is negative. Each worker
+/// changes its own counter. If one worker adds a block and another removes it while the sum is
+/// computed, the sum may contain only the removal.
+fn not_negative(sum: u64) -> u64 {
+    (sum as i64).max(0) as u64
 }
 
 /// The sizes of the parts of a store, which are fixed at its creation.
