@@ -89,9 +89,6 @@ impl Drop for Walk {
     }
 }
 
-/// Number of entries of a bucket.
-const ENTRIES: usize = size_of::<BucketEntries>() / size_of::<Option<Entry>>();
-
 impl Worker {
     /// Visits the items of the next `BUCKETS` buckets of the index: at most eight times as many.
     /// Passes each item with its key to `visit`, after all locks are released.
@@ -105,7 +102,7 @@ impl Worker {
         mut visit: impl FnMut(&[u8], &Item<'_>) -> WalkAction,
     ) -> WalkStep {
         self.ensure_online();
-        let mut buckets = [[None; ENTRIES]; BUCKETS];
+        let mut buckets = [BucketEntries::default(); BUCKETS];
         let mut result = WalkStep::More;
         for bucket in &mut buckets {
             match walk.next() {
