@@ -449,11 +449,15 @@ impl Metadata {
 
     /// Changes the word `next` of a node, if it is `from`.
     fn swap(&mut self, node: Link, from: Next, to: Next, job: Job) {
+        self.compare_swap(node.address(), from.word(), to.word(), job);
+    }
+
+    fn compare_swap(&mut self, address: u64, compare: u64, swap_or_add: u64, job: Job) {
         let request = Request::CompareSwap(AtomicEth {
-            address: node.address(),
+            address,
             key: EXACT,
-            compare: from.word(),
-            swap_or_add: to.word(),
+            compare,
+            swap_or_add,
         });
         self.queue.push_back((request, job));
     }

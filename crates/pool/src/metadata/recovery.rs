@@ -10,15 +10,13 @@ use std::collections::BTreeSet;
 use chain::{Kind, Link, Next, Node};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use roce::endpoint::{Outcome, Request};
-use roce::wire::AtomicEth;
+use roce::endpoint::Outcome;
 
 use super::chains::Chain;
 use super::leases::ClientRecord;
 use super::{Job, Metadata, MetadataError, Numbers};
 use crate::layout::{
-    EXACT, METADATA, NEXT_NUMBERS, SERVICE, START, SlabEntry, Superblock, memory_of, number,
-    service_after,
+    METADATA, NEXT_NUMBERS, SERVICE, START, SlabEntry, Superblock, memory_of, number, service_after,
 };
 
 /// How many numbers of chains and of clients are promised at once.
@@ -98,14 +96,8 @@ impl Metadata {
     /// Makes this service the present one, unless another has done so since the superblock was
     /// read.
     fn claim(&mut self) {
-        let service = self.superblock.service;
-        let request = Request::CompareSwap(AtomicEth {
-            address: SERVICE,
-            key: EXACT,
-            compare: service,
-            swap_or_add: self.own_service(),
-        });
-        self.queue.push_back((request, Job::Claim));
+        let (former, own) = (self.superblock.service, self.own_service());
+        self.compare_swap(SERVICE, former, own, Job::Claim);
     }
 
     /// The number that this service claims.
