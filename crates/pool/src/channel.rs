@@ -5,13 +5,14 @@
 //! one; it then expects the first request, which never comes again, and lets no compare-and-swap
 //! pass.
 //!
-//! What it has found says whether a service is still the present one, and whether the lease of a
-//! client is of that ([`Channel::take_opened`]): the memory node forgets its connections when it
-//! starts again, and those whom it has disconnected.
+//! The number decides whether a service is still the present one, and whether the lease of a client
+//! comes from the present one ([`Channel::take_opened`]). The memory node does not know it: when it
+//! starts again, it forgets its connections, and which clients it has disconnected.
 //!
-//! A client whose queue pair was replaced by that of another host ends: its number is used twice.
-//! Metadata services all have the same number. Of them, the one that connects last replaces the
-//! others.
+//! A client whose queue pair was replaced by that of another host ends: its client number is used
+//! twice. Metadata services all connect with the same client number ([`METADATA`]), so a service
+//! that connects replaces the connections of the others. A service that another one has replaced
+//! connects once more, and ends when it finds the number of the other one.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

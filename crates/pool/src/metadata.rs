@@ -18,8 +18,9 @@
 //! - A slot is given back only when its node is out of reach of its chain's anchor, and every
 //!   client has completed what it had begun by then, or was disconnected.
 //! - All operations on memory may be done twice: they are after a connection was lost.
-//! - None is begun on a new connection before it is known that no later service has begun to use
-//!   the memory. That one has destroyed the connections of this one before.
+//! - On a new connection, no operation begins before the service knows that no later service has
+//!   begun to use the memory. On an old one none takes effect after that: the later service has
+//!   destroyed it before.
 
 mod audit;
 mod chains;
@@ -122,7 +123,8 @@ pub struct MetadataCounters {
     /// chains are found the same again by the next pass are free soon after that.
     pub dead_bytes: u64,
     /// By how many seconds the slowest clock of a client was behind that of the service, when the
-    /// last pass ended; the whole time since 1970 if that client has said nothing yet.
+    /// last pass ended; the whole time since 1970 if there was no client, or one of which nothing
+    /// had been heard.
     pub clock_lag_s: u64,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Chain {
     pub(super) is_busy: bool,
     pub(super) must_be_read: bool,
     /// It may be closed, although this service has not closed it: it was found in memory and never
-    /// read to its end, or a client says so.
+    /// read to its end, or a client has found it closed.
     is_unread: bool,
     /// Its end is about to be closed, or is.
     pub(super) is_closing: bool,
