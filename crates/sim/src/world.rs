@@ -430,13 +430,8 @@ impl World {
                     host.client.handle(now_ns, &frame);
                 }
             }
-            Host::Metadata => {
-                if let Some(metadata) = &mut self.metadata {
-                    metadata.handle(now_ns, &frame);
-                }
-            }
-            Host::FormerMetadata => {
-                if let Some(metadata) = &mut self.former_metadata {
+            Host::Metadata | Host::FormerMetadata => {
+                if let Some(metadata) = self.metadata_at(host) {
                     metadata.handle(now_ns, &frame);
                 }
             }
@@ -466,6 +461,14 @@ impl World {
         }
     }
 
+    /// The metadata service that is this host, if it runs.
+    fn metadata_at(&mut self, host: Host) -> Option<&mut Metadata> {
+        match host {
+            Host::FormerMetadata => self.former_metadata.as_mut(),
+            _ => self.metadata.as_mut(),
+        }
+    }
+
     /// A host does what is due.
     fn poll(&mut self, host: Host) {
         let now_ns = self.now_ns;
@@ -477,16 +480,10 @@ impl World {
                 host.poll(now_ns, &mut self.histories, &mut send);
                 host.client.deadline_ns().filter(|_| !host.is_down)
             }
-            Host::Metadata | Host::FormerMetadata => {
-                let metadata = match host {
-                    Host::Metadata => self.metadata.as_mut(),
-                    _ => self.former_metadata.as_mut(),
-                };
-                metadata.and_then(|metadata| {
-                    metadata.transmit(now_ns, &mut send);
-                    metadata.deadline_ns()
-                })
-            }
+            Host::Metadata | Host::FormerMetadata => self.metadata_at(host).and_then(|metadata| {
+                metadata.transmit(now_ns, &mut send);
+                metadata.deadline_ns()
+            }),
             Host::Middlebox(_) => self.middlebox.as_mut().and_then(|middlebox| {
                 middlebox.tick(now_ns, &mut |to, frame| out.push((to, frame.to_vec())));
                 middlebox.deadline_ns()
