@@ -146,20 +146,12 @@ impl service::Worker for CacheWorker {
         tickets: Tickets<'_, TierRead>,
         out: &mut Output,
     ) -> Progress {
-        let (tier, tickets) = match self.service.tier.as_deref() {
-            Some(readers) => (Some(TierAccess::new(readers, tickets)), None),
-            None => (None, Some(tickets)),
-        };
-        let mut context = RequestContext {
-            now: self.now,
-            worker: &mut self.store,
-            counters: &self.counters,
-            control: &*self.service.control,
-            tier,
-            tickets,
-            connection: 0,
-            is_datagram: false,
-        };
+        let control = &*self.service.control;
+        let mut context = RequestContext::new(self.now, &mut self.store, &self.counters, control);
+        match self.service.tier.as_deref() {
+            Some(readers) => context.tier = Some(TierAccess::new(readers, tickets)),
+            None => context.tickets = Some(tickets),
+        }
         session.answer(requests, input, &mut context, out)
     }
 

@@ -115,17 +115,38 @@ pub struct RequestContext<'a> {
     pub control: &'a dyn ServerControl,
     /// The tier below the store. `None`: there is none.
     pub tier: Option<TierAccess<'a>>,
-    /// Issues tickets for the session's connection, where there is no tier. `None`: this peer of a
-    /// test has no tickets.
+    /// Issues tickets for the session's connection, where there is no tier. `None`: it has none, so
+    /// it cannot receive log lines.
     pub tickets: Option<Tickets<'a, TierRead>>,
     /// The number of the connection in log lines. Negative: it has no socket of its own.
-    /// [`Session::answer`] sets this and the next field.
-    pub connection: i32,
+    pub(crate) connection: i32,
     /// Whether the request is in a datagram, which has one reply, for which others wait.
-    pub is_datagram: bool,
+    pub(crate) is_datagram: bool,
 }
 
-impl RequestContext<'_> {
+impl<'a> RequestContext<'a> {
+    /// The context of a turn, without a tier and without tickets. [`Session::answer`] sets the
+    /// fields that describe the connection.
+    #[inline]
+    #[must_use]
+    pub fn new(
+        now: Now,
+        worker: &'a mut Worker,
+        counters: &'a Counters,
+        control: &'a dyn ServerControl,
+    ) -> Self {
+        Self {
+            now,
+            worker,
+            counters,
+            control,
+            tier: None,
+            tickets: None,
+            connection: -1,
+            is_datagram: false,
+        }
+    }
+
     /// Issues a ticket for a result that nothing waits for but the next turn.
     fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
         match &mut self.tier {

@@ -111,16 +111,8 @@ impl TestSession {
                 &mut prepared,
             );
             prefetch_items(&mut prepared, &self.worker);
-            let mut context = RequestContext {
-                now: NOW,
-                worker: &mut self.worker,
-                counters: &self.counters,
-                control: &NoControl,
-                tier: None,
-                tickets: None,
-                connection: 0,
-                is_datagram: false,
-            };
+            let mut context =
+                RequestContext::new(NOW, &mut self.worker, &self.counters, &NoControl);
             let progress = self
                 .session
                 .answer(&prepared, &self.input, &mut context, &mut out);

@@ -214,16 +214,9 @@ impl Connection {
             .prepare(&self.input, REQUESTS_PER_TURN, &cache.worker, &mut prepared);
         prefetch_items(&mut prepared, &cache.worker);
         let tier = cache.tier.as_mut();
-        let mut context = RequestContext {
-            now: cache.now,
-            worker: &mut cache.worker,
-            counters: &cache.counters,
-            control: &NoControl,
-            tier: tier.map(|tier| tier.access(&mut self.open)),
-            tickets: None,
-            connection: 0,
-            is_datagram: false,
-        };
+        let mut context =
+            RequestContext::new(cache.now, &mut cache.worker, &cache.counters, &NoControl);
+        context.tier = tier.map(|tier| tier.access(&mut self.open));
         self.session
             .answer(&prepared, &self.input, &mut context, out)
     }

@@ -95,19 +95,12 @@ impl Connection {
             self.session
                 .prepare(&self.input, 2, &self.worker, &mut prepared);
             prefetch_items(&mut prepared, &self.worker);
-            let mut context = RequestContext {
-                now: Now {
-                    elapsed_s: 1,
-                    epoch_unix_s: 1_700_000_000,
-                },
-                worker: &mut self.worker,
-                counters: &self.counters,
-                control: &NoControl,
-                tier: None,
-                tickets: None,
-                connection: 0,
-                is_datagram: false,
+            let now = Now {
+                elapsed_s: 1,
+                epoch_unix_s: 1_700_000_000,
             };
+            let mut context =
+                RequestContext::new(now, &mut self.worker, &self.counters, &NoControl);
             let progress = self
                 .session
                 .answer(&prepared, &self.input, &mut context, &mut out);
