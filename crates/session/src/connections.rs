@@ -82,8 +82,10 @@ struct Entry {
 pub(crate) struct Listed {
     connections: Arc<Connections>,
     entry: Arc<Entry>,
-    /// The present value of the entry's state.
+    /// The present value of the entry's state. With `descriptor`, so that a turn that changes
+    /// nothing does not read the entry.
     state: u64,
+    descriptor: i32,
 }
 
 impl Connections {
@@ -99,6 +101,7 @@ impl Connections {
             connections: Arc::clone(self),
             entry,
             state: 0,
+            descriptor: endpoint.descriptor,
         }
     }
 
@@ -164,7 +167,7 @@ impl Entry {
 impl Listed {
     /// The number of the connection in log lines.
     pub(crate) fn descriptor(&self) -> i32 {
-        self.entry.endpoint.descriptor
+        self.descriptor
     }
 
     /// Records a turn of the session.
@@ -188,14 +191,13 @@ impl Drop for Listed {
         let endpoint = &self.entry.endpoint;
         self.connections.log("conn_close", Some(reason), endpoint);
         let mut open = self.connections.open();
-        let descriptor = endpoint.descriptor;
         // The socket may be closed before its session is dropped, and a new connection may have the
         // descriptor already.
         if open
-            .get(&descriptor)
+            .get(&self.descriptor)
             .is_some_and(|entry| Arc::ptr_eq(entry, &self.entry))
         {
-            open.remove(&descriptor);
+            open.remove(&self.descriptor);
         }
     }
 }
