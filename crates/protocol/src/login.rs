@@ -40,7 +40,7 @@ impl fmt::Debug for Credentials<'_> {
 /// The result of parsing the front of the input of a client that has not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParsedLogin<'a> {
-    /// The line or the token has not arrived.
+    /// The line or the token has not arrived completely.
     Incomplete,
     /// A user and a password.
     Credentials {

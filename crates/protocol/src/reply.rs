@@ -53,7 +53,7 @@ pub const NOT_IN_DATAGRAMS: &[u8] = b"SERVER_ERROR not allowed in datagrams\r\n"
 pub const TOO_MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 /// `lru_crawler` after `lru_crawler disable`.
 pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
-/// `lru_crawler` while another dump or crawl is on its way.
+/// `lru_crawler` while another dump or crawl is in progress.
 pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
 /// `lru_crawler enable` where the crawler is enabled.
 pub const CRAWLER_NOT_STARTED: &[u8] = b"ERROR failed to start lru crawler thread\r\n";

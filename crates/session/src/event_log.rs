@@ -70,7 +70,7 @@ pub(crate) struct LogBuffer {
     written: AtomicU64,
 }
 
-/// Lines behind each other, each with its stream and number.
+/// Consecutive lines, each with its stream and number.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     text: String,

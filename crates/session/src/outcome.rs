@@ -150,7 +150,7 @@ pub(crate) enum ServerOutcome {
     TooManyWatchers,
     /// Dumps and crawls are disabled.
     CrawlerDisabled,
-    /// Another dump or crawl is on its way.
+    /// Another dump or crawl is in progress.
     CrawlerBusy,
     /// Dumps and crawls are enabled already.
     CrawlerNotStarted,

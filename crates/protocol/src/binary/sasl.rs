@@ -20,7 +20,7 @@ pub enum ParsedSasl<'a> {
     /// The front is, or will be, no message of SASL. [`parse`](super::parse) reads it. The client
     /// may use this command.
     Other,
-    /// The message has not arrived.
+    /// The message has not arrived completely.
     Incomplete,
     /// A request for the mechanisms.
     List {
