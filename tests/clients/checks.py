@@ -1,5 +1,6 @@
-"""Counts checks of a client, and ends the program with their number."""
+"""What the checks of clients share: counts that end the program, and free ports."""
 
+import socket
 import sys
 
 passed = 0
@@ -39,3 +40,9 @@ def finish():
         print(line)
     print(f"{passed} passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)
+
+
+def free_port():
+    """A port of this machine at which no process listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

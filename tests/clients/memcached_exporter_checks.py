@@ -9,12 +9,9 @@ import time
 import urllib.error
 import urllib.request
 
+from checks import free_port
+
 host, port, folder = sys.argv[1:]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def use():

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from checks import check, finish
+from checks import check, finish, free_port
 
 host, port, folder = sys.argv[1:]
 
@@ -19,11 +19,6 @@ pool:
   servers:
    - {host}:{port}:1
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def start(listen):
