@@ -44,3 +44,13 @@ unpack_source() {
         exit 1
     }
 }
+
+# Downloads the Go module $1, of $version, and sets `module` to the folder of its source, which is
+# read-only.
+download_module() {
+    command -v go >/dev/null || skip "go is not installed"
+    mkdir -p "$folder"
+    module=$(cd "$folder" && go mod download -json "$1@$version" 2>"$folder/go.log" |
+        sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')
+    [ -n "$module" ] || skip "go could not download $1 (see $folder/go.log)"
+}

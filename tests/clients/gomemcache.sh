@@ -7,21 +7,16 @@
 # cannot run them. The last line of the output counts the tests that passed.
 set -eu
 
-module=github.com/bradfitz/gomemcache
 version=v0.0.0-20260422231931-4d751bb6e37c
 
 host=$1 port=$2 folder=$3
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/environment.sh"
 
-command -v go >/dev/null || skip "go is not installed"
-mkdir -p "$folder"
-cached=$(cd "$folder" && go mod download -json "$module@$version" 2>"$folder/go.log" |
-    sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')
-[ -n "$cached" ] || skip "go could not download $module (see $folder/go.log)"
+download_module github.com/bradfitz/gomemcache
 source=$folder/source
 rm -rf "$source"
-cp -R "$cached" "$source"
+cp -R "$module" "$source"
 chmod -R u+w "$source"
 sed -i "s|\"localhost:11211\"|\"$host:$port\"|" "$source/memcache/memcache_test.go"
 

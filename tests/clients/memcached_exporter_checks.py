@@ -11,7 +11,7 @@ import urllib.request
 
 from checks import free_port
 
-host, port, folder = sys.argv[1:]
+host, port, folder, program = sys.argv[1:]
 
 
 def use():
@@ -42,7 +42,7 @@ address = f"127.0.0.1:{free_port()}"
 log = os.path.join(folder, "exporter.log")
 with open(log, "w") as errors:
     command = [
-        os.path.join(folder, "memcached_exporter"),
+        program,
         f"--memcached.address={host}:{port}",
         f"--web.listen-address={address}",
     ]
