@@ -14,7 +14,7 @@ use std::task::Waker;
 use protocol::binary::{Header, REQUEST_MAGIC, Status, reply};
 use service::{Mailbox, Output, Service, Session as _, Tickets, Worker, recycle};
 use sys::clock::monotonic_ns;
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::{Events, Interest, Poll, is_ready_within};
 
 use crate::counts::{Count, Counts};
 use crate::exchange::{Exchange, Step};
@@ -243,7 +243,8 @@ impl<W: Worker> Datagrams<W> {
                         let deadline_ns = *deadline_ns.get_or_insert(now_ns + SEND_WAIT_MAX_NS);
                         if now_ns < deadline_ns
                             && !self.must_stop()
-                            && wait_for_space(socket, deadline_ns - now_ns)
+                            && is_ready_within(socket, Interest::Write, deadline_ns - now_ns)
+                                .unwrap_or(false)
                         {
                             continue;
                         }
@@ -433,25 +434,9 @@ fn write_refusal((line, status): Refusal, payload: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Waits until the socket has space, for at most this time. Returns whether it has.
-fn wait_for_space(socket: &UdpSocket, timeout_ns: u64) -> bool {
-    let Ok(poll) = Poll::new() else {
-        return false;
-    };
-    let mut events = Events::with_capacity(1);
-    let added = poll.add(socket, 0, Interest::Write);
-    added.is_ok() && poll.wait(&mut events, Some(timeout_ns)).is_ok() && !events.is_empty()
-}
-
 /// Sleeps until the alarm, for at most this time.
 fn sleep(alarm: &Alarm, timeout_ns: u64) {
-    let Ok(poll) = Poll::new() else {
-        return;
-    };
-    let mut events = Events::with_capacity(1);
-    if poll.add(&alarm.waker, ALARM_TOKEN, Interest::Read).is_ok()
-        && poll.wait(&mut events, Some(timeout_ns)).is_ok()
-    {
+    if is_ready_within(&alarm.waker, Interest::Read, timeout_ns).is_ok() {
         alarm.waker.clear();
     }
 }

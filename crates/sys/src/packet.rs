@@ -237,17 +237,14 @@ pub(crate) fn checked(returned: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::device_pair::{device_pair, ip};
-    use crate::poll::{Events, Interest, Poll};
+    use crate::poll::{Events, Interest, Poll, is_ready_within};
     use std::net::UdpSocket;
 
     /// Ethernet, IP and UDP headers before the payload.
     const HEADERS: usize = 14 + 20 + 8;
 
     fn receive(socket: &PacketSocket, buffer: &mut [u8]) -> (usize, Option<u64>) {
-        let poll = Poll::new().unwrap();
-        poll.add(socket, 0, Interest::Read).unwrap();
-        let mut events = Events::with_capacity(1);
-        poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+        is_ready_within(socket, Interest::Read, 5_000_000_000).unwrap();
         socket.recv_stamped(buffer).unwrap()
     }
 
@@ -404,14 +401,10 @@ mod tests {
                 assert_eq!(kind(&two), io::ErrorKind::WouldBlock);
                 assert!(two.has_device());
                 assert!(ip("link set two up"));
-                let poll = Poll::new().unwrap();
-                poll.add(&two, 0, Interest::Read).unwrap();
-                let mut events = Events::with_capacity(1);
                 // The other end notices a little later that it has a link, and loses frames before.
-                let mut arrives = || {
+                let arrives = || {
                     assert!(one.send(&[0xff; 100]).unwrap());
-                    poll.wait(&mut events, Some(10_000_000)).unwrap();
-                    !events.is_empty()
+                    is_ready_within(&two, Interest::Read, 10_000_000).unwrap()
                 };
                 assert!((0..500).any(|_| arrives()));
                 assert_eq!(receive(&two, &mut [0; 2000]).0, 100);

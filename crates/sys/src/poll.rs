@@ -210,6 +210,19 @@ impl AsFd for Poll {
     }
 }
 
+/// Waits until a descriptor is ready, for at most this time. Returns whether it is. The descriptor is
+/// registered for this wait only, so repeated waits are cheaper with a [`Poll`].
+///
+/// # Errors
+/// The limit of descriptors is reached, or epoll cannot wait for a descriptor of this kind.
+pub fn is_ready_within(source: impl AsFd, interest: Interest, timeout_ns: u64) -> io::Result<bool> {
+    let poll = Poll::new()?;
+    poll.add(source, 0, interest)?;
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(timeout_ns))?;
+    Ok(!events.is_empty())
+}
+
 /// An event (eventfd) that any thread can signal, and for which another thread waits by [`Poll`] or
 /// a ring.
 #[derive(Debug)]

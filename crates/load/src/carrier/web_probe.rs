@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::{Interest, is_ready_within};
 use sys::socket::Stream;
 
 use crate::config::Target;
@@ -94,14 +94,10 @@ fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
 /// # Errors
 /// `TimedOut`: it is not ready after [`OPENING_TIMEOUT_NS`] ÷ [`OPENING_ATTEMPTS_MAX`].
 fn wait_until(socket: impl AsFd, interest: Interest) -> io::Result<()> {
-    let poll = Poll::new()?;
-    poll.add(socket, 0, interest)?;
-    let mut events = Events::with_capacity(1);
     let wait_ns = OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX);
-    poll.wait(&mut events, Some(wait_ns))?;
-    match events.is_empty() {
-        true => Err(io::ErrorKind::TimedOut.into()),
-        false => Ok(()),
+    match is_ready_within(socket, interest, wait_ns)? {
+        true => Ok(()),
+        false => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 

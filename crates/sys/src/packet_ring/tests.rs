@@ -2,7 +2,7 @@ use super::*;
 use crate::device_pair::{device_pair, ip};
 use crate::namespace::NetworkNamespace;
 use crate::packet::PacketSocket;
-use crate::poll::{Events, Interest, Poll};
+use crate::poll::{Interest, is_ready_within};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
@@ -13,10 +13,7 @@ fn open(frames: usize) -> PacketRing {
 
 /// Waits for a frame, and returns its bytes and whether its checksum is verified.
 fn receive(ring: &mut PacketRing) -> (Vec<u8>, bool) {
-    let poll = Poll::new().unwrap();
-    poll.add(&*ring, 0, Interest::Read).unwrap();
-    let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+    is_ready_within(&*ring, Interest::Read, 5_000_000_000).unwrap();
     let mut received = None;
     assert!(ring.has_frame());
     assert!(ring.receive(|frame| received = Some((frame.bytes.to_vec(), frame.is_verified))));
@@ -172,13 +169,10 @@ fn frames_of_a_vlan_are_skipped_and_tags_with_a_priority_only_are_ignored() {
                 frame[63] = last;
                 assert!(sender.send(&frame).unwrap());
             }
-            let poll = Poll::new().unwrap();
-            poll.add(&ring, 0, Interest::Read).unwrap();
-            let mut events = Events::with_capacity(1);
             let (mut taken, mut read) = (0, Vec::new());
             while taken < 2 {
-                poll.wait(&mut events, Some(5_000_000_000)).unwrap();
-                assert!(!events.is_empty(), "{taken} frames");
+                let is_ready = is_ready_within(&ring, Interest::Read, 5_000_000_000);
+                assert!(is_ready.unwrap(), "{taken} frames");
                 let read_one = |frame: ReceivedFrame<'_>| read = frame.bytes.to_vec();
                 taken += u32::from(ring.receive(read_one));
                 assert!(taken == 2 || read.is_empty(), "a frame of another network");

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use sys::datagram::Datagram;
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::{Interest, is_ready_within};
 use sys::socket::Stream;
 
 use crate::config::Target;
@@ -97,12 +97,8 @@ fn over_udp(address: SocketAddr, source: Option<IpAddr>, wait_ns: u64) -> io::Re
 /// # Errors
 /// `TimedOut`: it is not ready after `wait_ns`.
 fn wait_until(socket: impl AsFd, interest: Interest, wait_ns: u64) -> io::Result<()> {
-    let poll = Poll::new()?;
-    poll.add(socket, 0, interest)?;
-    let mut events = Events::with_capacity(1);
-    poll.wait(&mut events, Some(wait_ns))?;
-    match events.is_empty() {
-        true => Err(io::ErrorKind::TimedOut.into()),
-        false => Ok(()),
+    match is_ready_within(socket, interest, wait_ns)? {
+        true => Ok(()),
+        false => Err(io::ErrorKind::TimedOut.into()),
     }
 }
