@@ -146,8 +146,7 @@ impl Flags {
         let (mut listen, mut protocols) = (Vec::new(), self.protocols()?);
         let passwords = self.passwords()?;
         if has_network {
-            // -1 means a free port, for which the kernel's number is 0.
-            let found = listen::addresses(&self.listen, u16::try_from(port).unwrap_or(0))?;
+            let found = listen::addresses(&self.listen, port_number(port))?;
             notes.extend(found.notes);
             listen = found.listen;
             if found.is_text_only {
@@ -224,13 +223,11 @@ impl Flags {
         if self.udp_port == 0 || (self.unix_socket.is_some() && self.listen.is_empty()) {
             return Ok(None);
         }
-        // -1 means a free port, for which the kernel's number is 0.
-        let port = u16::try_from(self.udp_port).unwrap_or(0);
         let limit = ReplyLimit {
             stranger_factor: (self.udp_reply_limit > 0).then_some(self.udp_reply_limit),
         };
         Ok(Some(DatagramsConfig {
-            addresses: listen::addresses(&self.listen, port)?.listen,
+            addresses: listen::addresses(&self.listen, port_number(self.udp_port))?.listen,
             limit,
         }))
     }
@@ -243,7 +240,7 @@ impl Flags {
         if self.unix_socket.is_some() || !self.listen.is_empty() {
             bail!("--interface: this server has no sockets to listen on; leave -l and -s out");
         }
-        let port = u16::try_from(self.tcp_port()).unwrap_or(0);
+        let port = port_number(self.tcp_port());
         if port == 0 {
             bail!("--interface: a TCP port is needed; give one with -p, or leave it out for 11211");
         }
@@ -336,3 +333,8 @@ impl Flags {
 }
 
 const DEFAULT_PORT: i32 = 11_211;
+
+/// The kernel's number of the port of a flag: -1 means a free port, whose number is 0.
+fn port_number(port: i32) -> u16 {
+    u16::try_from(port).unwrap_or(0)
+}
