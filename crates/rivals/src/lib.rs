@@ -6,7 +6,7 @@
 //! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
 //! they start beside it. [`textile`] holds the caches of the multithreaded-cache study,
 //! [`documents`] HTTP servers with a process for each connection. [`trace`] reads the public traces
-//! that hit ratios are measured with, and [`replay`] asks a cache for their requests.
+//! that hit ratios are measured with, and [`replay`] replays their requests on a cache.
 #![forbid(unsafe_code)]
 
 pub mod cases;

@@ -1,9 +1,9 @@
 //! Eviction policies by bytes.
 //!
-//! A policy is asked for one record after another. It says whether the record is there, and is then
-//! given what was not. Records are numbers below a bound, so that every policy finds them in an
-//! array and none is favoured by its hash table; what a table would cost is part of the bytes that
-//! the caller charges for each record.
+//! A policy looks up one record after another. It returns whether the record is there, and is then
+//! given those that were not. Records are numbers below a bound, so that every policy finds them in
+//! an array and none is favoured by its hash table; what a table would cost is part of the bytes
+//! that the caller charges for each record.
 
 mod gdsf;
 mod ghost;

@@ -26,7 +26,7 @@ pub(crate) struct Cell {
     /// The store.
     pub(crate) ours: f64,
     /// The store's eviction policy in the end.
-    pub(crate) leaning: String,
+    pub(crate) policy: String,
     /// [`SIMPLE`] and GDSF, each with as many items as the store held.
     pub(crate) by_items: [f64; 5],
     /// The same in the same memory, each charged what it spends on an item.
@@ -49,7 +49,7 @@ impl Cell {
         memory: u64,
         with_memcached: bool,
     ) -> Result<Self, String> {
-        let (ours, leaning) = ours(trace, memory)?;
+        let (ours, policy) = ours(trace, memory)?;
         let items = ours.items_max.max(1);
         let simulate = |policy: &mut dyn Policy, charge| {
             let mut cache = Simulated::new(policy, trace.keys, charge);
@@ -72,7 +72,7 @@ impl Cell {
         Ok(Self {
             items,
             ours: ours.ratio(),
-            leaning,
+            policy,
             by_items: all(items, items as u32, |_| Charge::Item),
             by_bytes: all(memory, items as u32, |own| Charge::Bytes(COMMON + own)),
             optimum: simulate(&mut optimum, Charge::Item),
@@ -97,11 +97,11 @@ fn best(ratios: &[f64; 5]) -> f64 {
     ratios[..SIMPLE.len()].iter().copied().fold(0.0, f64::max)
 }
 
-/// Replays on the store itself. Also returns how its eviction leans in the end.
+/// Replays on the store itself. Also returns its eviction policy in the end.
 fn ours(trace: &Trace, memory: u64) -> Result<(Outcome, String), String> {
     let mut store = real::Ours::new(memory, 1).map_err(|error| error.to_string())?;
     let outcome = replay(&trace.requests, &mut store, PACE);
-    Ok((outcome, store.leaning().to_owned()))
+    Ok((outcome, store.eviction_policy().to_owned()))
 }
 
 /// The requests that the optimum sees.

@@ -4,7 +4,7 @@
 //! Every design is charged what it spends on a record besides key and value, and asked the same
 //! requests from the same seed; the first half of them warms it and is not counted. Where records
 //! are counted, not weighed, the store cannot be asked: there its log is simulated, as `--tune`
-//! does it, without its leanings.
+//! does it, without its eviction policies.
 //!
 //! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of the
 //! simulated log; the workload called `WORKLOAD`, or those whose names contain it.
@@ -58,7 +58,7 @@ mod overhead {
 fn main() -> ExitCode {
     match std::env::args().find(|word| word.starts_with("--traces")) {
         Some(word) => replay_traces(word.strip_prefix("--traces=")),
-        None => ask_workloads(),
+        None => replay_workloads(),
     }
 }
 
@@ -95,7 +95,7 @@ fn wanted() -> Option<String> {
 }
 
 /// Measures the workloads made here.
-fn ask_workloads() -> ExitCode {
+fn replay_workloads() -> ExitCode {
     let has = |wanted: &str| std::env::args().any(|word| word == wanted);
     let requests = if has("--quick") {
         REQUESTS / 5
@@ -146,7 +146,7 @@ fn hit_ratio(policy: &mut dyn Policy, workload: &Workload, extra: u32) -> f64 {
 fn table(workload: &Workload) {
     use overhead::{COMMON, GHOST, LINKS, SKETCH};
     println!(
-        "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU     ours   ours - best    leaning  {WORKERS:>2} workers  \
+        "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU     ours   ours - best     policy  {WORKERS:>2} workers  \
          memcached"
     );
     let mut least = Least::default();
@@ -162,7 +162,7 @@ fn table(workload: &Workload) {
             ratio(&mut TinyLfu::new(capacity, records, kept), LINKS + SKETCH),
         ];
         let best = ratios.iter().copied().fold(0.0, f64::max);
-        let (alone, leaning) = ours(workload, capacity, 1);
+        let (alone, policy) = ours(workload, capacity, 1);
         // The simulated log knows no workers.
         let together = (!workload.is_counted).then(|| ours(workload, capacity, WORKERS).0);
         // memcached cannot be charged nothing.
@@ -177,7 +177,7 @@ fn table(workload: &Workload) {
         );
         let together = together.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"));
         println!(
-            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {alone:7.4}  {:+5.2} points  {leaning:>9}  {together:>10}    {:>7}",
+            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {alone:7.4}  {:+5.2} points  {policy:>9}  {together:>10}    {:>7}",
             share * 100.0,
             ratios[0],
             ratios[1],
@@ -229,8 +229,8 @@ impl Least {
     }
 }
 
-/// The hit ratio of our store in `capacity` bytes, with so many workers, and how it leant in the
-/// end.
+/// The hit ratio of our store in `capacity` bytes, with so many workers, and its eviction policy
+/// in the end.
 fn ours(workload: &Workload, capacity: u64, workers: usize) -> (f64, String) {
     if workload.is_counted {
         let mut log = Log::new(capacity, workload.records(), LogShape::DEFAULT);
@@ -240,7 +240,7 @@ fn ours(workload: &Workload, capacity: u64, workers: usize) -> (f64, String) {
     match real::Ours::new(capacity, workers) {
         Ok(mut store) => {
             let ratio = hit_ratio(&mut store, workload, 0);
-            (ratio, store.leaning().to_owned())
+            (ratio, store.eviction_policy().to_owned())
         }
         Err(error) => (f64::NAN, error.to_string()),
     }

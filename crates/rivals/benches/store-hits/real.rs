@@ -70,8 +70,8 @@ impl Ours {
         })
     }
 
-    /// How its eviction leans.
-    pub(crate) fn leaning(&self) -> &'static str {
+    /// The name of its eviction policy.
+    pub(crate) fn eviction_policy(&self) -> &'static str {
         self.workers[0].store().statistics().eviction_policy
     }
 
@@ -193,7 +193,7 @@ pub(crate) fn memcached(workload: &Workload, capacity: u64) -> Option<f64> {
     replay_on_memcached(&requests, capacity, pace)
 }
 
-/// The hit ratio of a memcached that is asked the requests of a trace. Its clock is the machine's,
+/// The hit ratio of a memcached that gets the requests of a trace. Its clock is the machine's,
 /// so its items do not expire as those of the trace do.
 pub(crate) fn replay_on_memcached(requests: &[Request], capacity: u64, pace: Pace) -> Option<f64> {
     if capacity < MEMCACHED_LEAST {

@@ -50,7 +50,7 @@ pub(crate) struct Options<'o> {
     pub(crate) role: Option<Role>,
     /// Only the first requests of each trace.
     pub(crate) is_quick: bool,
-    /// Whether memcached is asked too.
+    /// Whether memcached is measured too.
     pub(crate) with_memcached: bool,
 }
 
@@ -186,7 +186,7 @@ fn note(
         cell.optimum,
         cell.ours,
         (cell.ours - cell.best_by_items()) * POINTS,
-        cell.leaning,
+        cell.policy,
         (cell.ours - cell.best_by_bytes()) * POINTS,
     );
     rows.push(Row {
