@@ -8,7 +8,7 @@ use crate::limits::EVICTED_MAX;
 use crate::size_class::ItemSize;
 use crate::store::Store;
 use crate::sync::atomic::Ordering;
-use crate::worker::{KeyHash, Worker};
+use crate::worker::Worker;
 
 /// An evicted item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,17 +63,5 @@ impl Worker {
                 size: ItemSize::of_block(block),
             });
         }
-    }
-
-    /// Returns the size of a key's item in memory, without any effect on it. `None`: there is none,
-    /// or it has expired.
-    #[must_use]
-    pub fn size_of(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<ItemSize> {
-        self.ensure_online();
-        let has_key = |entry| self.has_key(entry, key);
-        let location = self.store.index.find(hash.0, has_key)?.location();
-        let block = self.block(location);
-        let is_valid = self.miss_reason(location, block, now_s).is_none();
-        is_valid.then(|| ItemSize::of_block(block))
     }
 }

@@ -9,7 +9,7 @@ use crate::item::{Expiry, Item};
 use crate::limits::TOUCH_MOVES_MAX;
 use crate::miniature::SampledAccess;
 use crate::pin::Pin;
-use crate::size_class::SizeClass;
+use crate::size_class::{ItemSize, SizeClass};
 use crate::upload::Rejected;
 use crate::worker::{KeyHash, Worker, traits};
 
@@ -388,6 +388,18 @@ impl Worker {
             Ok(None) => Err(Rejected::Deferred),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Returns the size of a key's item in memory, without any effect on it. `None`: there is none,
+    /// or it has expired.
+    #[must_use]
+    pub fn size_of(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<ItemSize> {
+        self.ensure_online();
+        let has_key = |entry| self.has_key(entry, key);
+        let location = self.store.index.find(hash.0, has_key)?.location();
+        let block = self.block(location);
+        let is_valid = self.miss_reason(location, block, now_s).is_none();
+        is_valid.then(|| ItemSize::of_block(block))
     }
 }
 
