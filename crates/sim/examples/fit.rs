@@ -152,7 +152,7 @@ fn print_orders(orders: &[Order]) {
         orders.len(),
         missed.len()
     );
-    println!("| load | threads | published order | published ratio | the model\'s |");
+    println!("| load | threads | published order | published ratio | the model's |");
     println!("|---|---|---|---|---|");
     for order in missed {
         let is_first = order.published[0] >= order.published[1];

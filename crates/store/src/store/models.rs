@@ -25,8 +25,9 @@ const ROUNDS: usize = 300;
 /// until a rare preemption does.
 const PREEMPTIONS: usize = 3;
 
-/// Bytes of stack of each thread. A worker's statistics by size class do not fit in shuttle's
-/// 32 KiB without optimisation.
+/// Bytes of stack of each thread. Shuttle's atomics are many times as large as the real ones. A
+/// worker's statistics by size class are made of them on the stack, and moved from there to the
+/// heap. Without optimisation that does not fit in shuttle's default of 32 KiB.
 const STACK_LEN: usize = 512 << 10;
 
 /// Runs a model in many interleavings.
