@@ -210,8 +210,8 @@ impl AsFd for Poll {
     }
 }
 
-/// Waits until a descriptor is ready, for at most this time. Returns whether it is. The descriptor is
-/// registered for this wait only, so repeated waits are cheaper with a [`Poll`].
+/// Waits until a descriptor is ready, for at most this time. Returns whether it is. The descriptor
+/// is registered for this wait only, so repeated waits are cheaper with a [`Poll`].
 ///
 /// # Errors
 /// The limit of descriptors is reached, or epoll cannot wait for a descriptor of this kind.
