@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let expected = Expected::load()?;
     let (applies, other): (Vec<_>, Vec<_>) = files
         .iter()
-        .partition(|file| expected.needs(file).is_none());
+        .partition(|file| expected.why_not_applicable(file).is_none());
 
     let profile = if options.release { "release" } else { "debug" };
     let mut build = vec!["build", "--package", "curtail"];
@@ -203,10 +203,11 @@ fn run_file(file: &str, tree: &Tree, logs: &Path, seconds: u32) -> Result<End> {
     // Some print bytes of binary replies.
     let said = fs::read(&out).with_context(|| format!("failed to read {}", out.display()))?;
     let mut report = tap::read(&String::from_utf8_lossy(&said));
+    // The cause, in place of the missing subtests.
     if status.code() == Some(TIMED_OUT) || status.code().is_none() {
-        report.stop(format!("does not end in {seconds} s"));
+        report.stopped = Some(format!("does not end in {seconds} s"));
     } else if !status.success() && report.failed.is_empty() {
-        report.stop(format!("ends with {status}"));
+        report.stopped = Some(format!("ends with {status}"));
     }
     Ok(End {
         report,

@@ -41,7 +41,7 @@ impl Expected {
     }
 
     /// Why a file does not apply.
-    pub(super) fn needs(&self, file: &str) -> Option<&str> {
+    pub(super) fn why_not_applicable(&self, file: &str) -> Option<&str> {
         let mut entries = self.not_applicable.iter();
         let matching = entries.find(|(name, _)| names(name, file));
         matching.map(|(_, why)| why.as_str())
@@ -61,7 +61,7 @@ impl Expected {
         self.fails.get(file)
     }
 
-    /// Complaints of listed files that are not among `files`.
+    /// A problem for each listed file that is not among `files`.
     pub(super) fn absent(&self, files: &[String]) -> Vec<String> {
         let listed = self.fails.keys();
         listed
@@ -107,10 +107,13 @@ mod tests {
     #[test]
     fn files_that_do_not_apply_are_named_whole_or_by_their_beginning() {
         let expected: Expected = toml::from_str(LISTED).unwrap();
-        assert_eq!(expected.needs("proxyunits.t"), Some("no proxy"));
-        assert_eq!(expected.needs("a.t"), Some("flaky"));
-        assert_eq!(expected.needs("aa.t"), None);
-        assert_eq!(expected.needs("b.t"), None);
+        assert_eq!(
+            expected.why_not_applicable("proxyunits.t"),
+            Some("no proxy")
+        );
+        assert_eq!(expected.why_not_applicable("a.t"), Some("flaky"));
+        assert_eq!(expected.why_not_applicable("aa.t"), None);
+        assert_eq!(expected.why_not_applicable("b.t"), None);
     }
 
     #[test]

@@ -20,11 +20,6 @@ impl Report {
     pub(crate) fn has_passed(&self) -> bool {
         self.failed.is_empty() && self.stopped.is_none() && self.skipped.is_none()
     }
-
-    /// Records why the file did not come to its end, in place of what follows from that.
-    pub(crate) fn stop(&mut self, why: String) {
-        self.stopped = Some(why);
-    }
 }
 
 /// Reads what a file printed to its standard output.
