@@ -15,7 +15,7 @@
 //! ```text
 //! schedule ─┐            ┌─ carrier: persistent, renewed, udp, … ──────────────┐
 //! requests ─┼─► engine ──┤                                                     ├─► server
-//! script ───┘     │      └─ wire: text, meta, textile, http ───────────────────┘
+//! script ───┘     │      └─ wire: text, meta, binary, textile, http ───────────┘
 //!                 └─► windows ─► summary: by operation, by size of file, and together
 //! ```
 //!
