@@ -88,8 +88,8 @@ pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// The table of ghosts takes this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
-/// The store uses sets of ghosts for this many ghosts for each of its items, or up to
-/// [`GHOST_SETS_TOLERANCE`] times as many.
+/// The store uses sets of ghosts for this many ghosts for each of its items, or for up to
+/// [`GHOST_SETS_TOLERANCE`] times as many or as few.
 pub(crate) const GHOSTS_PER_ITEM: u64 = 2;
 /// The number of used sets of ghosts changes if another number fits better by more than this
 /// factor.
