@@ -25,6 +25,8 @@ enum Form {
     Bare,
     /// An integer within these bounds.
     Integer(i64, i64),
+    /// A number of KiB, which memcached shows in bytes.
+    Kilobytes,
     /// An integer within these bounds, or no value.
     OptionalInteger(i64, i64),
     /// A number above zero and at most this.
@@ -218,12 +220,12 @@ pub(super) const KEYS: &[Key] = &[
         "",
     ),
     shown(
-        key("watcher_logbuf_size", COUNT, Effect::Same),
+        key("watcher_logbuf_size", Form::Kilobytes, Effect::Same),
         "watcher_logbuf_size",
         "",
     ),
     shown(
-        key("worker_logbuf_size", COUNT, Effect::Same),
+        key("worker_logbuf_size", Form::Kilobytes, Effect::Same),
         "worker_logbuf_size",
         "",
     ),
@@ -403,13 +405,7 @@ fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
         accepted.tier.push((key.name, value.to_owned()));
     }
     if let Some((row, bare)) = key.setting {
-        let mut text = value.unwrap_or(bare).to_owned();
-        // memcached shows these in bytes.
-        if name.ends_with("_logbuf_size")
-            && let Ok(kilobytes) = text.parse::<u64>()
-        {
-            text = (kilobytes * 1024).to_string();
-        }
+        let text = key.form.shown(value.unwrap_or(bare));
         accepted.settings.retain(|(other, _)| *other != row);
         accepted.settings.push((row, text));
     }
@@ -467,6 +463,7 @@ impl Form {
             (Self::Integer(low, high) | Self::OptionalInteger(low, high), _) => {
                 bail!("a number from {low} to {high} is needed")
             }
+            (Self::Kilobytes, value) => COUNT.check(value),
             (Self::Fraction(most), Some(text))
                 if text
                     .parse()
@@ -482,6 +479,14 @@ impl Form {
             (Self::Word(words), _) => bail!("one of {} is needed", words.join(", ")),
             (Self::FileAndSize, Some(text)) => tier::file(text).map(drop),
             (Self::FileAndSize, None) => bail!("{}", tier::FILE_NEEDED),
+        }
+    }
+
+    /// A valid value as `stats settings` shows it.
+    fn shown(self, value: &str) -> String {
+        match (self, value.parse::<u64>()) {
+            (Self::Kilobytes, Ok(kilobytes)) => (kilobytes * 1024).to_string(),
+            _ => value.to_owned(),
         }
     }
 }
@@ -503,6 +508,7 @@ pub(super) mod tests {
         let value = match key.form {
             Form::Bare => return key.name.to_owned(),
             Form::Integer(low, _) | Form::OptionalInteger(low, _) => low.to_string(),
+            Form::Kilobytes => "0".to_owned(),
             Form::Fraction(_) => "0.5".to_owned(),
             Form::Word(words) => words[0].to_owned(),
             Form::FileAndSize => "/mnt/cache:1G".to_owned(),
@@ -537,6 +543,8 @@ pub(super) mod tests {
                 ("slab_automove", "1".to_owned())
             ]
         );
+        let bytes = accepted("worker_logbuf_size=16").settings;
+        assert_eq!(bytes, [("worker_logbuf_size", "16384".to_owned())]);
         let last = accepted("lru_crawler,no_lru_crawler").settings;
         assert_eq!(last, [("lru_crawler", "no".to_owned())]);
     }
