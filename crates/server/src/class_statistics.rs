@@ -44,7 +44,7 @@ pub(crate) fn write_items(
         let age = if now.items == 0 { 0 } else { oldest_s };
         let unfetched = now.evicted_unfetched - before.evicted_unfetched;
         let hits = counts.of(class, ClassCounter::GetHits);
-        let rows: [(&str, u64); 28] = [
+        let rows: [(&str, u64); 29] = [
             ("number", now.items),
             ("number_hot", 0),
             ("number_warm", 0),
@@ -79,15 +79,12 @@ pub(crate) fn write_items(
             ("hits_to_warm", 0),
             ("hits_to_cold", hits),
             ("hits_to_temp", 0),
+            // memcached has this one with `-o temporary_ttl` only.
+            ("number_temp", 0),
         ];
         for (name, value) in rows {
             out.number(format!("items:{}:{name}", class.number()).as_bytes(), value);
         }
-        // memcached has this one with `-o temporary_ttl` only.
-        out.number(
-            format!("items:{}:number_temp", class.number()).as_bytes(),
-            0,
-        );
     }
 }
 
