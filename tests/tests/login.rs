@@ -426,7 +426,7 @@ fn file_that_cannot_be_read_again_is_reported_and_counted() {
     wait_until("the new password is valid", || logs_in(&server, "foo new"));
     assert_eq!(client.stat("password_reload_failures").unwrap(), 1);
 
-    // Opening a pipe without a writer waits, unless it is told not to.
+    // Opening a pipe without a writer waits, except with O_NONBLOCK.
     fs::remove_file(passwords.path()).unwrap();
     make_pipe(&passwords.path());
     passwords.set_mode(0o644);

@@ -28,7 +28,7 @@ struct Script {
     tickets: Arc<Mutex<Vec<Ticket<Token>>>>,
     /// The turns that waited for memory.
     memory_turns: Arc<AtomicU32>,
-    /// Is told of the first of these.
+    /// Receives a message at the first of these.
     first_memory_turn: Option<Sender<()>>,
 }
 
