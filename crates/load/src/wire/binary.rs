@@ -77,28 +77,14 @@ impl Wire for Binary {
 
     #[inline]
     fn encode_get(out: &mut Vec<u8>, key: &[u8], _: u64) {
-        let request = Request::Get(Get {
-            key,
-            exptime: None,
-            with_key: false,
-            with_value: true,
-        });
-        write(out, head(Op::Get), 0, &request);
+        write(out, head(Op::Get), 0, &get(key, Op::Get, None));
     }
 
     fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
         let &Encoding { op, key, .. } = request;
-        let get = |exptime| {
-            Request::Get(Get {
-                key,
-                exptime,
-                with_key: false,
-                with_value: op != Op::Touch,
-            })
-        };
         let frame = match op {
-            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head | Op::Gets => get(None),
-            Op::GetAndTouch | Op::Touch => get(Some(request.ttl_s)),
+            Op::Get | Op::MultiGet | Op::ReadThrough | Op::Head | Op::Gets => get(key, op, None),
+            Op::GetAndTouch | Op::Touch => get(key, op, Some(request.ttl_s)),
             Op::Delete => Request::Delete { key },
             Op::Increment => arith(key, ArithMode::Increment),
             Op::Decrement => arith(key, ArithMode::Decrement),
@@ -165,6 +151,17 @@ const fn head(op: Op) -> Head {
         opcode: opcode(op),
         opaque: 0,
     }
+}
+
+/// The request to find an item, and to give it a TTL. The reply to a touch has no value.
+#[inline]
+fn get(key: &[u8], op: Op, exptime: Option<u32>) -> Request<'_> {
+    Request::Get(Get {
+        key,
+        exptime,
+        with_key: false,
+        with_value: op != Op::Touch,
+    })
 }
 
 /// The request to store a value.
