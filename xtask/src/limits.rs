@@ -16,6 +16,8 @@ pub(crate) struct Limits {
     pub(crate) serve_crates: usize,
     /// Files above the ceiling of lines, and why.
     pub(crate) long_files: BTreeMap<String, String>,
+    /// Modules in import cycles, of each crate that still has them.
+    pub(crate) module_cycles: BTreeMap<String, usize>,
     /// Words that may not be used.
     pub(crate) words: Words,
     /// What documents may name though it is not there.

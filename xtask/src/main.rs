@@ -52,6 +52,11 @@ enum Verb {
     },
     /// The rules of the repository no compiler knows
     Tidy,
+    /// The layers of a crate's modules, the highest first, with the imports of each cycle
+    Modules {
+        /// The crate
+        name: String,
+    },
     /// Fuzz one target; without a name, list them
     Fuzz {
         /// A target of `fuzz/`
@@ -116,6 +121,7 @@ fn main() -> ExitCode {
         Verb::Check => check::all(),
         Verb::Test { arguments } => suite::run_and_print(&arguments),
         Verb::Tidy => tidy::run(),
+        Verb::Modules { name } => tidy::modules(&name),
         Verb::Fuzz { name, seconds } => fuzz::run(name.as_deref(), seconds),
         Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),
         Verb::Calibrate { arguments } => calibrate::run(&arguments),

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! git ls-files ─ Tree ┬ edges         who may depend on whom         xtask/layers.toml
+//!                     ├ cycles        modules are in layers          `cargo xtask modules CRATE`
 //!                     ├ dependencies  each is accounted for          docs/dependencies.md
 //!                     ├ unsafety      none outside the platform layer; inside, reasons
 //!                     ├ purity        no I/O and no clock in the pure layer
@@ -17,6 +18,7 @@
 //!                     └ words         names and promises that say nothing
 //! ```
 
+mod cycles;
 mod dependencies;
 mod documents;
 mod edges;
@@ -30,9 +32,8 @@ mod retired;
 mod rust;
 mod tree;
 mod unsafety;
+mod violation;
 mod words;
-
-use std::fmt;
 
 use anyhow::{Context, Result, bail};
 
@@ -40,39 +41,7 @@ use crate::limits::Limits;
 use layers::Layers;
 use retired::Retired;
 use tree::Tree;
-
-/// A rule that is broken somewhere.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Violation {
-    path: String,
-    /// From 1.
-    line: usize,
-    /// What is there.
-    what: String,
-    /// What to do.
-    remedy: String,
-}
-
-impl Violation {
-    fn new(path: &str, line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: line.max(1),
-            what: what.into(),
-            remedy: remedy.into(),
-        }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}; {}",
-            self.path, self.line, self.what, self.remedy
-        )
-    }
-}
+use violation::Violation;
 
 /// Checks the repository and lists everything that is wrong.
 pub(crate) fn run() -> Result<()> {
@@ -96,12 +65,23 @@ pub(crate) fn run() -> Result<()> {
     bail!("{} places are not tidy", violations.len());
 }
 
+/// Prints the layers of a crate's modules, the highest first.
+pub(crate) fn modules(member: &str) -> Result<()> {
+    let picture = cycles::picture(&Tree::read(&crate::cargo::root())?, member);
+    if picture.is_empty() {
+        bail!("{member} is no crate with modules");
+    }
+    print!("{picture}");
+    Ok(())
+}
+
 /// All rules over one tree, in the order of places.
 fn violations(tree: &Tree, layers: &Layers, limits: &Limits) -> Vec<Violation> {
     let (manifests, mut found) = manifests::read(tree);
     let (sources, untokenised) = rust::read(tree);
     found.extend(untokenised);
     found.extend(edges::check(&manifests, layers));
+    found.extend(cycles::check(tree, &limits.module_cycles));
     found.extend(dependencies::check(tree, &manifests));
     found.extend(unsafety::check(&sources, layers));
     found.extend(purity::check(&sources, layers));
