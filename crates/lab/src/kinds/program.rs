@@ -50,6 +50,7 @@ mod beside;
 mod check;
 mod combine;
 mod disk;
+mod energy;
 mod extract;
 mod histogram;
 mod level;
@@ -58,6 +59,7 @@ mod trial;
 mod words;
 
 use disk::DiskTable;
+use energy::RequestsUnit;
 use extract::MetricTable;
 use histogram::HistogramTable;
 use level::LevelTable;
@@ -112,6 +114,10 @@ struct ProgramTable {
     /// Processors to which the program and its input are pinned; empty: not pinned.
     #[serde(default)]
     cpus: Vec<usize>,
+    /// The metric that tells how many requests there were: a count or a rate. With it, energy and
+    /// its proxies are also given for each request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    requests: Option<String>,
 }
 
 impl ProgramTable {
@@ -192,6 +198,13 @@ impl Side {
 }
 
 impl Program {
+    /// The name and the unit of the metric that tells the number of requests, if there is one.
+    fn requests(&self) -> Option<(&str, RequestsUnit)> {
+        let name = self.program.requests.as_deref()?;
+        let metric = self.metric.iter().find(|it| it.name() == name)?;
+        Some((name, RequestsUnit::of(metric.unit())?))
+    }
+
     /// The processors of what runs on the server's host.
     fn server_cpus(&self) -> Vec<usize> {
         let on_server = self.beside.iter().filter(|it| it.host.is_server());
@@ -239,6 +252,7 @@ impl Kind for Program {
         });
         let declared = self.metric.iter().map(MetricTable::definition);
         let mut metrics: Vec<Metric> = declared.chain(own).collect();
+        metrics.extend(energy::metrics(self.program.requests.is_some()));
         if self.hosts.has_namespaces() {
             metrics.extend(relayed::metrics());
         }

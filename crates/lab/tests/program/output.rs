@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use lab::Experiment;
 use report::record::Record;
 
 use super::gate::Fixture;
@@ -184,4 +185,39 @@ fn the_resources_of_a_program_and_its_children_are_measured() {
     );
     let switches = ["voluntary_switches", "involuntary_switches"].map(|it| metric(&record, it));
     assert!(switches.iter().all(|it| it.fract() == 0.0));
+}
+
+#[test]
+fn energy_or_its_proxies_are_in_every_record_and_given_for_each_request() {
+    let fixture = Fixture::new();
+    // It reads the files of the machine on which it runs: with RAPL there is energy as well.
+    let script = r#"awk "BEGIN { while (i < 2000000) i++ }"; echo 100 answers"#;
+    let answers = "[[metric]]\nname = \"answers\"\nunit = \"count\"\nregex = '([0-9]+) answers'\n";
+    let requests = format!("requests = \"answers\"\n{answers}");
+    for (tables, of_requests) in [(answers, false), (&requests, true)] {
+        let record = shell(&fixture.options(), script, tables);
+        let total = metric(&record, "proxy_processor_time_ns");
+        assert!(
+            metric(&record, "proxy_context_switches") > 0.0,
+            "{record:?}"
+        );
+        let each = record.measured().unwrap();
+        let each = each.metric("proxy_processor_time_per_request_ns");
+        assert_eq!(each, of_requests.then_some(total / 100.0), "{record:?}");
+    }
+}
+
+#[test]
+fn the_metric_of_requests_must_be_declared_and_be_a_number_of_them() {
+    for (unit, name) in [("s", "answers"), ("count", "answer")] {
+        let tables = format!(
+            "repeats = 1\n[program]\ncommand = [\"true\"]\ntimeout = \"1s\"\nrequests = \"{name}\"\n\
+             [[metric]]\nname = \"answers\"\nunit = \"{unit}\"\njson = \"a\"\n"
+        );
+        let head = "kind = \"program\"\nquestion = \"Why?\"\nseed = 5\n";
+        let refused = Experiment::parse("any", "any.toml", &format!("{head}{tables}"));
+        let refused = refused.unwrap_err().to_string();
+        let expected = format!("`requests` in [program] is `{name}`, which is no [[metric]]");
+        assert!(refused.contains(&expected), "{refused}");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use report::record::Factors;
 
 use super::words::CLIENT;
-use super::{Beside, OWN, Program, disk, extract, histogram, level};
+use super::{Beside, OWN, Program, disk, energy, extract, histogram, level};
 use crate::error::Error;
 use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
@@ -73,10 +73,15 @@ pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violatio
     for metric in &program.metric {
         let is_own = OWN.iter().any(|it| it.0 == metric.name());
         let is_relays = relayed::metrics().iter().any(|it| it.name == metric.name());
-        if is_own || (is_relays && program.hosts.has_namespaces()) {
+        let is_energy = energy::metrics(true).iter().any(|it| it.name == metric.name());
+        if is_own || is_energy || (is_relays && program.hosts.has_namespaces()) {
             let problem = format!("`{}` is measured of every program", metric.name());
             return violation("", 0, "metric", problem);
         }
+    }
+    if let (Some(requests), None) = (&table.requests, program.requests()) {
+        let problem = format!("is `{requests}`, which is no [[metric]] with the unit `count` or `/s`");
+        return violation("[program]", 0, "requests", problem);
     }
     if let Some(disk) = &program.disk {
         let checked = disk.check(cells);

@@ -83,6 +83,10 @@ impl MetricTable {
         &self.name
     }
 
+    pub(super) fn unit(&self) -> &str {
+        &self.unit
+    }
+
     /// The process beside the program from whose output the metric is read.
     pub(super) fn from(&self) -> Option<&str> {
         self.from.as_deref()

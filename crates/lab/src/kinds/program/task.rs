@@ -14,9 +14,11 @@ use sys::child::Usage;
 
 use super::Side;
 use super::beside::Running;
+use super::energy::EnergyWindow;
 use super::words::Words;
 use crate::error::Error;
 use crate::kind::{Context, TrialError};
+use crate::limits;
 use crate::process::{FirstExit, Process, ProcessGuard, WaitResult, with_last_lines};
 
 /// A command and how it is run.
@@ -59,8 +61,9 @@ pub(super) struct Logs {
 }
 
 impl Task<'_> {
-    /// Runs the command on all clients. A process of `beside` that exits ends it. Returns what each
-    /// client used, in order, and remarks that do not affect the trial.
+    /// Runs the command on all clients, and reads the meters of `energy` at least every
+    /// [`limits::METER_GAP`]. A process of `beside` that exits ends it. Returns what each client
+    /// used, in order, and remarks that do not affect the trial.
     ///
     /// # Errors
     /// One of the processes could not be started, failed or timed out, or a process of `beside` has
@@ -70,6 +73,7 @@ impl Task<'_> {
         words: &Words<'_>,
         beside: &[Running],
         context: &Context<'_>,
+        mut energy: Option<&mut EnergyWindow>,
     ) -> Result<(Vec<Ended>, Vec<String>), TrialError> {
         let clients = 0..self.clients;
         let clients = clients.map(|number| Client::prepare(self, number, words, context));
@@ -91,8 +95,12 @@ impl Task<'_> {
             let mut awaited: Vec<&Process> = running.iter().map(|it| &it.process).collect();
             awaited.extend(beside.iter().map(Running::process));
             let left = until.saturating_duration_since(Instant::now());
+            let left = left.min(limits::METER_GAP);
             let first = Process::wait_for_first(&awaited, left, Some(context.stop_signals))?;
             let now = Instant::now();
+            if let Some(energy) = energy.as_deref_mut() {
+                energy.sample();
+            }
             match first {
                 FirstExit::Exited(nth) if nth < running.len() => {
                     exited.push(running.remove(nth).exit(now)?);

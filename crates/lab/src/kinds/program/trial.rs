@@ -5,12 +5,14 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use power::root::Root;
 use report::record::Measured;
 
 use super::Program;
 use super::beside::Running;
 use super::combine;
 use super::disk::RunningDisk;
+use super::energy::{EnergyUsed, EnergyWindow};
 use super::extract::{self, MetricTable};
 use super::histogram;
 use super::task::{Logs, Task};
@@ -56,7 +58,7 @@ pub(super) fn perform(
             running.check()?;
         }
     }
-    let mut performed = result?;
+    let (mut performed, energy) = result?;
     if let Some(record) = hosts.take_relay_record()? {
         add_relay(program, &record, &mut performed.measured);
     }
@@ -72,6 +74,7 @@ pub(super) fn perform(
     if let Some(disk) = disk {
         performed.notes.extend(disk.stop(context)?);
     }
+    energy.add(program.requests(), &mut performed.measured);
     Ok(performed)
 }
 
@@ -139,20 +142,20 @@ fn run_before(
             stagger: Duration::ZERO,
             clients: if before.each_client { clients } else { 1 },
         };
-        notes.extend(task.run(words, beside, context)?.1);
+        notes.extend(task.run(words, beside, context, None)?.1);
     }
     Ok(notes)
 }
 
 /// Runs the program on all clients, and reads their output. A process of `beside` that exits ends
-/// it.
+/// it. Returns also what the machine has used meanwhile.
 fn run(
     program: &Program,
     clients: usize,
     words: &Words<'_>,
     beside: &[Running],
     context: &Context<'_>,
-) -> Result<Performed, TrialError> {
+) -> Result<(Performed, EnergyUsed), TrialError> {
     let table = &program.program;
     let task = Task {
         prefix: String::new(),
@@ -166,7 +169,9 @@ fn run(
         stagger: table.stagger(words.factors()).map_err(TrialError::Failed)?,
         clients,
     };
-    let (ended, mut notes) = task.run(words, beside, context)?;
+    let mut energy = EnergyWindow::begin(Root::machine());
+    let (ended, mut notes) = task.run(words, beside, context, Some(&mut energy))?;
+    let used = energy.end();
     let metrics = metrics_from(program, None);
     let mut each = Vec::new();
     for (number, of) in ended.iter().enumerate() {
@@ -195,7 +200,7 @@ fn run(
             measured.artefacts.insert(name.into_owned(), format!("logs/{file}"));
         }
     }
-    Ok(Performed { measured, notes })
+    Ok((Performed { measured, notes }, used))
 }
 
 /// The declared metrics of a client's output.

@@ -1,0 +1,253 @@
+//! The energy of the machine while a program runs, and its proxies.
+//!
+//! RAPL measures packages and memory: everything that runs on the machine is in it, what runs
+//! beside the program and the laboratory too. Where there is no such counter, a trial has no
+//! energy. Proxies are there on every machine, and are never converted to joules.
+//!
+//! For each request there are values if `requests` of `[program]` names the metric that tells their
+//! number: a count, or a rate. The energy for each request at a rate is the mean power divided by
+//! the rate, so that a program's preparations do not count as requests.
+
+use std::time::{Duration, Instant};
+
+use power::meter::{Meters, Proxy};
+use power::root::Root;
+use report::record::{Better, Measured, Metric, Unit};
+
+/// Energy of the trial, and for each request.
+const ENERGY_J: &str = "energy_j";
+const ENERGY_PER_REQUEST_UJ: &str = "energy_per_request_uj";
+
+/// The proxies: the total and the value for each request, what they are, and the unit.
+const PROXIES: [(Proxy, &str, &str, &str, &str); 3] = [
+    (
+        Proxy::ProcessorTime,
+        "proxy_processor_time_ns",
+        "proxy_processor_time_per_request_ns",
+        "processor time of the machine",
+        "ns",
+    ),
+    (
+        Proxy::ContextSwitches,
+        "proxy_context_switches",
+        "proxy_context_switches_per_request",
+        "context switches of the machine",
+        "count",
+    ),
+    (
+        Proxy::Interrupts,
+        "proxy_interrupts",
+        "proxy_interrupts_per_request",
+        "interrupts of the machine",
+        "count",
+    ),
+];
+
+/// The metrics of every trial, and with `of_requests` those for each request.
+pub(super) fn metrics(of_requests: bool) -> Vec<Metric> {
+    let metric = |name, title: &str, unit: &str| {
+        Metric::new(name, title, Unit::from(unit.to_owned()), Better::Lower)
+    };
+    let mut metrics = vec![metric(ENERGY_J, "energy of packages and memory", "J")];
+    for (_, name, _, what, unit) in PROXIES {
+        metrics.push(metric(name, &format!("proxy of energy: {what}"), unit));
+    }
+    if of_requests {
+        let title = "energy of packages and memory per request";
+        metrics.push(metric(ENERGY_PER_REQUEST_UJ, title, "µJ"));
+        for (_, _, name, what, unit) in PROXIES {
+            metrics.push(metric(name, &format!("proxy of energy: {what} per request"), unit));
+        }
+    }
+    metrics
+}
+
+/// Meters that run while the program does.
+#[derive(Debug)]
+pub(super) struct EnergyWindow {
+    root: Root,
+    meters: Meters,
+    began: Instant,
+}
+
+/// What the machine has used.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EnergyUsed {
+    /// None: there is no counter of packages or memory that may be read.
+    joules: Option<f64>,
+    proxies: Vec<(Proxy, f64)>,
+    elapsed: Duration,
+}
+
+impl EnergyWindow {
+    pub(super) fn begin(root: Root) -> Self {
+        Self {
+            meters: Meters::begin(&root, false, 0.0),
+            root,
+            began: Instant::now(),
+        }
+    }
+
+    /// Reads the counters, which may wrap around at most once between two calls.
+    pub(super) fn sample(&mut self) {
+        self.meters.sample(&self.root, self.began.elapsed().as_secs_f64());
+    }
+
+    pub(super) fn end(mut self) -> EnergyUsed {
+        self.sample();
+        EnergyUsed {
+            joules: self.meters.processor_joules(),
+            proxies: self.meters.proxies(&self.root),
+            elapsed: self.began.elapsed(),
+        }
+    }
+}
+
+/// What a metric says of the number of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestsUnit {
+    /// It is their number.
+    Count,
+    /// It is their number a second.
+    Rate,
+}
+
+impl RequestsUnit {
+    /// None: a metric of this unit says nothing of it.
+    pub(super) fn of(unit: &str) -> Option<Self> {
+        match unit {
+            "count" => Some(Self::Count),
+            "/s" => Some(Self::Rate),
+            _ => None,
+        }
+    }
+}
+
+impl EnergyUsed {
+    /// Adds the metrics. `requests` is the name and the unit of the metric of requests, if there is
+    /// one.
+    pub(super) fn add(&self, requests: Option<(&str, RequestsUnit)>, measured: &mut Measured) {
+        let requests = requests.and_then(|(name, unit)| {
+            let value = measured.valid(name).filter(|&value| value > 0.0)?;
+            Some(match unit {
+                RequestsUnit::Count => value,
+                RequestsUnit::Rate => value * self.elapsed.as_secs_f64(),
+            })
+        });
+        let mut put = |total: &str, per_request: &str, value: f64, scale: f64| {
+            measured.metrics.insert(total.to_owned(), value);
+            if let Some(requests) = requests {
+                let each = value * scale / requests;
+                measured.metrics.insert(per_request.to_owned(), each);
+            }
+        };
+        if let Some(joules) = self.joules {
+            put(ENERGY_J, ENERGY_PER_REQUEST_UJ, joules, 1e6);
+        }
+        for (proxy, total, per_request, ..) in PROXIES {
+            let value = self.proxies.iter().find(|(it, _)| *it == proxy);
+            let Some(&(_, value)) = value else { continue };
+            let value = match proxy {
+                Proxy::ProcessorTime => value * 1e9,
+                Proxy::ContextSwitches | Proxy::Interrupts => value,
+            };
+            put(total, per_request, value, 1.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Sets a fake machine's counters. `busy` is in hundredths of a second.
+    fn set(tree: &Path, uj: Option<u64>, busy: u64, switches: u64) {
+        let stat = format!("cpu {busy} 0 0 500 0 0 0 0\nintr 40 1\nctxt {switches}\n");
+        fs::create_dir_all(tree.join("proc")).unwrap();
+        fs::write(tree.join("proc/stat"), stat).unwrap();
+        let Some(uj) = uj else { return };
+        let package = tree.join("sys/class/powercap/intel-rapl:0");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("name"), "package-0").unwrap();
+        fs::write(package.join("max_energy_range_uj"), "1000000").unwrap();
+        fs::write(package.join("energy_uj"), uj.to_string()).unwrap();
+    }
+
+    fn with_requests(count: f64) -> Measured {
+        let mut measured = Measured::default();
+        measured.metrics.insert("answers".to_owned(), count);
+        measured
+    }
+
+    #[test]
+    fn energy_and_proxies_are_those_between_start_and_end_for_each_request() {
+        let tree = tempfile::tempdir().unwrap();
+        set(tree.path(), Some(900_000), 100, 7);
+        let mut window = EnergyWindow::begin(Root::at(tree.path()));
+        // The counter wraps around twice in all, once before each reading.
+        set(tree.path(), Some(400_000), 150, 1_000);
+        window.sample();
+        set(tree.path(), Some(200_000), 400, 2_007);
+        let used = window.end();
+        let mut measured = with_requests(1_000.0);
+        used.add(Some(("answers", RequestsUnit::Count)), &mut measured);
+        let close = |name: &str, expected: f64| {
+            let value = measured.metric(name).unwrap();
+            assert!((value - expected).abs() < 1e-6 * expected, "{name}: {value}");
+        };
+        close(ENERGY_J, 1.3);
+        close(ENERGY_PER_REQUEST_UJ, 1_300.0);
+        close("proxy_processor_time_ns", 3e9);
+        close("proxy_processor_time_per_request_ns", 3e6);
+        close("proxy_context_switches", 2_000.0);
+        close("proxy_context_switches_per_request", 2.0);
+        assert_eq!(measured.metric("proxy_interrupts"), Some(0.0));
+        for metric in metrics(true) {
+            assert!(measured.metric(&metric.name).is_some(), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn at_a_rate_the_energy_for_each_request_is_the_power_divided_by_the_rate() {
+        let used = EnergyUsed {
+            joules: Some(60.0),
+            proxies: Vec::new(),
+            elapsed: Duration::from_secs(3),
+        };
+        let mut measured = with_requests(1_000.0);
+        used.add(Some(("answers", RequestsUnit::Rate)), &mut measured);
+        // 20 W at 1000 requests a second.
+        assert_eq!(measured.metric(ENERGY_PER_REQUEST_UJ), Some(20_000.0));
+    }
+
+    #[test]
+    fn without_a_meter_there_are_proxies_and_no_joules() {
+        let tree = tempfile::tempdir().unwrap();
+        set(tree.path(), None, 100, 0);
+        let used = EnergyWindow::begin(Root::at(tree.path())).end();
+        let mut measured = with_requests(10.0);
+        used.add(Some(("answers", RequestsUnit::Count)), &mut measured);
+        assert_eq!(measured.metric(ENERGY_J), None);
+        assert_eq!(measured.metric(ENERGY_PER_REQUEST_UJ), None);
+        assert_eq!(measured.metric("proxy_context_switches"), Some(0.0));
+    }
+
+    #[test]
+    fn without_requests_there_are_totals_only() {
+        let used = EnergyUsed {
+            joules: Some(60.0),
+            proxies: vec![(Proxy::Interrupts, 5.0)],
+            elapsed: Duration::from_secs(3),
+        };
+        for requests in [None, Some(("answers", RequestsUnit::Count))] {
+            let mut measured = with_requests(0.0);
+            used.add(requests, &mut measured);
+            measured.metrics.remove("answers");
+            let names: Vec<&String> = measured.metrics.keys().collect();
+            assert_eq!(names, ["energy_j", "proxy_interrupts"]);
+        }
+    }
+}
