@@ -14,9 +14,11 @@ use clap::{Args, Subcommand};
 use client::Client;
 use rivals::documents;
 use rivals::documents::limits::PROCESSES_MAX;
+use rivals::echo::{self, Exchange};
 use rivals::textile::Design;
 use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
 use rivals::textile::server::{Config, Pool, Server};
+use sys::poll::Waker;
 use sys::signals::Signals;
 
 use crate::load::parse;
@@ -36,7 +38,11 @@ enum Command {
     /// Serve the files of a folder over HTTP by processes that block, one for each connection, as
     /// in the study of Ruan and Pai (2006)
     Documents(Documents),
-    /// Send one request of that protocol, such as `PUT /k/v` or `GET /k`, and print the answer
+    /// Answer gets without a cache: every request of the given length gets the same bytes. What it
+    /// costs, the kernel and the network cost any server
+    Echo(Echo),
+    /// Send one request of the textile protocol, such as `PUT /k/v` or `GET /k`, and print the
+    /// answer
     Request(Request),
     /// Send PUTs as the study's program of this name does, and print what it prints
     #[command(name = "set_client")]
@@ -111,6 +117,42 @@ struct Documents {
 }
 
 #[derive(Debug, Args)]
+struct Echo {
+    /// How it serves its connections: events (epoll) or rings (io_uring)
+    #[arg(long, value_name = "NAME", default_value = "rings", value_parser = parse::<echo::Kind>)]
+    runtime: echo::Kind,
+
+    /// Keys of each get
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=GET_KEYS_MAX))]
+    keys: u16,
+
+    /// Length of each key
+    #[arg(long, value_name = "BYTES", default_value_t = 30,
+          value_parser = clap::value_parser!(u16).range(1..=KEY_LEN_MAX))]
+    key_len: u16,
+
+    /// Length of each value in the answer
+    #[arg(long, value_name = "BYTES", default_value_t = 139)]
+    value_len: u16,
+
+    /// Address to listen on
+    #[arg(long, short = 'l', value_name = "IP", default_value = "127.0.0.1")]
+    listen: IpAddr,
+
+    /// Port
+    #[arg(long, short = 'p', value_name = "PORT", default_value_t = 11211)]
+    port: u16,
+}
+
+/// Most keys of one get: as many as `curtail load` has in one.
+const GET_KEYS_MAX: i64 = 128;
+/// Longest key of the protocol.
+const KEY_LEN_MAX: i64 = 250;
+/// Files that an echo server may open, if the limit allows it.
+const ECHO_FILES: u64 = 20_000;
+
+#[derive(Debug, Args)]
 struct Request {
     /// HOST:PORT; for GET the port for datagrams
     server: String,
@@ -125,6 +167,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     match &flags.command {
         Command::Textile(textile) => serve(textile),
         Command::Documents(documents) => serve_documents(documents),
+        Command::Echo(flags) => serve_echo(flags),
         Command::Request(request) => send(request),
         Command::SetClient(client) => client.run(Lengths::Set),
         Command::GetClient(client) => client.run(Lengths::Get),
@@ -181,6 +224,23 @@ fn serve_documents(flags: &Documents) -> anyhow::Result<ExitCode> {
     })?;
     eprintln!("serving documents at {}", server.address());
     server.wait(&signals).context("wait for a signal")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_echo(flags: &Echo) -> anyhow::Result<ExitCode> {
+    let address = SocketAddr::new(flags.listen, flags.port);
+    let exchange = Exchange::gets(
+        flags.keys.into(),
+        flags.key_len.into(),
+        flags.value_len.into(),
+    );
+    // With fewer files, a connection beyond them ends the server with an error that says so.
+    sys::limits::raise_open_files(ECHO_FILES);
+    let listener = echo::listen(address).with_context(|| format!("listen at {address}"))?;
+    // It serves until a signal ends the process.
+    let never = Waker::new().context("create an event descriptor")?;
+    echo::serve(flags.runtime, &listener, &exchange, &never)
+        .with_context(|| format!("serve {address}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

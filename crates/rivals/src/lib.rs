@@ -5,12 +5,14 @@
 //! equal memory can be compared. They hold no values and are no caches to use. [`ours`] is what the
 //! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
 //! they start beside it. [`textile`] holds the caches of the multithreaded-cache study,
-//! [`documents`] HTTP servers with a process for each connection. [`trace`] reads the public traces
-//! that hit ratios are measured with, and [`replay`] replays their requests on a cache.
+//! [`documents`] HTTP servers with a process for each connection, [`echo`] servers that only send
+//! as many bytes as a cache would. [`trace`] reads the public traces that hit ratios are measured
+//! with, and [`replay`] replays their requests on a cache.
 #![forbid(unsafe_code)]
 
 pub mod cases;
 pub mod documents;
+pub mod echo;
 pub mod memcached;
 pub mod ours;
 pub mod policy;
