@@ -1,16 +1,18 @@
-//! An experiment whose servers are two builds of this program.
+//! An experiment of two builds of this program.
 
 use toml::{Table, Value};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::kinds::BUILD;
 
 impl Experiment {
-    /// The experiment with two servers of these names in place of its own: each has the arguments
-    /// of the first one of kind `curtail`, and the options of the run give each its program.
+    /// The experiment with two builds of these names, whose programs are options of the run. In one
+    /// of kind `cache` they are its servers, each with the arguments of the first one of kind
+    /// `curtail`; in one of kind `program` they are the values of its first factor, `build`.
     ///
     /// # Errors
-    /// It is not of kind `cache`, or has no server of kind `curtail`.
+    /// It is of another kind, or runs nothing of which builds could differ.
     pub fn of_builds(&self, names: [&str; 2]) -> Result<Self, Error> {
         let invalid = |problem: &str| Error::Experiment {
             place: self.path().to_owned(),
@@ -20,29 +22,12 @@ impl Experiment {
             .toml()
             .parse()
             .map_err(|error: toml::de::Error| invalid(error.message()))?;
-        let kind = file.get("kind").map_or(Some("cache"), Value::as_str);
-        if kind != Some("cache") {
-            return Err(invalid(
-                "two builds can be compared by an experiment of kind `cache`",
-            ));
-        }
-        let is_ours =
-            |server: &&Value| server.get("kind").and_then(Value::as_str) == Some("curtail");
-        let servers = file.get("server").and_then(Value::as_array);
-        let ours = servers
-            .and_then(|it| it.iter().find(is_ours))
-            .and_then(Value::as_table);
-        let none = "no server is of kind `curtail`, so there is nothing of which builds differ";
-        let ours = ours.ok_or_else(|| invalid(none))?;
-        let servers = names.map(|name| {
-            let mut server = ours.clone();
-            server.insert("name".to_owned(), name.into());
-            Value::Table(server)
-        });
-        file.insert("server".to_owned(), Value::Array(servers.into()));
-        if let Some(quick) = file.get_mut("quick").and_then(Value::as_table_mut) {
-            quick.remove("server");
-        }
+        let changed = match file.get("kind").map_or(Some("cache"), Value::as_str) {
+            Some("cache") => replace_servers(&mut file, names),
+            Some("program") => add_factor(&mut file, names, self.toml()),
+            _ => Err("two builds can be compared by an experiment of kind `cache` or `program`"),
+        };
+        changed.map_err(invalid)?;
         let text = toml::to_string(&file).map_err(|error| invalid(&error.to_string()))?;
         Self::parse(
             &format!("{}-ab", self.name),
@@ -50,6 +35,40 @@ impl Experiment {
             &text,
         )
     }
+}
+
+fn replace_servers(file: &mut Table, names: [&str; 2]) -> Result<(), &'static str> {
+    let is_ours = |server: &&Value| server.get("kind").and_then(Value::as_str) == Some("curtail");
+    let servers = file.get("server").and_then(Value::as_array);
+    let ours = servers
+        .and_then(|it| it.iter().find(is_ours))
+        .and_then(Value::as_table);
+    let none = "no server is of kind `curtail`, so there is nothing of which builds differ";
+    let ours = ours.ok_or(none)?;
+    let servers = names.map(|name| {
+        let mut server = ours.clone();
+        server.insert("name".to_owned(), name.into());
+        Value::Table(server)
+    });
+    file.insert("server".to_owned(), Value::Array(servers.into()));
+    if let Some(quick) = file.get_mut("quick").and_then(Value::as_table_mut) {
+        quick.remove("server");
+    }
+    Ok(())
+}
+
+fn add_factor(file: &mut Table, names: [&str; 2], text: &str) -> Result<(), &'static str> {
+    if !text.contains(&format!("{{{BUILD}}}")) {
+        return Err("no command has `{build}`, so there is nothing of which builds differ");
+    }
+    let mut factor = Table::new();
+    factor.insert("name".to_owned(), BUILD.into());
+    factor.insert("values".to_owned(), Vec::from(names).into());
+    let factors = file.entry("factor").or_insert_with(|| Value::Array(Vec::new()));
+    let factors = factors.as_array_mut().ok_or("`factor` is not a list of tables")?;
+    // The report compares the cells by the first factor.
+    factors.insert(0, Value::Table(factor));
+    Ok(())
 }
 
 #[cfg(test)]
@@ -78,10 +97,30 @@ mod tests {
     }
 
     #[test]
+    fn the_builds_of_a_program_are_the_first_factor() {
+        let instructions = Experiment::load("instructions").unwrap();
+        let of_builds = instructions.of_builds(["a", "b"]).unwrap();
+        let file: Table = of_builds.toml().parse().unwrap();
+        let before: Table = instructions.toml().parse().unwrap();
+        let factors = file["factor"].as_array().unwrap();
+        assert_eq!(factors[0]["name"].as_str(), Some("build"));
+        assert_eq!(factors[0]["values"], Value::from(vec!["a", "b"]));
+        assert_eq!(factors[1..], before["factor"].as_array().unwrap()[..]);
+        for key in ["program", "beside", "metric", "repeats", "quick"] {
+            assert_eq!(file[key], before[key], "{key}");
+        }
+        // Its builds are named once.
+        assert!(of_builds.of_builds(["c", "d"]).is_err());
+    }
+
+    #[test]
     fn an_experiment_without_a_server_of_ours_is_refused() {
         let model = Experiment::load("blocking-model").unwrap();
         let error = model.of_builds(["a", "b"]).unwrap_err().to_string();
         assert!(error.contains("kind `cache`"), "{error}");
+        let other = Experiment::load("tier-extstore").unwrap();
+        let error = other.of_builds(["a", "b"]).unwrap_err().to_string();
+        assert!(error.contains("`{build}`"), "{error}");
         let smoke = Experiment::load("smoke").unwrap();
         let text = smoke
             .toml()

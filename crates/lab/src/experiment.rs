@@ -76,6 +76,7 @@ pub fn shipped() -> &'static [Shipped] {
         "energy-sweep",
         "energy-why",
         "fairness",
+        "instructions",
         "published-runtimes",
         "rate-ladder",
         "runtimes",

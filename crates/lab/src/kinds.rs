@@ -13,3 +13,5 @@ macro_rules! kinds {
 }
 
 kinds!(cache, model, program);
+
+pub(crate) use program::BUILD;

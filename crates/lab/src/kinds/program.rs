@@ -21,15 +21,17 @@
 //!
 //! In commands, environment and probes, `{NAME}` stands for the value of a factor, `{port}` for a
 //! free port, `{ip}` for the address of the server's host, `{seed}` for the trial's seed, `{trial}`
-//! for its identity, `{client}` for the number of the client that runs the program, from 0, and
-//! `{curtail}` for the path of this program. An argument with a factor that
-//! has no value in a cell (a nested one) is left out there, and a variable is not set.
+//! for its identity, `{client}` for the number of the client that runs the program, from 0,
+//! `{curtail}` for the path of this program, and `{build}` for that of the build which is measured:
+//! this program too, unless the factor [`BUILD`] chooses among several. An argument with a factor
+//! that has no value in a cell (a nested one) is left out there, and a variable is not set.
 //!
 //! The commands of `[[before]]` run to their end before the program, and are not measured. With
 //! several clients, each runs the program ([`task`]), and their metrics are combined
 //! ([`combine`]).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use report::record::{
@@ -64,6 +66,9 @@ use extract::MetricTable;
 use histogram::HistogramTable;
 use level::LevelTable;
 
+/// The factor whose values are builds of this program, and the placeholder of the build's path.
+pub(crate) const BUILD: &str = "build";
+
 /// This kind.
 pub(crate) const ENTRY: Entry = Entry::of::<Program>("program");
 
@@ -88,6 +93,9 @@ struct Program {
     /// Rates that are shares of a capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<LevelTable>,
+    /// The programs of the values of the factor [`BUILD`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    builds: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -292,11 +300,13 @@ impl Kind for Program {
         check::check(self, cells)
     }
 
-    fn resolve(&mut self, _options: &Options) -> Result<Vec<String>, Error> {
+    fn resolve(&mut self, options: &Options) -> Result<Vec<String>, Error> {
         let allowed = sys::thread::allowed_cpus()
             .map_err(Error::system("read the processors this process may use"))?;
         check::check_cpus(self, &allowed)?;
-        Ok(Vec::new())
+        self.builds.extend(options.servers.iter().cloned());
+        let builds = self.builds.iter();
+        Ok(builds.map(|(name, path)| format!("the build {name} is {}.", path.display())).collect())
     }
 
     /// The longest that one attempt may take: each process beside the program may start and stop

@@ -6,7 +6,7 @@ use std::time::Duration;
 use report::record::Factors;
 
 use super::words::CLIENT;
-use super::{Beside, OWN, Program, disk, energy, extract, histogram, level};
+use super::{BUILD, Beside, OWN, Program, disk, energy, extract, histogram, level};
 use crate::error::Error;
 use crate::hosts::relayed;
 use crate::hosts::table::HostsTable;
@@ -14,8 +14,8 @@ use crate::kind::Violation;
 use crate::{limits, placeholder};
 
 /// The placeholders that are no factors.
-const PLACEHOLDERS: [&str; 8] =
-    ["ip", "port", "seed", "trial", "curtail", CLIENT, disk::FILES, level::RATE];
+const PLACEHOLDERS: [&str; 9] =
+    ["ip", "port", "seed", "trial", "curtail", BUILD, CLIENT, disk::FILES, level::RATE];
 
 pub(super) fn check(program: &Program, cells: &[Factors]) -> Result<(), Violation> {
     let table = &program.program;

@@ -31,7 +31,7 @@ pub(super) fn perform(
     let table = program.hosts.at(trial.factors);
     let table = table.map_err(TrialError::Failed)?;
     let hosts = table.open(trial.seed, &program.server_cpus(), &program.program.cpus)?;
-    let mut words = Words::of(trial, &hosts, context)?;
+    let mut words = Words::of(program, trial, &hosts, context)?;
     // It is dropped after what runs on it.
     let disk = program.disk.as_ref();
     let disk = disk.map(|it| RunningDisk::start(it, &words, context)).transpose()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use report::record::Factors;
 
-use super::Side;
+use super::{Program, Side};
 use crate::error::Error;
 use crate::hosts::Hosts;
 use crate::kind::{Context, Trial};
@@ -31,6 +31,7 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn of(
+        program: &Program,
         trial: &'a Trial<'a>,
         hosts: &'a Hosts,
         context: &Context<'_>,
@@ -39,12 +40,16 @@ impl<'a> Words<'a> {
         let mut values: BTreeMap<String, String> = factors
             .map(|(name, value)| (name.clone(), value.to_string()))
             .collect();
+        if let Some(path) = values.get(super::BUILD).and_then(|it| program.builds.get(it)) {
+            values.insert(super::BUILD.to_owned(), path.to_string_lossy().into_owned());
+        }
         let curtail = context.options.curtail.to_string_lossy().into_owned();
         for (name, value) in [
             ("ip", hosts.server_ip().to_string()),
             ("port", Ports::new().next(hosts)?.to_string()),
             ("seed", trial.seed.to_string()),
             ("trial", trial.id.to_owned()),
+            (super::BUILD, curtail.clone()),
             ("curtail", curtail),
             (super::disk::FILES, super::disk::folder()),
             (super::level::RATE, super::level::rate(trial.resolved)),
