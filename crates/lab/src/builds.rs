@@ -64,8 +64,12 @@ fn add_factor(file: &mut Table, names: [&str; 2], text: &str) -> Result<(), &'st
     let mut factor = Table::new();
     factor.insert("name".to_owned(), BUILD.into());
     factor.insert("values".to_owned(), Vec::from(names).into());
-    let factors = file.entry("factor").or_insert_with(|| Value::Array(Vec::new()));
-    let factors = factors.as_array_mut().ok_or("`factor` is not a list of tables")?;
+    let factors = file
+        .entry("factor")
+        .or_insert_with(|| Value::Array(Vec::new()));
+    let factors = factors
+        .as_array_mut()
+        .ok_or("`factor` is not a list of tables")?;
     // The report compares the cells by the first factor.
     factors.insert(0, Value::Table(factor));
     Ok(())
