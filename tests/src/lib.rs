@@ -18,6 +18,7 @@ pub mod background_client;
 pub mod binary_frame;
 pub mod calibration;
 pub mod client;
+pub mod datagram_frames;
 pub mod device_pair;
 pub mod disk_process;
 pub mod echo;

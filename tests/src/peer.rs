@@ -7,7 +7,7 @@ mod session;
 mod socket;
 
 pub use bypass::BypassPeer;
-pub use memory::MemoryPeer;
+pub use memory::{MemoryPeer, service as cache_service};
 pub use model::ModelPeer;
 pub use session::SessionPeer;
 pub use socket::{Address, Socket, SocketPeer};

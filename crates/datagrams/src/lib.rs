@@ -28,6 +28,7 @@
 mod counts;
 mod exchange;
 pub mod frame;
+pub mod fuzzing;
 pub mod limits;
 mod reply_limit;
 mod running;

@@ -22,6 +22,13 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            waker: poll::Waker::new()?,
+            must_stop: AtomicBool::new(false),
+        }))
+    }
+
     /// Whether the thread has to stop soon: it begins no datagrams, and waits for nothing.
     pub(crate) fn must_stop(&self) -> bool {
         self.must_stop.load(Ordering::Relaxed)
@@ -61,10 +68,7 @@ pub fn start(
     limit: ReplyLimit,
     counts: Arc<Counts>,
 ) -> io::Result<Running> {
-    let alarm = Arc::new(Alarm {
-        waker: poll::Waker::new()?,
-        must_stop: AtomicBool::new(false),
-    });
+    let alarm = Alarm::new()?;
     let datagrams = Datagrams::new(service, sockets, limit, &counts, &alarm)?;
     let named = thread::Builder::new().name("datagrams".to_owned());
     let thread = named.spawn(move || datagrams.run())?;

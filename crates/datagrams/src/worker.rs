@@ -4,6 +4,7 @@
 //! prefetched, as the runtimes do with connections. A datagram that needs more than one turn
 //! continues alone after the burst.
 
+use std::borrow::Cow;
 use std::io;
 use std::mem;
 use std::net::{SocketAddr, UdpSocket};
@@ -56,14 +57,14 @@ pub(crate) struct Datagrams<W: Worker> {
 }
 
 /// The service's worker, and what sessions need to answer.
-struct Answering<W: Worker> {
-    worker: W,
+pub(crate) struct Answering<W: Worker> {
+    pub(crate) worker: W,
     alarm: Arc<Alarm>,
     waker: Waker,
     mailbox: Option<Arc<Mailbox<W::Completion>>>,
     out: Output<W::Pin>,
     requests: Vec<W::Request<'static>>,
-    exchanges: Vec<Exchange<W>>,
+    pub(crate) exchanges: Vec<Exchange<W>>,
     /// Empty buffers of replies, for reuse.
     replies: Vec<Vec<u8>>,
     /// The number of the next exchange.
@@ -72,12 +73,12 @@ struct Answering<W: Worker> {
 
 /// A datagram of the burst.
 #[derive(Clone, Copy)]
-struct Arrived {
-    peer: SocketAddr,
+pub(crate) struct Arrived {
+    pub(crate) peer: SocketAddr,
     /// Its length with the header.
-    len: usize,
+    pub(crate) len: usize,
     /// The client's number of the request.
-    request: u16,
+    pub(crate) request: u16,
 }
 
 impl<W: Worker> Datagrams<W> {
@@ -98,17 +99,7 @@ impl<W: Worker> Datagrams<W> {
             poll,
             limit,
             counts: Arc::clone(counts),
-            answering: Answering {
-                worker: service.worker(),
-                alarm: Arc::clone(alarm),
-                waker: Waker::from(Arc::clone(alarm)),
-                mailbox: None,
-                out: Output::default(),
-                requests: Vec::new(),
-                exchanges: Vec::with_capacity(BURST_MAX),
-                replies: Vec::new(),
-                next_number: 0,
-            },
+            answering: Answering::new(service.worker(), alarm),
             wake_maintenance: service.maintenance_waker(),
             inputs: vec![0; BURST_MAX * DATAGRAM_MAX],
             arrived: Vec::with_capacity(BURST_MAX),
@@ -198,32 +189,9 @@ impl<W: Worker> Datagrams<W> {
 
     /// Sends the reply of an exchange, or an error in its place.
     fn reply(&self, index: usize, exchange: &Exchange<W>, payload: &[u8], to: Arrived) {
-        let mut error = Vec::new();
-        let mut content: &[u8] = &exchange.reply;
-        let is_allowed = |content: &[u8]| {
-            self.limit
-                .allows(to.peer, to.len, frame::total_len(content))
-        };
-        let mut refusal = exchange.has_timed_out.then_some(TIMED_OUT);
-        if refusal.is_none() && (exchange.is_too_long || !is_allowed(content)) {
-            self.counts.add(Count::Limited, 1);
-            refusal = Some(TOO_LONG);
+        if let Some(content) = content(self.limit, &self.counts, exchange, payload, to) {
+            self.send(&self.sockets[index], &content, to);
         }
-        if let Some(refusal) = refusal {
-            write_refusal(refusal, payload, &mut error);
-            content = &error;
-            if !is_allowed(content) {
-                return;
-            }
-        }
-        if content.is_empty() {
-            return;
-        }
-        if content.starts_with(UNKNOWN) {
-            self.counts.add(Count::Unanswered, 1);
-            return;
-        }
-        self.send(&self.sockets[index], content, to);
     }
 
     /// Sends the datagrams of a reply in order. Drops the rest if the socket has no space for long.
@@ -272,8 +240,22 @@ impl<W: Worker> Datagrams<W> {
 }
 
 impl<W: Worker> Answering<W> {
+    pub(crate) fn new(worker: W, alarm: &Arc<Alarm>) -> Self {
+        Self {
+            worker,
+            alarm: Arc::clone(alarm),
+            waker: Waker::from(Arc::clone(alarm)),
+            mailbox: None,
+            out: Output::default(),
+            requests: Vec::new(),
+            exchanges: Vec::with_capacity(BURST_MAX),
+            replies: Vec::new(),
+            next_number: 0,
+        }
+    }
+
     /// Answers the requests of these datagrams, each with an exchange in `exchanges`.
-    fn answer_burst(&mut self, payloads: &[&[u8]], now_ns: u64, counts: &Counts) {
+    pub(crate) fn answer_burst(&mut self, payloads: &[&[u8]], now_ns: u64, counts: &Counts) {
         self.worker.begin_burst(now_ns);
         let mut requests = recycle::<W>(mem::take(&mut self.requests));
         let mut prepared = [0; BURST_MAX];
@@ -404,7 +386,7 @@ impl<W: Worker> Answering<W> {
     }
 
     /// Keeps the buffers of replies of usual length, and the list.
-    fn keep_buffers(&mut self, mut exchanges: Vec<Exchange<W>>) {
+    pub(crate) fn keep_buffers(&mut self, mut exchanges: Vec<Exchange<W>>) {
         for mut exchange in exchanges.drain(..) {
             let mut reply = mem::take(&mut exchange.reply);
             if reply.capacity() <= DATAGRAM_MAX {
@@ -422,6 +404,36 @@ impl<W: Worker> Answering<W> {
         self.requests.clear();
         self.out = Output::default();
     }
+}
+
+/// The reply of an exchange, or an error in its place. `None` if nothing is sent.
+pub(crate) fn content<'a, W: Worker>(
+    limit: ReplyLimit,
+    counts: &Counts,
+    exchange: &'a Exchange<W>,
+    payload: &[u8],
+    to: Arrived,
+) -> Option<Cow<'a, [u8]>> {
+    let is_allowed = |content: &[u8]| limit.allows(to.peer, to.len, frame::total_len(content));
+    let mut content = Cow::Borrowed(&exchange.reply[..]);
+    let mut refusal = exchange.has_timed_out.then_some(TIMED_OUT);
+    if refusal.is_none() && (exchange.is_too_long || !is_allowed(&content)) {
+        counts.add(Count::Limited, 1);
+        refusal = Some(TOO_LONG);
+    }
+    if let Some(refusal) = refusal {
+        let mut error = Vec::new();
+        write_refusal(refusal, payload, &mut error);
+        if !is_allowed(&error) {
+            return None;
+        }
+        content = Cow::Owned(error);
+    }
+    if content.starts_with(UNKNOWN) {
+        counts.add(Count::Unanswered, 1);
+        return None;
+    }
+    (!content.is_empty()).then_some(content)
 }
 
 /// Writes an error in the protocol of the request.

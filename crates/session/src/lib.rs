@@ -55,6 +55,7 @@ mod counters;
 mod encode;
 mod event_log;
 mod execute;
+pub mod fuzzing;
 mod item_walk;
 mod latency;
 pub mod limits;

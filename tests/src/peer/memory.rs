@@ -39,7 +39,10 @@ struct Connected {
 }
 
 /// An empty cache whose clock is virtual.
-pub(super) fn service() -> Result<CacheService> {
+///
+/// # Errors
+/// The store rejects its configuration.
+pub fn service() -> Result<CacheService> {
     Ok(CacheService {
         store: Store::new(CONFIG)?,
         control: Arc::new(NoControl),
