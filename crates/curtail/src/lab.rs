@@ -38,6 +38,8 @@ enum Verb {
     Compare(CompareFlags),
     /// Compare two builds of this program in one run, interleaved
     Ab(ab::Flags),
+    /// Show how a metric developed over the runs of an experiment, and where its level changed
+    History(HistoryFlags),
     /// Redraw the figures and the page of a run folder
     Report {
         /// The run folder
@@ -98,6 +100,25 @@ struct CompareFlags {
     shown: Shown,
 }
 
+#[derive(Debug, Args)]
+struct HistoryFlags {
+    /// Name of the experiment
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: String,
+
+    /// Name of the metric
+    #[arg(value_name = "METRIC")]
+    metric: String,
+
+    /// The folder of run folders
+    #[arg(value_name = "FOLDER", default_value = "runs")]
+    folder: PathBuf,
+
+    /// The runs of the short form, instead of the others
+    #[arg(long)]
+    quick: bool,
+}
+
 /// What is shown of a comparison, and when it fails.
 #[derive(Debug, Args)]
 struct Shown {
@@ -138,6 +159,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Verb::Show { what, toml } => show(what, *toml),
         Verb::Compare(flags) => compare_runs(flags),
         Verb::Ab(flags) => ab::run(flags),
+        Verb::History(flags) => history(flags),
         Verb::Gallery { folder } => {
             let gallery = report::gallery(folder)?;
             for (name, why) in &gallery.unreadable {
@@ -202,7 +224,7 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
         None => (baseline, Vec::new()),
         Some(other) => {
             let other = Run::open(other)?;
-            let joined = compare::joined(&baseline, &other).map_err(anyhow::Error::msg)?;
+            let joined = compare::joined(&[&baseline, &other]).map_err(anyhow::Error::msg)?;
             (joined, compare::circumstances(&baseline, &other))
         }
     };
@@ -211,6 +233,16 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
         println!("{sentence}");
     }
     Ok(ending)
+}
+
+fn history(flags: &HistoryFlags) -> anyhow::Result<ExitCode> {
+    let history = report::history(&flags.folder, &flags.experiment, flags.quick, &flags.metric)?;
+    for (name, why) in &history.unreadable {
+        eprintln!("not shown: {name}: {why}");
+    }
+    print!("{}", history.text);
+    println!("\npage: {}", history.page.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the comparisons of a run. Fails if one exceeds a bound.

@@ -13,6 +13,7 @@
 //! | how many independent samples is an autocorrelated series worth? | [`effective_samples`] |
 //! | where does the warm-up of a series end? | [`warm_up`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
+//! | where does the level of a series of runs change? | [`change_points`] |
 //! | which of many comparisons are significant? | [`holm`] |
 //! | which settings are best in two measures at once? | [`pareto_front`] |
 //! | do requests become ready in batches? | [`Burstiness`], [`BurstHistogram`] |
@@ -29,6 +30,7 @@ mod bootstrap;
 mod burstiness;
 mod capacity;
 mod censored;
+mod change_points;
 mod effective_samples;
 mod histogram;
 mod holm;
@@ -52,6 +54,7 @@ pub use bootstrap::{BootstrapOptions, block_bootstrap_quantile, bootstrap_interv
 pub use burstiness::{BurstBounds, BurstHistogram, Burstiness};
 pub use capacity::{Capacity, CapacityTrial};
 pub use censored::{Bounded, WithCensored};
+pub use change_points::{ChangePoint, change_points};
 pub use effective_samples::effective_samples;
 pub use histogram::{Histogram, HistogramError};
 pub use holm::holm;

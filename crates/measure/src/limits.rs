@@ -66,3 +66,12 @@ pub const LINEARIZABILITY_SHRINK_STEPS_MAX: usize = 3_000_000;
 
 /// Calls that the message of a rejection shows.
 pub const LINEARIZABILITY_SHOWN_MAX: usize = 16;
+
+/// Fewest permutations of a test for a change of level.
+pub const CHANGE_PERMUTATIONS: usize = 1999;
+
+/// Maximum number of them, for a small probability of a false report.
+pub const CHANGE_PERMUTATIONS_MAX: usize = 20_000;
+
+/// Maximum number of values in a series that is tested for changes.
+pub const CHANGE_SERIES_MAX: usize = 1000;

@@ -1,9 +1,10 @@
 //! Compares the cells of a run, or two runs of one experiment.
 //!
-//! Two runs become one whose first factor is the run ([`joined`]); then everything is as within a
-//! run: a comparison is between cells that differ in that factor alone, by the test of
+//! Several runs become one whose first factor is the run ([`joined`]); then everything is as within
+//! a run: a comparison is between cells that differ in that factor alone, by the test of
 //! `comparison`, with Holm's correction over all cells of a metric.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,8 +15,8 @@ use crate::record::{Better, Factor, Factors, Metric, Plan, Record, Value};
 use crate::terminal::{row, wrapped};
 use crate::{Run, limits, page, units};
 
-/// Name of the factor by which two runs differ.
-const RUN: &str = "run";
+/// Name of the factor by which runs differ.
+pub(crate) const RUN: &str = "run";
 
 /// Width of the column that names the cells.
 const PLACE_WIDTH: usize = 30;
@@ -93,64 +94,66 @@ impl Bound {
     }
 }
 
-/// Two runs of one experiment as one, with a factor for the run, whose first value is the baseline.
-/// Metrics and stages that only one of them has are left out.
+/// Runs of one experiment as one, with a factor for the run, whose first value is the baseline.
+/// Metrics and stages that only some of them have are left out.
 ///
 /// # Errors
-/// The runs are not of one experiment: the kind of trial, the factors or the definition of a metric
-/// differ. The error is a sentence.
-pub fn joined(baseline: &Run, other: &Run) -> Result<Run, String> {
-    let (first, second) = (&baseline.plan, &other.plan);
-    check_comparable(first, second)?;
-    let runs = names(baseline, other)?;
-    let mut plan = first.clone();
+/// There are none, or they are not of one experiment: the kind of trial, the factors or the
+/// definition of a metric differ. The error is a sentence.
+pub fn joined(runs: &[&Run]) -> Result<Run, String> {
+    let (baseline, others) = runs.split_first().ok_or("there is no run")?;
+    for other in others {
+        check_comparable(&baseline.plan, &other.plan)?;
+    }
+    let names = names(runs)?;
+    let mut plan = baseline.plan.clone();
     plan.figures.clear();
     plan.published.clear();
     plan.metrics.retain(|metric| {
-        let other = second.metric(&metric.name);
-        other.is_some_and(|other| other.unit == metric.unit && other.better == metric.better)
+        others.iter().all(|other| {
+            let other = other.plan.metric(&metric.name);
+            other.is_some_and(|other| other.unit == metric.unit && other.better == metric.better)
+        })
     });
     for factor in &mut plan.factors {
-        let others = second.factor(&factor.name).map(|it| it.values.as_slice());
-        for value in others.unwrap_or_default() {
+        let of_others = others.iter().filter_map(|it| it.plan.factor(&factor.name));
+        for value in of_others.flat_map(|it| &it.values) {
             if !factor.values.contains(value) {
                 factor.values.push(value.clone());
             }
         }
     }
-    plan.factors.insert(0, Factor::new(RUN, runs.to_vec()));
+    plan.factors.insert(0, Factor::new(RUN, names.clone()));
     plan.stages
-        .retain(|stage| second.stage(&stage.name).is_some());
-    let with_run = |factors: &Factors, run: &Value| {
-        let mut factors = factors.clone();
-        factors.insert(RUN.to_owned(), run.clone());
-        factors
-    };
+        .retain(|stage| others.iter().all(|it| it.plan.stage(&stage.name).is_some()));
     let mut records = Vec::new();
     for stage in &mut plan.stages {
-        let own = stage.cells.len() as u32;
-        let others = second.stage(&stage.name).into_iter();
-        let others: Vec<Factors> = others.flat_map(|it| it.cells.clone()).collect();
-        let cells = stage.cells.iter().map(|it| with_run(it, &runs[0]));
-        let others = others.iter().map(|it| with_run(it, &runs[1]));
-        stage.cells = cells.chain(others).collect();
-        for (of, run, offset) in [(baseline, &runs[0], 0), (other, &runs[1], own)] {
-            let of_stage = of.records.iter().filter(|it| it.stage == stage.name);
+        stage.cells.clear();
+        for (run, name) in runs.iter().zip(&names) {
+            let with_run = |factors: &Factors| {
+                let mut factors = factors.clone();
+                factors.insert(RUN.to_owned(), name.clone());
+                factors
+            };
+            let offset = stage.cells.len() as u32;
+            let of_stage = run.records.iter().filter(|it| it.stage == stage.name);
             records.extend(of_stage.map(|record| Record {
                 cell: record.cell + offset,
-                factors: with_run(&record.factors, run),
+                factors: with_run(&record.factors),
                 ..record.clone()
             }));
-        }
-        if let Some(repeats) = second.stage(&stage.name).map(|it| &it.repeats) {
-            stage.repeats.least = stage.repeats.least.min(repeats.least);
-            stage.repeats.most = stage.repeats.most.max(repeats.most);
+            let Some(own) = run.plan.stage(&stage.name) else {
+                continue;
+            };
+            stage.cells.extend(own.cells.iter().map(with_run));
+            stage.repeats.least = stage.repeats.least.min(own.repeats.least);
+            stage.repeats.most = stage.repeats.most.max(own.repeats.most);
         }
     }
     Ok(Run {
         plan,
         records,
-        ..baseline.clone()
+        ..(*baseline).clone()
     })
 }
 
@@ -181,17 +184,17 @@ fn check_comparable(first: &Plan, second: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// What tells two runs apart: the names of their folders or, if those are equal, the paths.
-fn names(baseline: &Run, other: &Run) -> Result<[Value; 2], String> {
-    let folders = [baseline, other].map(|it| &it.folder);
-    if folders[0] == folders[1] {
-        return Err("both runs are the same folder".to_owned());
-    }
-    let are_named = folders[0].file_name() != folders[1].file_name();
-    Ok(folders.map(|folder| match folder.file_name() {
-        Some(name) if are_named => Value::Text(name.to_string_lossy().into_owned()),
-        _ => Value::Text(folder.display().to_string()),
-    }))
+/// What tells runs apart: the names of their folders or, if two are equal, the paths.
+fn names(runs: &[&Run]) -> Result<Vec<Value>, String> {
+    let distinct = |of: &dyn Fn(&Run) -> Option<String>| {
+        let names: Vec<String> = runs.iter().filter_map(|run| of(run)).collect();
+        let is_distinct = names.iter().collect::<HashSet<_>>().len() == runs.len();
+        is_distinct.then_some(names)
+    };
+    let by_name = distinct(&|run| Some(run.folder.file_name()?.to_string_lossy().into_owned()));
+    let names = by_name.or_else(|| distinct(&|run| Some(run.folder.display().to_string())));
+    let names = names.ok_or("both runs are the same folder")?;
+    Ok(names.into_iter().map(Value::Text).collect())
 }
 
 /// What differs between the circumstances of two runs, as sentences.

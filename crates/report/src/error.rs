@@ -52,6 +52,12 @@ pub enum Error {
         /// The problem.
         what: String,
     },
+    /// There is no history to show.
+    #[error("{what}")]
+    History {
+        /// Why, as a sentence.
+        what: String,
+    },
     /// The page could not be rendered.
     #[error("render the page: {0}; please report this")]
     Page(#[from] askama::Error),

@@ -15,6 +15,7 @@ mod error;
 pub mod figure;
 mod figures;
 mod gallery;
+mod history;
 pub mod limits;
 mod page;
 pub mod published;
@@ -29,6 +30,7 @@ mod units;
 
 pub use error::Error;
 pub use gallery::{Gallery, gallery};
+pub use history::{History, history};
 pub use render::{Rendered, SvgFigure, figures_of, page_of, render, text_summary};
 pub use run::{MissingTrial, Run, check_readable};
 pub use trials_csv::{COLUMNS, write_csv};

@@ -101,3 +101,7 @@ pub const TERMINAL_ROWS: usize = 40;
 
 /// Runs of a gallery: each has a figure within the page.
 pub const GALLERY_RUNS: usize = 200;
+
+/// Maximum number of runs in a history, the latest: the names of more are not readable below a
+/// figure.
+pub const HISTORY_RUNS: usize = 200;

@@ -31,7 +31,7 @@ fn bounds(texts: &[&str]) -> Vec<Bound> {
 }
 
 fn wall(first: &Run, second: &Run, bounds: &[Bound]) -> Compared {
-    let joined = joined(first, second).unwrap();
+    let joined = joined(&[first, second]).unwrap();
     compare(&joined, &["wall_ns".to_owned()], bounds).unwrap()
 }
 
@@ -137,7 +137,7 @@ fn the_cells_of_one_run_are_compared_too() {
 #[test]
 fn what_cannot_be_compared_is_refused_with_the_reason() {
     let (old, new) = (run("old", 1, 1.0), run("new", 2, 1.0));
-    let both = joined(&old, &new).unwrap();
+    let both = joined(&[&old, &new]).unwrap();
     let unknown = compare(&both, &["latency".to_owned()], &[]).unwrap_err();
     assert!(
         unknown.contains("`latency`") && unknown.contains("wall_ns"),
@@ -150,18 +150,18 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
     );
     let drift = compare(&both, &[], &bounds(&["drift_ns > 2x"])).unwrap_err();
     assert!(drift.contains("no ratio"), "{drift}");
-    let same = joined(&old, &old).unwrap_err();
+    let same = joined(&[&old, &old]).unwrap_err();
     assert!(same.contains("same folder"), "{same}");
     let mut other = new.clone();
     other.plan.kind = "cache".to_owned();
     assert!(
-        joined(&old, &other)
+        joined(&[&old, &other])
             .unwrap_err()
             .contains("kind program and cache")
     );
     let mut other = new.clone();
     other.plan.factors.pop();
-    let factors = joined(&old, &other).unwrap_err();
+    let factors = joined(&[&old, &other]).unwrap_err();
     assert!(
         factors.contains("threads and version") && factors.contains("one"),
         "{factors}"
@@ -170,7 +170,7 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
     for plan in [&mut first.plan, &mut second.plan] {
         plan.factors[1].name = "run".to_owned();
     }
-    let taken = joined(&first, &second).unwrap_err();
+    let taken = joined(&[&first, &second]).unwrap_err();
     assert!(taken.contains("factor `run`"), "{taken}");
     for text in [
         "wall_ns",

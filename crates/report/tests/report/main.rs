@@ -14,6 +14,7 @@ mod figures;
 mod gallery;
 mod general;
 mod general_run;
+mod history;
 mod illustrated;
 mod kinds;
 mod page;

@@ -1,0 +1,85 @@
+//! The history of a metric over a folder of runs.
+
+use std::fs;
+use std::path::Path;
+
+use report::history;
+use report::record::Outcome;
+
+use crate::general_run::General;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// A run of each day, whose wall times are multiplied by its factor.
+fn folder(place: &Path, factors: &[f64]) {
+    for (day, factor) in (0..).zip(factors) {
+        let mut run = General::versions(100 + day);
+        for record in &mut run.records {
+            record.started_unix_ns += day * DAY_NS;
+            if let Outcome::Measured(measured) = &mut record.outcome {
+                let wall = measured.metrics.entry("wall_ns".to_owned());
+                wall.and_modify(|it| *it *= factor);
+            }
+        }
+        // The order of the names is not that of time.
+        let name = format!("run-{}", 99 - day);
+        fs::rename(run.write(place), place.join(name)).unwrap();
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_change_of_all_cells_is_told_with_its_run_and_its_size() {
+    let place = tempfile::tempdir().unwrap();
+    let mut factors = [1.0; 20];
+    factors[12..].fill(1.2);
+    folder(place.path(), &factors);
+    let history = history(place.path(), "versions", false, "wall_ns").unwrap();
+    // The thirteenth run, and a fifth more, in each of the six cells.
+    let text = one_line(&history.text);
+    assert_eq!(
+        text.matches("from run-87 on it is higher, 1.").count(),
+        6,
+        "{text}"
+    );
+    assert!(text.contains("compared with the 12 runs before"), "{text}");
+    let html = fs::read_to_string(&history.page).unwrap();
+    assert!(html.contains("<svg") && html.contains("from run-87 on it is higher"));
+    // Its own page is no run.
+    let again = report::history(place.path(), "versions", false, "wall_ns").unwrap();
+    assert_eq!(again, history);
+}
+
+#[test]
+fn runs_at_one_level_have_no_change() {
+    let place = tempfile::tempdir().unwrap();
+    folder(place.path(), &[1.0; 12]);
+    let history = history(place.path(), "versions", false, "wall_ns").unwrap();
+    let text = one_line(&history.text);
+    assert!(text.contains("changed in none of 6 cells"), "{text}");
+}
+
+#[test]
+fn what_has_no_history_is_refused_with_the_reason() {
+    let place = tempfile::tempdir().unwrap();
+    folder(place.path(), &[1.0; 2]);
+    let refused = |experiment: &str, quick, metric: &str| {
+        let error = history(place.path(), experiment, quick, metric).unwrap_err();
+        error.to_string()
+    };
+    let unknown = refused("versions", false, "speed");
+    assert!(
+        unknown.contains("`speed` is no metric") && unknown.contains("wall_ns"),
+        "{unknown}"
+    );
+    let quick = refused("versions", true, "wall_ns");
+    assert!(
+        quick.contains("0 runs of the short form of `versions`"),
+        "{quick}"
+    );
+    assert!(refused("other", false, "wall_ns").contains("0 runs of `other`"));
+    assert!(history(&place.path().join("absent"), "versions", false, "wall_ns").is_err());
+}
