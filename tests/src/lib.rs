@@ -38,6 +38,7 @@ pub mod pool_processes;
 pub mod probe;
 pub mod process;
 pub mod processes;
+pub mod protocols;
 pub mod served_pool;
 pub mod slow_disk;
 pub mod toy;
