@@ -1,6 +1,7 @@
 //! Deletion of an item, in memory and in the tier.
 
-use crate::index::{Found, Location, Writer};
+use crate::heap::Location;
+use crate::index::{Found, Writer};
 use crate::miniature::SampledAccess;
 use crate::size_class::ItemSize;
 use crate::worker::{KeyHash, Worker};

@@ -22,19 +22,20 @@ mod everything;
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
+use crate::draft::Draft;
 use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
 use crate::heap::BlockRef;
+use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::segment::FIRST_BLOCK;
-use crate::index::{Entry, Found, Location, Writer};
-use crate::insertion::Draft;
+use crate::index::{Entry, Found, Writer};
 use crate::limits::{
     COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX,
     WAIT_YIELDS_MAX,
 };
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
+use crate::rejected::Rejected;
 use crate::sync::{Arc, yield_now};
-use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
 /// A worker's exclusive right to evacuate a segment, and the position that evacuation has reached.
@@ -523,9 +524,9 @@ pub(crate) struct Visited {
 
 /// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of
 /// its own, so it is stored with items that never expire.
-fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
+fn block_expiry(block: Block<'_>) -> crate::expiry::Expiry {
     if block.is_piece() {
-        crate::item::Expiry::NEVER
+        crate::expiry::Expiry::NEVER
     } else {
         block.expiry()
     }

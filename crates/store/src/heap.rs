@@ -20,6 +20,7 @@
 
 pub(crate) mod block;
 pub(crate) mod live;
+mod location;
 pub(crate) mod segment;
 
 use std::io;
@@ -27,13 +28,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Block, HEADER_LEN};
 use live::LiveBytes;
+pub(crate) use location::{Location, SegmentNumber};
 use segment::{FIRST_BLOCK, Segment};
 
-use crate::index::Location;
 use crate::region::{Mapping, Table};
-
-/// The number of a segment, counted from 0 in the mapping.
-pub(crate) type SegmentNumber = u32;
 
 /// The unit of a [`Location`], in bytes.
 const UNIT: u64 = 4;

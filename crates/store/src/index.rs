@@ -56,7 +56,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 
 use addressing::{Addressing, BUCKET_WORDS, address};
-pub(crate) use entry::{Entry, Location};
+pub(crate) use entry::Entry;
 use entry::{key_bits, may_match};
 use tag_match::Bucket;
 use walk::WalkState;

@@ -8,19 +8,24 @@
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
+use crate::draft::Draft;
 use crate::eviction_policy::Part;
+use crate::expiry::Expiry;
+use crate::heap::BlockRef;
+use crate::heap::block::pieces_of;
 use crate::heap::block::{Access, Block, HeaderFields};
 use crate::heap::segment::Segment;
-use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
-use crate::item::Expiry;
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
-use crate::upload::{Rejected, Upload};
-use crate::worker::{KeyHash, Worker, pieces_of, traits};
-use crate::write::{Mode, Published, Write};
+use crate::rejected::Rejected;
+use crate::upload::Upload;
+use crate::worker::{KeyHash, Worker, traits};
+use crate::write_request::Mode;
+use crate::write_request::Published;
+use crate::write_request::Write;
 
 /// An item to be stored.
 #[derive(Debug, Clone, Copy)]
@@ -92,40 +97,6 @@ pub(crate) enum NotInserted {
 pub(crate) struct CurrentItem<'s> {
     pub(crate) found: Found,
     pub(crate) block_ref: BlockRef<'s>,
-}
-
-/// A block that a writer is filling or has filled, and that the index does not refer to yet. It
-/// holds its segment, so that the segment is not evacuated. Dropping the draft releases the
-/// segment.
-#[derive(Debug)]
-pub(crate) struct Draft<'s> {
-    pub(crate) block_ref: BlockRef<'s>,
-}
-
-impl<'s> Draft<'s> {
-    /// Creates a draft in allocated memory. The hold of the allocation passes to the draft.
-    #[inline]
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the allocation's hold on its segment passes to the draft"
-    )]
-    pub(crate) fn new(heap: &'s Heap, allocation: Allocation) -> Self {
-        let Allocation { location, number } = allocation;
-        let block_ref = BlockRef {
-            location,
-            // SAFETY: the memory was allocated for this block. The draft holds the block's segment,
-            // so the memory is not reused until the draft is dropped.
-            block: unsafe { heap.block(location) },
-            segment: heap.segment(number),
-        };
-        Self { block_ref }
-    }
-}
-
-impl Drop for Draft<'_> {
-    fn drop(&mut self) {
-        self.block_ref.segment.release_writer();
-    }
 }
 
 impl Worker {

@@ -30,10 +30,10 @@ pub(crate) use victims::{EvacuationReason, Victim};
 
 use crate::epochs::Epochs;
 use crate::eviction_policy::Part;
+use crate::expiry::Expiry;
+use crate::heap::Location;
 use crate::heap::segment::{FIRST_BLOCK, Phase};
 use crate::heap::{Heap, SegmentNumber};
-use crate::index::Location;
-use crate::item::Expiry;
 use crate::limits::{
     CLASSES_MAX, COPY_RESERVE, OPEN_PART, RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART,
     STRIPES_MAX,

@@ -19,14 +19,18 @@ use std::sync::Arc;
 
 use crate::evacuate::Visited;
 use crate::eviction_policy::{Part, leaves_ghost};
+use crate::expiry::Expiry;
+use crate::heap::Location;
+use crate::heap::block::pieces_of;
 use crate::heap::block::{Access, Block};
-use crate::index::{Found, Location, Writer};
-use crate::item::Expiry;
+use crate::index::{Found, Writer};
 use crate::log::Victim;
+use crate::rejected::Rejected;
 use crate::store::Store;
-use crate::upload::Rejected;
-use crate::worker::{KeyHash, Worker, pieces_of};
-use crate::write::{Mode, Published, Write};
+use crate::worker::{KeyHash, Worker};
+use crate::write_request::Mode;
+use crate::write_request::Published;
+use crate::write_request::Write;
 
 /// The address of a copy in the tier. No two copies ever have the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Pins: values that stay valid until their pin is dropped, for example while a slow peer receives
 //! them.
 
+use crate::heap::Location;
 use crate::heap::block::Block;
-use crate::index::Location;
+use crate::heap::block::pieces_of;
 use crate::segment_holds::Credit;
 use crate::store::Store;
 use crate::sync::Arc;
-use crate::worker::pieces_of;
 
 /// A reference to a value that stays valid as long as the pin exists, even if the value's item is
 /// replaced or evicted. The pin holds the segments of the value, so they are not reused.

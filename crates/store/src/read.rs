@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 
+use crate::draft::Draft;
+use crate::expiry::Expiry;
+use crate::heap::Location;
 use crate::heap::block::Block;
-use crate::index::{Entry, Location};
-use crate::insertion::Draft;
-use crate::item::{Expiry, Item};
+use crate::index::Entry;
+use crate::item::Item;
 use crate::limits::TOUCH_MOVES_MAX;
 use crate::miniature::SampledAccess;
+use crate::miss::Miss;
 use crate::pin::Pin;
+use crate::rejected::Rejected;
 use crate::size_class::{ItemSize, SizeClass};
-use crate::upload::Rejected;
 use crate::worker::{KeyHash, Worker, traits};
 
 /// The effects of a read on the item.
@@ -55,17 +58,6 @@ impl Recache {
             Self::Always => true,
         }
     }
-}
-
-/// Why a read misses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Miss {
-    /// The key has no item.
-    Absent,
-    /// The item has expired, and this read has unlinked it. Later reads return [`Miss::Absent`].
-    Expired,
-    /// The item was flushed, and this read has unlinked it. Later reads return [`Miss::Absent`].
-    Flushed,
 }
 
 impl Worker {

@@ -13,15 +13,17 @@
 //! guarded by another worker waits briefly, and then defers its request.
 
 use crate::decimal::Digits;
+use crate::draft::Draft;
+use crate::expiry::Expiry;
+use crate::heap::Location;
 use crate::heap::block::Access;
-use crate::index::Location;
-use crate::insertion::{CurrentItem, Draft, Metadata};
-use crate::item::Expiry;
+use crate::insertion::{CurrentItem, Metadata};
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::miniature::SampledAccess;
 use crate::pin::Pin;
+use crate::rejected::Rejected;
 use crate::sync::{Arc, yield_now};
-use crate::upload::{Rejected, Reserve, Upload};
+use crate::upload::{Reserve, Upload};
 use crate::worker::{KeyHash, Lease, Worker, traits};
 
 /// Padding for a number with fewer digits than its value has bytes.

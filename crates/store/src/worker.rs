@@ -12,17 +12,19 @@ use crate::epochs::WorkerSlot;
 use crate::evacuate::Cursor;
 use crate::evicted::EvictedItem;
 use crate::eviction_policy::Part;
+use crate::expiry::Expiry;
 use crate::heap::BlockRef;
+use crate::heap::Location;
 use crate::heap::block::Block;
+use crate::heap::block::pieces_of;
 use crate::heap::live::Column;
 use crate::holes::Holes;
-use crate::index::{Entry, Location, Position, Writer};
-use crate::item::Expiry;
+use crate::index::{Entry, Position, Writer};
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
 use crate::lower_tier::Restoring;
 use crate::miniature::{Observation, SampleContext, SampleLimiter, SampledAccess, Traits};
-use crate::read::Miss;
+use crate::miss::Miss;
 use crate::size_class::{SizeClass, item_len};
 use crate::store::Store;
 use crate::sync::Arc;
@@ -471,17 +473,6 @@ pub(crate) fn traits(block: Block<'_>) -> Traits {
         bytes: u32::try_from(block.len() + pieces_len).unwrap_or(u32::MAX),
         expiry: block.expiry(),
     }
-}
-
-/// Returns the present locations of the pieces of a value, in order. `block` is the head block of
-/// the item.
-pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
-    use std::sync::atomic::Ordering;
-    // Acquire: pairs with the release in `Worker::relink`. Evacuation copies a piece and then
-    // stores the location of the copy with release. So a reader of that location sees all bytes of
-    // the copy.
-    let locations = block.pieces().iter().map(|it| it.load(Ordering::Acquire));
-    locations.filter_map(Location::new)
 }
 
 impl Drop for Worker {

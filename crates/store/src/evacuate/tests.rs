@@ -1,14 +1,17 @@
 use super::*;
 use crate::Worker;
 use crate::eviction_policy::Part;
+use crate::expiry::Expiry;
 use crate::heap::segment::Phase;
-use crate::item::{Expiry, Item};
+use crate::item::Item;
 use crate::log::AllocTarget;
 use crate::pin::Pin;
 use crate::read::Read;
 use crate::store::{Store, small_store};
 use crate::sync::Arc;
-use crate::write::{Mode, Published, Write};
+use crate::write_request::Mode;
+use crate::write_request::Published;
+use crate::write_request::Write;
 
 const NOW_S: u32 = 1;
 

@@ -42,7 +42,8 @@ use access::AccessWord;
 pub(crate) use header::HeaderFields;
 use header::{EXPIRY_LEN, HeaderWord, Layout};
 
-use crate::item::Expiry;
+use super::location::Location;
+use crate::expiry::Expiry;
 
 /// Size in bytes of the three words with which every block begins.
 pub(crate) const HEADER_LEN: usize = 12;
@@ -445,6 +446,16 @@ impl<'h> Block<'h> {
             unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
     }
+}
+
+/// Returns the present locations of the pieces of a value, in order. `block` is the head block of
+/// the item.
+pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
+    // Acquire: pairs with the release in `Worker::relink`. Evacuation copies a piece and then
+    // stores the location of the copy with release. So a reader of that location sees all bytes of
+    // the copy.
+    let locations = block.pieces().iter().map(|it| it.load(Ordering::Acquire));
+    locations.filter_map(Location::new)
 }
 
 #[cfg(test)]

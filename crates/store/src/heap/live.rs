@@ -21,7 +21,7 @@
 
 use std::io;
 
-use super::SegmentNumber;
+use super::location::SegmentNumber;
 use crate::limits::COLUMNS_MAX;
 use crate::region::Table;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -7,7 +7,7 @@
 //! the memory.
 
 use crate::eviction_policy::Part;
-use crate::item::Expiry;
+use crate::expiry::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One writer's hold, in the field `append_state`.

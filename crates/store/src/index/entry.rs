@@ -17,10 +17,10 @@
 //! bit, and to replace it. It remembers the bit in between (`rewrite.rs`).
 
 use super::addressing::TAG_BITS;
+use crate::heap::Location;
 
-const LOCATION_BITS: u32 = 40;
-const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
-const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
+const LOCATION_MASK: u64 = Location::MAX;
+const FREQUENCY_SHIFT: u32 = Location::BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
 /// The value at which the counter saturates.
 const FREQUENCY_MAX: u8 = 3;
@@ -31,28 +31,6 @@ const TAG_SHIFT: u32 = 44;
 
 const _: () = assert!(TAG_SHIFT + TAG_BITS == u64::BITS);
 
-/// The location of a block: its offset from the start of the store's memory, in units of four
-/// bytes. Never 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Location(u64);
-
-impl Location {
-    /// The largest location: one unit below 4 TiB.
-    pub(crate) const MAX: u64 = LOCATION_MASK;
-
-    /// Creates a location from an offset in units. `None` if the offset is 0 or above
-    /// [`Self::MAX`].
-    pub(crate) fn new(units: u64) -> Option<Self> {
-        (1..=Self::MAX).contains(&units).then_some(Self(units))
-    }
-
-    /// Returns the offset in units of four bytes.
-    #[inline]
-    pub(crate) fn units(self) -> u64 {
-        self.0
-    }
-}
-
 /// An index entry: a word that refers to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
@@ -60,7 +38,7 @@ pub(crate) struct Entry(u64);
 impl Entry {
     pub(super) fn new(location: Location, frequency: u8, tag: u64, role: usize) -> Self {
         let frequency = u64::from(frequency.min(FREQUENCY_MAX)) << FREQUENCY_SHIFT;
-        Self(key_bits(tag, role) | frequency | location.0)
+        Self(key_bits(tag, role) | frequency | location.units())
     }
 
     /// Decodes a word of the index. `None` if the word is an empty slot.
@@ -76,7 +54,7 @@ impl Entry {
 
     #[inline]
     pub(crate) fn location(self) -> Location {
-        Location(self.0 & LOCATION_MASK)
+        Location::in_word(self.0)
     }
 
     /// Returns the frequency counter: 0 to 3, saturating.
@@ -132,7 +110,7 @@ impl Entry {
 
     #[must_use]
     pub(super) fn with_location(self, location: Location) -> Self {
-        Self(self.0 & !LOCATION_MASK | location.0)
+        Self(self.0 & !LOCATION_MASK | location.units())
     }
 }
 

@@ -4,6 +4,7 @@
 //! `index.rs` justify the orderings.
 
 use super::*;
+use crate::heap::Location;
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::sync::Arc;
 use shuttle::rand::Rng;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::heap::Location;
 use crate::limits::{LONG_SEARCH_BUCKETS, RESIZE_BUCKETS, VISITS_MAX};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;

@@ -4,8 +4,9 @@
 use std::cell::Cell;
 
 use super::addressing::{BUCKET_WORDS, address};
-use super::entry::{Entry, Location};
+use super::entry::Entry;
 use super::{Index, MoveGuard, Shard};
+use crate::heap::Location;
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;

@@ -5,7 +5,7 @@
 //! them. So nothing has been written to a slot that was never used, and the kernel has allocated no
 //! pages for a range of such slots.
 
-use crate::item::Expiry;
+use crate::expiry::Expiry;
 
 /// The number of a slot, or [`NONE`].
 pub(super) type Slot = u16;

@@ -10,9 +10,11 @@
 //! orderings that are too weak. The models in the files `weak_memory.rs` do.
 
 use super::*;
-use crate::item::Expiry;
+use crate::expiry::Expiry;
 use crate::read::Read;
-use crate::write::{Mode, Published, Write};
+use crate::write_request::Mode;
+use crate::write_request::Published;
+use crate::write_request::Write;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, Runner, thread};
 

@@ -2,7 +2,7 @@
 //! layout of the rest of the block. The diagram in `block.rs` shows all layouts.
 
 use super::{HEADER_LEN, PIECES_MAX};
-use crate::item::Expiry;
+use crate::expiry::Expiry;
 
 /// Size of the expiry word in bytes.
 pub(super) const EXPIRY_LEN: usize = 4;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::eviction_policy::POLICIES;
-use crate::item::Expiry;
+use crate::expiry::Expiry;
 
 const CONTEXT: SampleContext = SampleContext {
     bytes: 20 << 20,
