@@ -23,76 +23,16 @@ use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
 use crate::draft::Draft;
+use crate::evict::Visited;
 use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
 use crate::heap::BlockRef;
-use crate::heap::Location;
 use crate::heap::block::Block;
-use crate::heap::segment::FIRST_BLOCK;
 use crate::index::{Entry, Found, Writer};
-use crate::limits::{
-    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX,
-    WAIT_YIELDS_MAX,
-};
+use crate::limits::{COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX};
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
-use crate::rejected::Rejected;
-use crate::sync::{Arc, yield_now};
-use crate::worker::{Lease, Worker};
-
-/// A worker's exclusive right to evacuate a segment, and the position that evacuation has reached.
-/// Until the cursor is dropped, no other worker evacuates or retires the segment.
-#[derive(Debug)]
-pub(crate) struct Cursor {
-    store: Arc<Lease>,
-    victim: Victim,
-    /// Offset, in bytes, of the next block to visit.
-    offset: u32,
-    /// Whether the segment was retired. Dropping the cursor then does not make the segment
-    /// available to other workers.
-    is_retired: bool,
-}
-
-impl Cursor {
-    fn new(store: &Arc<Lease>, victim: Victim) -> Self {
-        Self {
-            store: Arc::clone(store),
-            victim,
-            offset: FIRST_BLOCK,
-            is_retired: false,
-        }
-    }
-
-    /// Returns the next block to visit. `None` at the end of the segment.
-    fn next(&self) -> Option<(Location, Block<'_>)> {
-        let heap = &self.store.log.heap;
-        // SAFETY: the segment was closed after all its blocks had been written. Only `retire`
-        // retires the segment, and `retire` consumes the cursor.
-        unsafe { heap.block_in(self.victim.number, self.offset) }
-    }
-
-    /// Returns a block that `next` has returned before.
-    fn block(&self, location: Location) -> Block<'_> {
-        let heap = &self.store.log.heap;
-        assert!(heap.number_of(location) == self.victim.number);
-        // SAFETY: as in `next`.
-        unsafe { heap.block(location) }
-    }
-
-    /// Retires the segment. The caller has relocated or unlinked all its blocks, so that no index
-    /// entry and no piece list refers to it any more.
-    fn retire(mut self) {
-        self.is_retired = true;
-        self.store.log.retire(self.victim.number);
-    }
-}
-
-impl Drop for Cursor {
-    /// If the segment is only partly evacuated, allows other workers to evacuate the rest.
-    fn drop(&mut self) {
-        if !self.is_retired {
-            self.store.log.abandon(self.victim.number);
-        }
-    }
-}
+use crate::sync::yield_now;
+use crate::worker::Cursor;
+use crate::worker::Worker;
 
 /// Number of blocks in a batch. The index buckets of all blocks of a batch are prefetched before
 /// the first block is looked up, so that the cache misses overlap.
@@ -148,78 +88,10 @@ impl Worker {
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
-    /// Waits until a segment is free for a new block. While few segments are free or about to
-    /// become free, this worker evacuates. Otherwise it yields the processor, so that other workers
-    /// can become quiescent and retired segments can become free.
-    ///
-    /// # Errors
-    /// - [`Rejected::Deferred`] if a segment will become free, but another worker takes too long to
-    ///   become quiescent, a pin holds the segment, or one operation may not do all the evacuation
-    ///   that is needed.
-    /// - [`Rejected::NoMemory`] if no segment can become free.
-    pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
-        if self.has_free_segment() {
-            return Ok(());
-        }
-        self.counters.count(Counter::Waits);
-        self.is_waiting = true;
-        let waited = self.wait_until_free(now_s);
-        self.is_waiting = false;
-        waited
-    }
-
-    /// Announces quiescence, which may make retired segments free, and checks for a free segment.
-    fn has_free_segment(&mut self) -> bool {
-        self.announce_quiescence();
-        self.store.log.has_free_segment()
-    }
-
-    /// Evacuates or yields until a segment is free, or until a bound is reached.
-    fn wait_until_free(&mut self, now_s: u32) -> Result<(), Rejected> {
-        let (mut steps, mut yields, mut searches) = (0, 0, 0);
-        loop {
-            let log = &self.store.log;
-            let may_evacuate = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
-            if may_evacuate && self.evacuate_step(STEP_ITEMS, now_s) {
-                steps += 1;
-                searches = 0;
-            } else if self.store.log.has_free_or_pending_segment() {
-                if yields == WAIT_YIELDS_MAX {
-                    return Err(Rejected::Deferred);
-                }
-                yields += 1;
-                yield_now();
-            } else {
-                if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // Evacuation has more to do. When the deferred request is tried again, it
-                    // continues from the position of this worker's cursor.
-                    return Err(Rejected::Deferred);
-                }
-                searches += 1;
-                // Each search for a victim examines only some of the segments. So give up only
-                // after as many searches as are needed to examine all segments.
-                if !may_evacuate || searches > self.store.log.searches_per_cycle() {
-                    // If only pins are left to wait for, yielding would not help: a pin lasts until
-                    // a peer has received the value, which takes much longer than a worker's burst,
-                    // and this worker itself may own the pin. The deferral ends, because the owner
-                    // of a pin drops it when the peer has the value, or closes the connection if
-                    // the peer makes no progress.
-                    return Err(match self.store.log.would_be_free_without_pins() {
-                        true => Rejected::Deferred,
-                        false => Rejected::NoMemory,
-                    });
-                }
-            }
-            if self.has_free_segment() {
-                return Ok(());
-            }
-        }
-    }
-
     /// Visits up to `budget` blocks of the segment that this worker is evacuating. If there is
     /// none, selects a victim first. Returns false if no victim is found, or if a block has to be
     /// kept but there is no space for its copy.
-    fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
+    pub(crate) fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self
@@ -325,25 +197,6 @@ impl Worker {
         }
         self.evict(visited, block, victim, now_s);
         BlockOutcome::Unreferenced
-    }
-
-    /// Returns true if the block belongs to the item of `entry`, either as its head block (the
-    /// block with the key, to which the entry refers) or as a piece of its value. `location` is the
-    /// location of `block`.
-    pub(crate) fn item_has_block(
-        &self,
-        entry: Entry,
-        location: Location,
-        block: Block<'_>,
-    ) -> bool {
-        if !block.is_piece() {
-            return entry.location() == location;
-        }
-        let item = self.block(entry.location());
-        item.is_in_pieces() && {
-            let slot = item.pieces().get(block.piece_number());
-            slot.is_some_and(|slot| slot.load(Ordering::Relaxed) == location.units())
-        }
     }
 
     /// Decides whether to keep a live block of `victim`. `entry` is the entry of the block's item.
@@ -513,13 +366,6 @@ enum BlockOutcome {
     Unreferenced,
     /// The block is still live. The store may not evict, and there is no space for a copy.
     NoSpace,
-}
-
-/// The location of a visited block, and the hash of its item's key.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Visited {
-    pub(crate) location: Location,
-    pub(crate) hash: u64,
 }
 
 /// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of

@@ -14,15 +14,15 @@ use crate::expiry::Expiry;
 use crate::heap::BlockRef;
 use crate::heap::block::pieces_of;
 use crate::heap::block::{Access, Block, HeaderFields};
-use crate::heap::segment::Segment;
-use crate::index::{Found, Inserted, Writer};
+use crate::index::{Inserted, Writer};
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
+use crate::placement::CurrentItem;
 use crate::rejected::Rejected;
-use crate::upload::Upload;
-use crate::worker::{KeyHash, Worker, traits};
+use crate::worker::access::traits;
+use crate::worker::{KeyHash, Worker};
 use crate::write_request::Mode;
 use crate::write_request::Published;
 use crate::write_request::Write;
@@ -90,13 +90,6 @@ pub(crate) enum NotInserted {
     Rewriting,
     /// The write depends on the present item, and that is in the tier only.
     InTier,
-}
-
-/// The index entry of a key and the item to which it refers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CurrentItem<'s> {
-    pub(crate) found: Found,
-    pub(crate) block_ref: BlockRef<'s>,
 }
 
 impl Worker {
@@ -198,41 +191,6 @@ impl Worker {
             cas: metadata.cas,
             value_len: item.value.len() as u32,
         })
-    }
-
-    /// Chooses the part for a new value of a key. A key with a present item stays in the part of
-    /// that item. A new key goes to the main part if it has a ghost, and otherwise to the small
-    /// part. `present` was found by its tag, without comparing keys. About once in a million
-    /// lookups it belongs to another key. This affects nothing but the choice of the part.
-    #[inline]
-    pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
-        let policy = self.store.log.eviction_policy();
-        match present {
-            Some(present) if policy.probation => present.block_ref.segment.part(),
-            Some(_) => Part::Main,
-            None => policy.part_of_new(|| self.restoring.is_none() && self.has_ghost(hash.0)),
-        }
-    }
-
-    /// Returns an entry with the tag of a key, and its item. The item probably has this key. The
-    /// caller uses it as a hint only, or compares the key later.
-    #[inline]
-    pub(crate) fn candidate(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
-        let found = self.store.index.find_candidate(hash.0, hash.1)?;
-        let block_ref = self.block_ref(found.entry().location());
-        Some(CurrentItem { found, block_ref })
-    }
-
-    /// Returns true if the hash has a ghost within the ghost window of the current policy.
-    fn has_ghost(&self, hash: u64) -> bool {
-        let includes_older = self.store.log.eviction_policy().long_ghost_window;
-        self.store.ghosts.contains(hash, includes_older)
-    }
-
-    /// Returns true if a flush was performed or is due since the segment was opened. All items of
-    /// the segment are then flushed.
-    pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
-        segment.flush_generation() != self.store.log.perform_due_flush(now_s)
     }
 
     /// Sets the metadata of a draft, and links it: in place of `present` if the key has an item,
@@ -430,21 +388,5 @@ impl Worker {
             .explicit_cas
             .unwrap_or_else(|| writer.next_cas(present.map(Block::cas)));
         Ok(metadata)
-    }
-}
-
-impl Upload {
-    /// Returns the item to be stored when this upload is published.
-    pub(crate) fn new_item(&self) -> NewItem<'_> {
-        NewItem {
-            key: self.key(),
-            hash: self.hash(),
-            flags: self.flags,
-            part: self.part(),
-            value: match (self.block_ref(), self.pieces()) {
-                (Some(block_ref), _) => Value::Bytes(block_ref.block.value()),
-                (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
-            },
-        }
     }
 }

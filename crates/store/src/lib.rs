@@ -38,6 +38,7 @@
 //!   its own keys, unless it writes more than 12 KiB or finds no free segment.
 //! - An expired or flushed item is never returned.
 
+mod allocation;
 mod config;
 mod counters;
 mod decimal;
@@ -45,12 +46,11 @@ mod deletion;
 mod draft;
 mod epochs;
 mod evacuate;
-mod evicted;
+mod evict;
 mod eviction_policy;
 mod expiry;
 mod ghost;
 mod heap;
-mod holes;
 mod hot;
 mod index;
 mod insertion;
@@ -62,10 +62,12 @@ mod miniature;
 mod miss;
 mod page_maintenance;
 mod pin;
+mod placement;
 mod prefetch;
 mod read;
 mod region;
 mod rejected;
+mod restore;
 mod rewrite;
 mod segment_holds;
 mod size_class;
@@ -82,7 +84,6 @@ mod write_request;
 
 pub use config::{Config, ConfigError};
 pub use deletion::Deleted;
-pub use evicted::EvictedItem;
 pub use expiry::Expiry;
 pub use hot::{HotKey, HotKeys};
 pub use item::Item;
@@ -97,6 +98,7 @@ pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
 pub use upload::{Reserve, Upload};
 pub use walk::{Walk, WalkAction, WalkStep};
+pub use worker::evicted::EvictedItem;
 pub use worker::{KeyHash, Worker};
 pub use write::{
     Arithmetic, ArithmeticOutcome, CounterValue, Direction, ItemMark, MarkOutcome, Vivify,

@@ -120,6 +120,15 @@ impl PageMaintenance {
     }
 }
 
+impl Store {
+    /// Runs steps of page maintenance until none is left to do. For the time before the server
+    /// answers requests, because it makes many system calls.
+    pub fn run_page_maintenance(self: &Arc<Self>) {
+        let mut maintenance = PageMaintenance::new(self);
+        while maintenance.step() != PageStep::Nothing {}
+    }
+}
+
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
         // The segment can be used although it is populated only in part. The remaining pages become

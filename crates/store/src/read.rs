@@ -14,7 +14,7 @@ use crate::miss::Miss;
 use crate::pin::Pin;
 use crate::rejected::Rejected;
 use crate::size_class::{ItemSize, SizeClass};
-use crate::worker::{KeyHash, Worker, traits};
+use crate::worker::{KeyHash, Worker};
 
 /// The effects of a read on the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -314,47 +314,6 @@ impl Worker {
     fn sample_miss(&self, hash: KeyHash, now_s: u32, options: Read) {
         if !options.untracked {
             self.sample(hash, now_s, || SampledAccess::Missed);
-        }
-    }
-
-    /// Records an access to an item: passes it to the sampling, and updates the access time of the
-    /// block and the frequency counter of the index entry. `is_read` is false for a
-    /// read-modify-write.
-    ///
-    /// Time and counter are written only on the first access in a second. Otherwise every read of a
-    /// popular item would write to its cache line, which would then bounce between the cores.
-    ///
-    /// A counter of zero is incremented on every access, even in the same second. Evacuation lowers
-    /// the counter when it moves an item, often to zero. If memory turns over within a second, the
-    /// item's next evacuation follows in the same second, and would evict the item if its counter
-    /// were still zero, although the item is requested.
-    #[inline]
-    pub(crate) fn record_access(
-        &self,
-        hash: KeyHash,
-        entry: Entry,
-        block: Block<'_>,
-        is_read: bool,
-        now_s: u32,
-    ) {
-        match self.reads_until_sample.get() {
-            0 => self.record_hot_key(hash, block.key()),
-            remaining => self.reads_until_sample.set(remaining - 1),
-        }
-        // For this request, the miniatures have seen a miss and a write.
-        if !entry.is_restored() {
-            self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
-        }
-        let access = block.access();
-        let updated = match is_read {
-            true => access.fetched_at(now_s),
-            false => access.accessed_at(now_s),
-        };
-        if updated != access {
-            block.record_access(access, updated);
-        }
-        if updated != access || entry.frequency() == 0 {
-            self.store.index.count_request(hash.0, entry);
         }
     }
 

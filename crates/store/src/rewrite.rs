@@ -17,14 +17,17 @@ use crate::draft::Draft;
 use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Access;
-use crate::insertion::{CurrentItem, Metadata};
+use crate::insertion::Metadata;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::miniature::SampledAccess;
 use crate::pin::Pin;
+use crate::placement::CurrentItem;
 use crate::rejected::Rejected;
+use crate::store::Lease;
 use crate::sync::{Arc, yield_now};
 use crate::upload::{Reserve, Upload};
-use crate::worker::{KeyHash, Lease, Worker, traits};
+use crate::worker::access::traits;
+use crate::worker::{KeyHash, Worker};
 
 /// Padding for a number with fewer digits than its value has bytes.
 static SPACES: [u8; 4096] = [b' '; 4096];

@@ -1,6 +1,7 @@
 //! The store: the parts that all workers share, and their sizes.
 
 use std::cmp::Reverse;
+use std::ops::Deref;
 use std::sync::PoisonError;
 
 use rapidhash::v3::RapidSecrets;
@@ -19,13 +20,11 @@ use crate::limits::{
 use crate::log::Log;
 use crate::lower_tier::SharedTier;
 use crate::miniature::Miniatures;
-use crate::page_maintenance::{PageMaintenance, PageStep};
 use crate::segment_holds::Holds;
 use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
-use crate::worker::Worker;
 
 /// The store. Each thread uses it through a handle of its own, which [`Store::worker`] creates.
 #[derive(Debug)]
@@ -142,20 +141,27 @@ impl Store {
         }))
     }
 
-    /// Creates a handle on the store for one thread.
+    /// The number of flushes so far, for a server that stops and keeps the items of this generation
+    /// in the tier. `None` if a delayed flush has not been performed yet: the items must then not
+    /// be kept, because the flush will not be performed any more. No worker may exist any more.
     #[must_use]
-    pub fn worker(self: &Arc<Self>) -> Worker {
+    pub fn final_generation(&self) -> Option<u32> {
+        self.log.final_flush_count()
+    }
+
+    /// Adds a set of counters for a new worker. Returns it with the number of workers created
+    /// before.
+    pub(crate) fn add_counters(&self) -> (Arc<Counters>, usize) {
         let counters = Arc::new(Counters::default());
         let mut counter_sets = self.counter_sets();
         counter_sets.present.push(Arc::clone(&counters));
-        let stripe = counter_sets.created;
+        let number = counter_sets.created;
         counter_sets.created += 1;
-        drop(counter_sets);
-        Worker::new(self, counters, stripe)
+        (counters, number)
     }
 
     /// Moves the counters of a worker that is dropped to the sums over all dropped workers.
-    pub(crate) fn remove_worker(&self, counters: &Arc<Counters>) {
+    pub(crate) fn remove_counters(&self, counters: &Arc<Counters>) {
         let mut counter_sets = self.counter_sets();
         counter_sets
             .present
@@ -231,13 +237,6 @@ impl Store {
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
-    }
-
-    /// Runs steps of page maintenance until none is left to do. For the time before the server
-    /// answers requests, because it makes many system calls.
-    pub fn run_page_maintenance(self: &Arc<Self>) {
-        let mut maintenance = PageMaintenance::new(self);
-        while maintenance.step() != PageStep::Nothing {}
     }
 
     /// Uses small pages from now on, for memory that is not resident yet. For a machine on which
@@ -317,6 +316,28 @@ impl Store {
         }
         drop(counter_sets);
         statistics
+    }
+}
+
+/// A reference to the store with a reference count for one worker. The worker has an `Arc<Lease>`,
+/// and each of its uploads clones it. If uploads cloned the `Arc<Store>` instead, every upload of
+/// every worker would write to the one reference count of the store, whose cache line would bounce
+/// between the cores.
+#[derive(Debug)]
+pub(crate) struct Lease(pub(crate) Arc<Store>);
+
+impl Lease {
+    /// The store itself, to compare it with another one.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.0
+    }
+}
+
+impl Deref for Lease {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
     }
 }
 

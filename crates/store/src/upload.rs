@@ -9,12 +9,14 @@ use crate::heap::block::{
     Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
 use crate::heap::{BlockRef, SegmentNumber};
+use crate::insertion::{NewItem, Value};
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
 use crate::rejected::Rejected;
 use crate::segment_holds::Credit;
+use crate::store::Lease;
 use crate::sync::Arc;
-use crate::worker::{KeyHash, Lease, Worker};
+use crate::worker::{KeyHash, Worker};
 
 /// The properties of the item for which an upload reserves memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,21 +199,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Allocates memory for a block that is filled immediately. Takes a hole of its length if there
-    /// is one. Returns `None` if no memory is free. Does not wait, and does not make the worker
-    /// quiescent, so locations that the worker has read before stay valid.
-    pub(crate) fn try_allocate(
-        &self,
-        len: usize,
-        part: Part,
-        expiry: Expiry,
-        now_s: u32,
-    ) -> Option<Allocation> {
-        let target = self.target(part, expiry, now_s);
-        let hole = self.take_hole(len, &target);
-        hole.or_else(|| self.store.log.allocate(len, &target))
-    }
-
     /// Copies bytes from the front of `bytes` into an upload, as many as the upload still misses,
     /// and returns their number. Allocates memory as needed.
     ///
@@ -295,24 +282,6 @@ impl Worker {
         }
         upload.hold(segment);
         Ok(())
-    }
-
-    /// Allocates memory for a block. If no memory is free but some can become free, waits and makes
-    /// the worker quiescent, so that blocks it has found before may be reused.
-    pub(crate) fn allocate(
-        &mut self,
-        len: usize,
-        part: Part,
-        expiry: Expiry,
-        now_s: u32,
-    ) -> Result<Allocation, Rejected> {
-        let target = self.target(part, expiry, now_s);
-        loop {
-            if let Some(allocation) = self.store.log.allocate(len, &target) {
-                return Ok(allocation);
-            }
-            self.wait_for_segment(now_s)?;
-        }
     }
 }
 
@@ -416,6 +385,20 @@ impl Upload {
         match &self.memory {
             UploadMemory::Whole(_) => None,
             UploadMemory::Pieces { pieces, .. } => Some(pieces),
+        }
+    }
+
+    /// Returns the item to be stored when this upload is published.
+    pub(crate) fn new_item(&self) -> NewItem<'_> {
+        NewItem {
+            key: self.key(),
+            hash: self.hash(),
+            flags: self.flags,
+            part: self.part(),
+            value: match (self.block_ref(), self.pieces()) {
+                (Some(block_ref), _) => Value::Bytes(block_ref.block.value()),
+                (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
+            },
         }
     }
 

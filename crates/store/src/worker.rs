@@ -1,31 +1,37 @@
 //! The handle of a thread on the store, and the parts that several operations on items share.
 
+pub(crate) mod access;
+mod accounting;
+mod cursor;
+pub(crate) mod evicted;
+mod holes;
+pub(crate) mod tier;
+mod validity;
+
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::ops::Deref;
-use std::sync::PoisonError;
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use crate::counters::{ClassCounter, Counter, Counters};
+pub(crate) use cursor::Cursor;
+use evicted::EvictedItem;
+use holes::Holes;
+use tier::Restoring;
+
+use crate::counters::{Counter, Counters};
 use crate::epochs::WorkerSlot;
-use crate::evacuate::Cursor;
-use crate::evicted::EvictedItem;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::BlockRef;
 use crate::heap::Location;
 use crate::heap::block::Block;
-use crate::heap::block::pieces_of;
 use crate::heap::live::Column;
-use crate::holes::Holes;
-use crate::index::{Entry, Position, Writer};
+use crate::index::{Entry, Position};
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
-use crate::lower_tier::Restoring;
-use crate::miniature::{Observation, SampleContext, SampleLimiter, SampledAccess, Traits};
-use crate::miss::Miss;
-use crate::size_class::{SizeClass, item_len};
+use crate::miniature::SampleLimiter;
+use crate::size_class::item_len;
+use crate::store::Lease;
 use crate::store::Store;
 use crate::sync::Arc;
 
@@ -34,28 +40,6 @@ use crate::sync::Arc;
 /// since.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64, pub(crate) Position);
-
-/// A reference to the store with a reference count for one worker. The worker has an `Arc<Lease>`,
-/// and each of its uploads clones it. If uploads cloned the `Arc<Store>` instead, every upload of
-/// every worker would write to the one reference count of the store, whose cache line would bounce
-/// between the cores.
-#[derive(Debug)]
-pub(crate) struct Lease(Arc<Store>);
-
-impl Lease {
-    /// The store itself, to compare it with another one.
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.0
-    }
-}
-
-impl Deref for Lease {
-    type Target = Store;
-
-    fn deref(&self) -> &Store {
-        &self.0
-    }
-}
 
 /// The handle of one thread on the store.
 ///
@@ -92,6 +76,15 @@ pub struct Worker {
     pub(crate) evicted: RefCell<Vec<EvictedItem>>,
 }
 
+impl Store {
+    /// Creates a handle on the store for one thread.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>) -> Worker {
+        let (counters, number) = self.add_counters();
+        Worker::new(self, counters, number)
+    }
+}
+
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
@@ -99,7 +92,7 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(store: &Arc<Store>, counters: Arc<Counters>, stripe: usize) -> Self {
+    fn new(store: &Arc<Store>, counters: Arc<Counters>, stripe: usize) -> Self {
         Self {
             store: Arc::clone(store),
             lease: Arc::new(Lease(Arc::clone(store))),
@@ -149,49 +142,6 @@ impl Worker {
             hash.1 = found.position();
             self.store.log.heap.prefetch(found.entry().location());
         }
-    }
-
-    /// Records a sampled read for `stats hotkeys`, and chooses at random the number of reads until
-    /// the next sample.
-    #[cold]
-    pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8]) {
-        // The only other user of this lock is `stats hotkeys`, which holds it for a short time.
-        let mut sketch = self
-            .counters
-            .sketch
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.reads_until_sample.set(sketch.record(hash.0, key));
-    }
-
-    /// Passes a request to the miniatures, if its key is watched and the key's limit of samples per
-    /// second is not reached. `access` is called only then.
-    #[inline]
-    pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, access: impl FnOnce() -> SampledAccess) {
-        if self.store.miniatures.watches(hash.0) && self.sample_limiter.admits(hash.0, now_s) {
-            self.sample_watched(hash.0, now_s, access());
-        }
-    }
-
-    /// Passes a request of a watched key to the miniatures.
-    #[cold]
-    fn sample_watched(&self, hash: u64, now_s: u32, access: SampledAccess) {
-        let log = &self.store.log;
-        let segments = log.segment_limit().saturating_sub(log.reserve());
-        let context = SampleContext {
-            bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
-            ghosts: self.store.ghosts.capacity(),
-            flushes: log.flush_count(),
-        };
-        let observation = Observation {
-            hash,
-            access,
-            now_s,
-        };
-        let set_eviction_policy = |eviction_policy| log.set_eviction_policy(eviction_policy);
-        self.store
-            .miniatures
-            .observe(&observation, &context, set_eviction_policy);
     }
 
     /// Declares that the thread uses no items any more that it has found before this call. Called
@@ -302,150 +252,6 @@ impl Worker {
         self.block(entry.location()).key() == key
     }
 
-    /// Returns why a read of this item misses: the item has expired or was flushed. Returns `None`
-    /// if the item is valid.
-    #[inline]
-    pub(crate) fn miss_reason(
-        &self,
-        location: Location,
-        block: Block<'_>,
-        now_s: u32,
-    ) -> Option<Miss> {
-        // A segment records the number of flushes before it was opened. If another flush has
-        // happened since, it has invalidated all items of the segment. While there was no flush at
-        // all, the segment need not be read.
-        let flushes = self.store.log.perform_due_flush(now_s);
-        if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
-            return Some(Miss::Flushed);
-        }
-        block.expiry().is_past(now_s).then_some(Miss::Expired)
-    }
-
-    /// Adds the length of a block to the live bytes, when the block is linked.
-    #[inline]
-    pub(crate) fn add_live(&self, block_ref: &BlockRef<'_>) {
-        let heap = &self.store.log.heap;
-        let (number, len) = (heap.number_of(block_ref.location), block_ref.block.len());
-        heap.live.add(&self.column, number, len);
-        self.counters.add(Counter::LiveBytes, len as u64);
-    }
-
-    /// Subtracts the length of a block from the live bytes, when the block is unlinked.
-    #[inline]
-    pub(crate) fn sub_live(&self, block_ref: &BlockRef<'_>) {
-        let heap = &self.store.log.heap;
-        let (number, len) = (heap.number_of(block_ref.location), block_ref.block.len());
-        heap.live.sub(&self.column, number, len);
-        self.counters
-            .add(Counter::LiveBytes, (len as u64).wrapping_neg());
-    }
-
-    /// Counts an item that is being linked, by its size.
-    #[inline]
-    pub(crate) fn count_linked(&self, block: Block<'_>) {
-        self.count_item(block, 1);
-    }
-
-    /// Counts an item that was unlinked, by its size.
-    #[inline]
-    fn count_unlinked(&self, block: Block<'_>) {
-        self.count_item(block, 1_u64.wrapping_neg());
-    }
-
-    /// Adds an item `count` times to its size class, modulo 2^64.
-    #[inline]
-    fn count_item(&self, block: Block<'_>, count: u64) {
-        let len = item_len(block.key().len(), block.flags(), block.value_len());
-        let class = SizeClass::of_len(len);
-        let bytes = count.wrapping_mul(len as u64);
-        self.counters
-            .add_to_class(class, ClassCounter::Items, count);
-        self.counters
-            .add_to_class(class, ClassCounter::Bytes, bytes);
-    }
-
-    /// Subtracts an unlinked item, with its pieces, from the live bytes, and marks its head block
-    /// dead. Returns the length of the head block in bytes.
-    #[inline]
-    pub(crate) fn account_unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
-        let block = block_ref.block;
-        let len = block.len();
-        self.sub_live(block_ref);
-        self.count_unlinked(block);
-        block.mark_dead();
-        if block.is_in_pieces() {
-            let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
-            pieces.for_each(|piece| self.sub_live(&piece));
-        }
-        len
-    }
-
-    /// Counts the eviction of the item of `block`, which was stored in `part`.
-    pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
-        let (access, class) = (block.access(), SizeClass::of_block(block));
-        let idle_s = now_s.saturating_sub(access.time_s(now_s));
-        self.counters.count(Counter::Evicted);
-        self.counters.add_to_class(class, ClassCounter::Evicted, 1);
-        self.counters.set_evicted_idle(class, idle_s);
-        if block.expiry() != Expiry::NEVER {
-            self.counters
-                .add_to_class(class, ClassCounter::EvictedExpiring, 1);
-        }
-        if !access.is_fetched() {
-            self.counters.count(Counter::EvictedUnfetched);
-            self.counters
-                .add_to_class(class, ClassCounter::EvictedUnfetched, 1);
-        }
-        if part == Part::Main {
-            self.counters.count(Counter::EvictedMain);
-        }
-        self.counters.count_age(idle_s);
-        self.record_evicted(block, idle_s, now_s);
-    }
-
-    /// Unlinks the item at `location`, which was found expired or flushed without a lock. Returns
-    /// false, and does nothing, if the index does not refer to the location any more, or if a touch
-    /// has extended the item's expiry.
-    pub(crate) fn unlink_expired(&self, hash: u64, location: Location, now_s: u32) -> bool {
-        let writer = self.store.index.lock(hash);
-        let Some(found) = writer.find(|entry| entry.location() == location) else {
-            return false;
-        };
-        let block = self.block(location);
-        if self.miss_reason(location, block, now_s).is_none() {
-            return false;
-        }
-        self.unlink_expired_found(&writer, &found, block, now_s);
-        true
-    }
-
-    /// Unlinks an expired or flushed item. `found` is its entry, which was found under the lock of
-    /// the shard that `writer` holds.
-    pub(crate) fn unlink_expired_found(
-        &self,
-        writer: &Writer<'_>,
-        found: &crate::index::Found,
-        block: Block<'_>,
-        now_s: u32,
-    ) {
-        writer.remove(found);
-        self.remove_from_tier(writer, now_s);
-        self.count_expired(block);
-        self.account_unlinked(&self.block_ref(found.entry().location()));
-    }
-
-    /// Counts an expired or flushed item that leaves the index.
-    pub(crate) fn count_expired(&self, block: Block<'_>) {
-        let class = SizeClass::of_block(block);
-        self.counters.count(Counter::Expired);
-        self.counters.add_to_class(class, ClassCounter::Expired, 1);
-        if !block.access().is_fetched() {
-            self.counters.count(Counter::ExpiredUnfetched);
-            self.counters
-                .add_to_class(class, ClassCounter::ExpiredUnfetched, 1);
-        }
-    }
-
     /// Makes a step of index resizing, if one is due. Whenever the size of the index has become a
     /// multiple of the segment size, adjusts the number of segments.
     pub(crate) fn resize_index_step(&self) {
@@ -462,23 +268,10 @@ impl Worker {
     }
 }
 
-/// Returns the properties of an item that the miniatures simulate.
-pub(crate) fn traits(block: Block<'_>) -> Traits {
-    let pieces_len = if block.is_in_pieces() {
-        block.value_len()
-    } else {
-        0
-    };
-    Traits {
-        bytes: u32::try_from(block.len() + pieces_len).unwrap_or(u32::MAX),
-        expiry: block.expiry(),
-    }
-}
-
 impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.cursor.take());
         self.store.log.heap.live.release_column(&self.column);
-        self.store.remove_worker(&self.counters);
+        self.store.remove_counters(&self.counters);
     }
 }

@@ -1,7 +1,8 @@
 //! Evicts everything, for tests that need all items in the tier. In normal operation the items of
 //! open segments, and popular ones, stay in memory.
 
-use super::{Cursor, Visited};
+use crate::evict::Visited;
+use crate::worker::Cursor;
 use crate::worker::Worker;
 
 impl Worker {

@@ -1,4 +1,3 @@
-use super::*;
 use crate::Worker;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -7,6 +6,7 @@ use crate::item::Item;
 use crate::log::AllocTarget;
 use crate::pin::Pin;
 use crate::read::Read;
+use crate::rejected::Rejected;
 use crate::store::{Store, small_store};
 use crate::sync::Arc;
 use crate::write_request::Mode;

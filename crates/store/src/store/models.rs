@@ -12,6 +12,7 @@
 use super::*;
 use crate::expiry::Expiry;
 use crate::read::Read;
+use crate::worker::Worker;
 use crate::write_request::Mode;
 use crate::write_request::Published;
 use crate::write_request::Write;

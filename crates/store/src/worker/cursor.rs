@@ -1,0 +1,64 @@
+//! The position of an evacuation in its segment.
+
+use crate::heap::Location;
+use crate::heap::block::Block;
+use crate::heap::segment::FIRST_BLOCK;
+use crate::log::Victim;
+use crate::store::Lease;
+use crate::sync::Arc;
+
+/// A worker's exclusive right to evacuate a segment, and the position that evacuation has reached.
+/// Until the cursor is dropped, no other worker evacuates or retires the segment.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    store: Arc<Lease>,
+    pub(crate) victim: Victim,
+    /// Offset, in bytes, of the next block to visit.
+    pub(crate) offset: u32,
+    /// Whether the segment was retired. Dropping the cursor then does not make the segment
+    /// available to other workers.
+    is_retired: bool,
+}
+
+impl Cursor {
+    pub(crate) fn new(store: &Arc<Lease>, victim: Victim) -> Self {
+        Self {
+            store: Arc::clone(store),
+            victim,
+            offset: FIRST_BLOCK,
+            is_retired: false,
+        }
+    }
+
+    /// Returns the next block to visit. `None` at the end of the segment.
+    pub(crate) fn next(&self) -> Option<(Location, Block<'_>)> {
+        let heap = &self.store.log.heap;
+        // SAFETY: the segment was closed after all its blocks had been written. Only `retire`
+        // retires the segment, and `retire` consumes the cursor.
+        unsafe { heap.block_in(self.victim.number, self.offset) }
+    }
+
+    /// Returns a block that `next` has returned before.
+    pub(crate) fn block(&self, location: Location) -> Block<'_> {
+        let heap = &self.store.log.heap;
+        assert!(heap.number_of(location) == self.victim.number);
+        // SAFETY: as in `next`.
+        unsafe { heap.block(location) }
+    }
+
+    /// Retires the segment. The caller has relocated or unlinked all its blocks, so that no index
+    /// entry and no piece list refers to it any more.
+    pub(crate) fn retire(mut self) {
+        self.is_retired = true;
+        self.store.log.retire(self.victim.number);
+    }
+}
+
+impl Drop for Cursor {
+    /// If the segment is only partly evacuated, allows other workers to evacuate the rest.
+    fn drop(&mut self) {
+        if !self.is_retired {
+            self.store.log.abandon(self.victim.number);
+        }
+    }
+}
