@@ -1,7 +1,7 @@
 //! The state of the log on which eviction depends: the current policy, the shares of the two parts,
 //! and the mean lifetime of segments.
 
-use super::{Log, NONE, Victim};
+use super::Log;
 use crate::eviction_policy::{EvictionPolicy, POLICIES};
 use crate::limits::{LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, SMALL_FLOOR_PART};
 use crate::sync::atomic::Ordering;
@@ -38,23 +38,6 @@ impl Log {
         if segments > self.largest_item.load(Ordering::Relaxed) {
             self.largest_item.fetch_max(segments, Ordering::Relaxed);
         }
-    }
-
-    /// Seals all open segments. For tests.
-    pub(crate) fn seal_all(&self) {
-        let lists = &mut *self.lists();
-        for open_segment in &self.open_segments {
-            let number = open_segment.0.swap(NONE, Ordering::Relaxed);
-            self.seal(lists, number);
-        }
-    }
-
-    /// Selects and closes the oldest segment of either part, to evict its items. For tests.
-    pub(crate) fn select_any_victim(&self) -> Option<Victim> {
-        let mut lists = self.lists();
-        let victim = self.select_oldest(&mut lists)?;
-        self.begin_evacuation(&mut lists, &victim);
-        Some(victim)
     }
 
     /// Adds the lifetime of a main-part segment, in seconds, to the moving average.

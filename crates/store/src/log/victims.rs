@@ -1,6 +1,6 @@
 //! Selects the next segment to evacuate, the victim.
 
-use super::{Log, SegmentLists};
+use super::{Log, NONE, SegmentLists};
 use crate::eviction_policy::{Part, next_part};
 use crate::heap::SegmentNumber;
 use crate::heap::segment::Phase;
@@ -54,6 +54,23 @@ impl Log {
         Some(victim)
     }
 
+    /// Seals all open segments. For tests.
+    pub(crate) fn seal_all(&self) {
+        let lists = &mut *self.lists();
+        for open_segment in &self.open_segments {
+            let number = open_segment.0.swap(NONE, Ordering::Relaxed);
+            self.seal(lists, number);
+        }
+    }
+
+    /// Selects and closes the oldest segment of either part, to evict its items. For tests.
+    pub(crate) fn select_any_victim(&self) -> Option<Victim> {
+        let mut lists = self.lists();
+        let victim = self.select_oldest(&mut lists)?;
+        self.begin_evacuation(&mut lists, &victim);
+        Some(victim)
+    }
+
     /// Closes the victim, so that no writer can fill its holes. Returns false if a writer has begun
     /// to fill a hole since the victim was selected.
     fn close(&self, victim: &Victim) -> bool {
@@ -61,7 +78,7 @@ impl Log {
     }
 
     /// Removes the victim, which is closed, from the list of sealed segments.
-    pub(super) fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
+    fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
         segment.set_phase(Phase::Evacuating);
         lists.sealed[segment.part() as usize].remove(&mut lists.links, victim.number);
@@ -127,7 +144,7 @@ impl Log {
 
     /// Selects and closes the oldest segment of the small part if that part exceeds its share, and
     /// otherwise of the main part. If that fails, tries the other part.
-    pub(super) fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
+    fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = u64::from(self.part_shares()[Part::Small as usize]);
         let [small, main] = &lists.sealed;
         let first = next_part(small.len() as u64, small_share, main.len() == 0);
