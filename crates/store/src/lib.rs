@@ -41,8 +41,6 @@
 mod allocation;
 mod config;
 mod counters;
-mod decimal;
-mod deletion;
 mod draft;
 mod epochs;
 mod evacuate;
@@ -53,54 +51,44 @@ mod ghost;
 mod heap;
 mod hot;
 mod index;
-mod insertion;
-mod item;
 pub mod limits;
 mod log;
 mod lower_tier;
 mod miniature;
 mod miss;
+mod operations;
 mod page_maintenance;
-mod pin;
-mod placement;
 mod prefetch;
-mod read;
 mod region;
 mod rejected;
-mod restore;
-mod rewrite;
 mod segment_holds;
 mod size_class;
 mod statistics;
 mod store;
 mod sync;
-mod upload;
-mod walk;
 #[cfg(all(test, loom))]
 mod weak_memory;
 mod worker;
-mod write;
-mod write_request;
 
 pub use config::{Config, ConfigError};
-pub use deletion::Deleted;
 pub use expiry::Expiry;
 pub use hot::{HotKey, HotKeys};
-pub use item::Item;
 pub use lower_tier::{LowerTier, Marks, SharedTier, TierAddress, TierItem};
 pub use miss::Miss;
+pub use operations::deletion::Deleted;
+pub use operations::item::Item;
+pub use operations::pin::Pin;
+pub use operations::read::{Read, Recache};
+pub use operations::request::{Mode, Published, Write};
+pub use operations::upload::{Reserve, Upload};
+pub use operations::walk::{Walk, WalkAction, WalkStep};
+pub use operations::write::{
+    Arithmetic, ArithmeticOutcome, CounterValue, Direction, ItemMark, MarkOutcome, Vivify,
+};
 pub use page_maintenance::{PageMaintenance, PageStep};
-pub use pin::Pin;
-pub use read::{Read, Recache};
 pub use rejected::Rejected;
 pub use size_class::{ClassStatistics, ItemSize, SizeClass, item_len};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
-pub use upload::{Reserve, Upload};
-pub use walk::{Walk, WalkAction, WalkStep};
 pub use worker::evicted::EvictedItem;
 pub use worker::{KeyHash, Worker};
-pub use write::{
-    Arithmetic, ArithmeticOutcome, CounterValue, Direction, ItemMark, MarkOutcome, Vivify,
-};
-pub use write_request::{Mode, Published, Write};

@@ -2,16 +2,16 @@ use crate::Worker;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::segment::Phase;
-use crate::item::Item;
 use crate::log::AllocTarget;
-use crate::pin::Pin;
-use crate::read::Read;
+use crate::operations::item::Item;
+use crate::operations::pin::Pin;
+use crate::operations::read::Read;
+use crate::operations::request::Mode;
+use crate::operations::request::Published;
+use crate::operations::request::Write;
 use crate::rejected::Rejected;
 use crate::store::{Store, small_store};
 use crate::sync::Arc;
-use crate::write_request::Mode;
-use crate::write_request::Published;
-use crate::write_request::Write;
 
 const NOW_S: u32 = 1;
 

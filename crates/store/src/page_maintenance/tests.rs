@@ -1,9 +1,9 @@
 use super::*;
 use crate::config::Config;
 use crate::expiry::Expiry;
+use crate::operations::request::Mode;
+use crate::operations::request::Write;
 use crate::worker::Worker;
-use crate::write_request::Mode;
-use crate::write_request::Write;
 
 /// A worker of a store whose segments are so large that populating one takes several steps.
 fn worker(memory_bytes: u64) -> Worker {

@@ -11,11 +11,11 @@
 
 use super::*;
 use crate::expiry::Expiry;
-use crate::read::Read;
+use crate::operations::read::Read;
+use crate::operations::request::Mode;
+use crate::operations::request::Published;
+use crate::operations::request::Write;
 use crate::worker::Worker;
-use crate::write_request::Mode;
-use crate::write_request::Published;
-use crate::write_request::Write;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, Runner, thread};
 

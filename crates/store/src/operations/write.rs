@@ -1,15 +1,15 @@
 //! Operations that change items: write, delete, mark and arithmetic.
 
-use crate::decimal::{self, Digits};
 use crate::expiry::Expiry;
 use crate::heap::block::HeaderFields;
-use crate::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
+use crate::operations::decimal::{self, Digits};
+use crate::operations::insertion::{Deferral, NewItem, NotInserted, Value};
+use crate::operations::request::{Mode, Published, Write};
+use crate::operations::rewrite::{Change, NewAccess, NewCas, NewValue, Rewritten, Snapshot};
+use crate::operations::upload::{Reserve, Upload};
 use crate::rejected::Rejected;
-use crate::rewrite::{Change, NewAccess, NewCas, NewValue, Rewritten, Snapshot};
-use crate::upload::{Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
-use crate::write_request::{Mode, Published, Write};
 
 /// The parameters of [`Worker::mark`], which marks an item stale, empties its value, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,20 +12,20 @@
 //! second attempt succeeds, unless evacuation has moved the item. A worker that finds the shard
 //! guarded by another worker waits briefly, and then defers its request.
 
-use crate::decimal::Digits;
 use crate::draft::Draft;
 use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Access;
-use crate::insertion::Metadata;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::miniature::SampledAccess;
-use crate::pin::Pin;
-use crate::placement::CurrentItem;
+use crate::operations::decimal::Digits;
+use crate::operations::insertion::Metadata;
+use crate::operations::pin::Pin;
+use crate::operations::placement::CurrentItem;
+use crate::operations::upload::{Reserve, Upload};
 use crate::rejected::Rejected;
 use crate::store::Lease;
 use crate::sync::{Arc, yield_now};
-use crate::upload::{Reserve, Upload};
 use crate::worker::access::traits;
 use crate::worker::{KeyHash, Worker};
 

@@ -7,7 +7,7 @@
 //! are only in the tier are not visited.
 
 use crate::index::{BucketEntries, Entry, Visited};
-use crate::item::Item;
+use crate::operations::item::Item;
 use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::Worker;

@@ -6,7 +6,7 @@ use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::block::pieces_of;
-use crate::pin::Pin;
+use crate::operations::pin::Pin;
 use crate::size_class::SizeClass;
 use crate::store::Store;
 use crate::sync::Arc;

@@ -1,10 +1,10 @@
 //! The return of an item from the tier to memory.
 
 use crate::lower_tier::{TierAddress, TierItem};
+use crate::operations::request::{Mode, Published, Write};
 use crate::rejected::Rejected;
 use crate::worker::tier::Restoring;
 use crate::worker::{KeyHash, Worker};
-use crate::write_request::{Mode, Published, Write};
 
 impl Worker {
     /// Whether the key has an item in memory, which may have expired.

@@ -19,13 +19,13 @@ use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
-use crate::placement::CurrentItem;
+use crate::operations::placement::CurrentItem;
+use crate::operations::request::Mode;
+use crate::operations::request::Published;
+use crate::operations::request::Write;
 use crate::rejected::Rejected;
 use crate::worker::access::traits;
 use crate::worker::{KeyHash, Worker};
-use crate::write_request::Mode;
-use crate::write_request::Published;
-use crate::write_request::Write;
 
 /// An item to be stored.
 #[derive(Debug, Clone, Copy)]
