@@ -1,11 +1,11 @@
 //! Memory for a new block: at once, or after the evacuation and the waiting that it takes.
 
-use crate::counters::Counter;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::limits::{STEP_ITEMS, WAIT_STEPS_MAX, WAIT_YIELDS_MAX};
 use crate::log::Allocation;
 use crate::rejected::Rejected;
+use crate::statistics::counters::Counter;
 use crate::sync::yield_now;
 use crate::worker::Worker;
 

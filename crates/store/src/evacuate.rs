@@ -21,15 +21,15 @@ mod everything;
 
 use std::sync::atomic::Ordering;
 
-use crate::counters::Counter;
-use crate::draft::Draft;
 use crate::evict::Visited;
 use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::index::{Entry, Found, Writer};
 use crate::limits::{COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, STEP_BYTES, STEP_ITEMS, STEPS_MAX};
+use crate::log::draft::Draft;
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
+use crate::statistics::counters::Counter;
 use crate::sync::yield_now;
 use crate::worker::Cursor;
 use crate::worker::Worker;

@@ -40,8 +40,6 @@
 
 mod allocation;
 mod config;
-mod counters;
-mod draft;
 mod epochs;
 mod evacuate;
 mod evict;
@@ -49,7 +47,6 @@ mod eviction_policy;
 mod expiry;
 mod ghost;
 mod heap;
-mod hot;
 mod index;
 pub mod limits;
 mod log;
@@ -61,8 +58,6 @@ mod page_maintenance;
 mod prefetch;
 mod region;
 mod rejected;
-mod segment_holds;
-mod size_class;
 mod statistics;
 mod store;
 mod sync;
@@ -72,7 +67,6 @@ mod worker;
 
 pub use config::{Config, ConfigError};
 pub use expiry::Expiry;
-pub use hot::{HotKey, HotKeys};
 pub use lower_tier::{LowerTier, Marks, SharedTier, TierAddress, TierItem};
 pub use miss::Miss;
 pub use operations::deletion::Deleted;
@@ -87,7 +81,8 @@ pub use operations::write::{
 };
 pub use page_maintenance::{PageMaintenance, PageStep};
 pub use rejected::Rejected;
-pub use size_class::{ClassStatistics, ItemSize, SizeClass, item_len};
+pub use statistics::hot::{HotKey, HotKeys};
+pub use statistics::size_class::{ClassStatistics, ItemSize, SizeClass, item_len};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
 pub use worker::evicted::EvictedItem;

@@ -12,6 +12,8 @@
 //! slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The *parts* are
 //! the two queues of S3-FIFO: small for new items, main for those requested again (`evacuate.rs`).
 
+pub(crate) mod draft;
+
 mod content;
 mod eviction;
 mod flush;

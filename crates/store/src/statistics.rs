@@ -1,5 +1,9 @@
 //! Statistics of the store.
 
+pub(crate) mod counters;
+pub(crate) mod hot;
+pub(crate) mod size_class;
+
 /// The upper bounds, in seconds, of the age ranges by which evicted items are counted.
 pub const EVICTED_AGES_S: [u32; 6] = [1, 10, 60, 600, 3_600, 86_400];
 

@@ -7,11 +7,10 @@ use std::sync::PoisonError;
 use rapidhash::v3::RapidSecrets;
 
 use crate::config::{Config, ConfigError};
-use crate::counters::{Counter, Counters};
 use crate::epochs::Epochs;
 use crate::ghost::Ghosts;
 use crate::heap::Heap;
-use crate::hot::{HotKeys, Sketch};
+use crate::heap::holds::Holds;
 use crate::index::Index;
 use crate::limits::{
     GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_PART, INDEX_SHARDS_MAX, MINIATURE_PART, MINIATURE_SLOTS,
@@ -20,9 +19,10 @@ use crate::limits::{
 use crate::log::Log;
 use crate::lower_tier::SharedTier;
 use crate::miniature::Miniatures;
-use crate::segment_holds::Holds;
-use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::Statistics;
+use crate::statistics::counters::{Counter, Counters};
+use crate::statistics::hot::{HotKeys, Sketch};
+use crate::statistics::size_class::{ClassStatistics, SizeClass};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 

@@ -18,7 +18,6 @@ use evicted::EvictedItem;
 use holes::Holes;
 use tier::Restoring;
 
-use crate::counters::{Counter, Counters};
 use crate::epochs::WorkerSlot;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
@@ -30,7 +29,8 @@ use crate::index::{Entry, Position};
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
 use crate::miniature::SampleLimiter;
-use crate::size_class::item_len;
+use crate::statistics::counters::{Counter, Counters};
+use crate::statistics::size_class::item_len;
 use crate::store::Lease;
 use crate::store::Store;
 use crate::sync::Arc;

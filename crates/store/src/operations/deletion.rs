@@ -3,7 +3,7 @@
 use crate::heap::Location;
 use crate::index::{Found, Writer};
 use crate::miniature::SampledAccess;
-use crate::size_class::ItemSize;
+use crate::statistics::size_class::ItemSize;
 use crate::worker::{KeyHash, Worker};
 
 /// The result of a deletion.

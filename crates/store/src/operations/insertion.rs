@@ -7,8 +7,6 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::counters::Counter;
-use crate::draft::Draft;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::BlockRef;
@@ -17,6 +15,7 @@ use crate::heap::block::{Access, Block, HeaderFields};
 use crate::index::{Inserted, Writer};
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
+use crate::log::draft::Draft;
 use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
 use crate::operations::placement::CurrentItem;
@@ -24,6 +23,7 @@ use crate::operations::request::Mode;
 use crate::operations::request::Published;
 use crate::operations::request::Write;
 use crate::rejected::Rejected;
+use crate::statistics::counters::Counter;
 use crate::worker::access::traits;
 use crate::worker::{KeyHash, Worker};
 

@@ -7,7 +7,7 @@ use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::block::pieces_of;
 use crate::operations::pin::Pin;
-use crate::size_class::SizeClass;
+use crate::statistics::size_class::SizeClass;
 use crate::store::Store;
 use crate::sync::Arc;
 

@@ -4,7 +4,7 @@
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::block::pieces_of;
-use crate::segment_holds::Credit;
+use crate::heap::holds::Credit;
 use crate::store::Store;
 use crate::sync::Arc;
 

@@ -2,18 +2,18 @@
 
 use std::cell::RefCell;
 
-use crate::draft::Draft;
 use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::index::Entry;
 use crate::limits::TOUCH_MOVES_MAX;
+use crate::log::draft::Draft;
 use crate::miniature::SampledAccess;
 use crate::miss::Miss;
 use crate::operations::item::Item;
 use crate::operations::pin::Pin;
 use crate::rejected::Rejected;
-use crate::size_class::{ItemSize, SizeClass};
+use crate::statistics::size_class::{ItemSize, SizeClass};
 use crate::worker::{KeyHash, Worker};
 
 /// The effects of a read on the item.

@@ -12,11 +12,11 @@
 //! second attempt succeeds, unless evacuation has moved the item. A worker that finds the shard
 //! guarded by another worker waits briefly, and then defers its request.
 
-use crate::draft::Draft;
 use crate::expiry::Expiry;
 use crate::heap::Location;
 use crate::heap::block::Access;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
+use crate::log::draft::Draft;
 use crate::miniature::SampledAccess;
 use crate::operations::decimal::Digits;
 use crate::operations::insertion::Metadata;

@@ -8,12 +8,12 @@ use crate::expiry::Expiry;
 use crate::heap::block::{
     Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
+use crate::heap::holds::Credit;
 use crate::heap::{BlockRef, SegmentNumber};
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
 use crate::operations::insertion::{NewItem, Value};
 use crate::rejected::Rejected;
-use crate::segment_holds::Credit;
 use crate::store::Lease;
 use crate::sync::Arc;
 use crate::worker::{KeyHash, Worker};

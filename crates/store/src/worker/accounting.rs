@@ -1,11 +1,11 @@
 //! What a worker counts when an item is linked or unlinked: live bytes, items and events.
 
-use crate::counters::{ClassCounter, Counter};
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::BlockRef;
 use crate::heap::block::{Block, pieces_of};
-use crate::size_class::{SizeClass, item_len};
+use crate::statistics::counters::{ClassCounter, Counter};
+use crate::statistics::size_class::{SizeClass, item_len};
 use crate::worker::Worker;
 
 impl Worker {

@@ -5,7 +5,7 @@
 
 use crate::heap::block::Block;
 use crate::limits::EVICTED_MAX;
-use crate::size_class::ItemSize;
+use crate::statistics::size_class::ItemSize;
 use crate::store::Store;
 use crate::sync::atomic::Ordering;
 use crate::worker::Worker;

@@ -1,9 +1,9 @@
 //! Event counters, a separate set for each worker. Only that worker writes its set, so no cache
 //! line moves between writers. A statistic is the sum over the sets of all workers.
 
-use crate::hot::Sketch;
-use crate::size_class::{ClassStatistics, SizeClass};
 use crate::statistics::EVICTED_AGES_S;
+use crate::statistics::hot::Sketch;
+use crate::statistics::size_class::{ClassStatistics, SizeClass};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,7 @@ pub(crate) enum Counter {
 pub(crate) enum ClassCounter {
     /// Items that this worker linked, minus items that it unlinked.
     Items,
-    /// The lengths in bytes ([`item_len`](crate::size_class::item_len)) of the items that this
+    /// The lengths in bytes ([`item_len`](crate::statistics::size_class::item_len)) of the items that this
     /// worker linked, minus those of the items that it unlinked.
     Bytes,
     /// Items evicted.
