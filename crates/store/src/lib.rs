@@ -25,7 +25,7 @@
 //! ```
 //!
 //! A good order for reading is `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`,
-//! `write.rs`, `insertion.rs`, `log.rs`, `evacuate.rs`.
+//! `write.rs`, `insertion.rs`, `log.rs`, `evacuation.rs`.
 //!
 //! Invariants:
 //!
@@ -38,11 +38,9 @@
 //!   its own keys, unless it writes more than 12 KiB or finds no free segment.
 //! - An expired or flushed item is never returned.
 
-mod allocation;
 mod config;
 mod epochs;
-mod evacuate;
-mod evict;
+mod evacuation;
 mod eviction_policy;
 mod expiry;
 mod ghost;

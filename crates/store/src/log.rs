@@ -3,14 +3,14 @@
 //! ```text
 //!          one open segment for each stripe of workers, part and expiry class
 //! free ──► open ──► sealed ──► evacuating ──► retired ──► free
-//!                   (evacuate.rs: blocks to keep are copied to an open segment)
+//!                   (evacuation.rs: blocks to keep are copied to an open segment)
 //! ```
 //!
 //! To append a block, a worker makes one atomic addition to the tail of the open segment (a block
 //! in a hole is not appended: `holes.rs`). All other steps happen once per segment, under the lock
 //! of the segment lists: without system calls, and with no lock under it but that of the worker
 //! slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The *parts* are
-//! the two queues of S3-FIFO: small for new items, main for those requested again (`evacuate.rs`).
+//! the two queues of S3-FIFO: small for new items, main for those requested again (`evacuation.rs`).
 
 pub(crate) mod draft;
 

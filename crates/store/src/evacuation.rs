@@ -17,11 +17,14 @@
 //! The current policy (`eviction_policy.rs`) decides about each item. Blocks are copied one by one,
 //! so a segment can be evacuated whatever the sizes of its items are.
 
+pub(crate) mod allocation;
+pub(crate) mod evict;
+
 mod everything;
 
 use std::sync::atomic::Ordering;
 
-use crate::evict::Visited;
+use crate::evacuation::evict::Visited;
 use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
 use crate::heap::BlockRef;
 use crate::heap::block::Block;

@@ -1,7 +1,7 @@
 //! Evicts everything, for tests that need all items in the tier. In normal operation the items of
 //! open segments, and popular ones, stay in memory.
 
-use crate::evict::Visited;
+use crate::evacuation::evict::Visited;
 use crate::worker::Cursor;
 use crate::worker::Worker;
 
