@@ -18,9 +18,8 @@
 //! so a segment can be evacuated whatever the sizes of its items are.
 
 pub(crate) mod allocation;
-pub(crate) mod evict;
-
 mod everything;
+pub(crate) mod evict;
 
 use std::sync::atomic::Ordering;
 
@@ -34,8 +33,7 @@ use crate::log::draft::Draft;
 use crate::log::{AllocTarget, Allocation, EvacuationReason, Victim};
 use crate::statistics::counters::Counter;
 use crate::sync::yield_now;
-use crate::worker::Cursor;
-use crate::worker::Worker;
+use crate::worker::{Cursor, Worker};
 
 /// Number of blocks in a batch. The index buckets of all blocks of a batch are prefetched before
 /// the first block is looked up, so that the cache misses overlap.

@@ -18,9 +18,8 @@
 //! Therefore a worker that is online and has read a location from the index may use the block until
 //! the worker becomes quiescent.
 
-pub(crate) mod holds;
-
 pub(crate) mod block;
+pub(crate) mod holds;
 pub(crate) mod live;
 mod location;
 pub(crate) mod segment;

@@ -99,8 +99,8 @@ struct Shard {
     version: AtomicU32,
     /// The CAS assigned last to an item of this shard. Changed under the lock.
     cas: AtomicU64,
-    /// Whether a worker is rewriting an item of this shard (`rewrite.rs`). No other worker may then
-    /// store an item in this shard.
+    /// Whether a worker is rewriting an item of this shard (`operations/rewrite.rs`). No other
+    /// worker may then store an item in this shard.
     is_rewriting: AtomicBool,
 }
 

@@ -24,8 +24,26 @@
 //! evacuation: copies live blocks out of the oldest, expired, flushed or sparse segment
 //! ```
 //!
-//! A good order for reading is `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`,
-//! `write.rs`, `insertion.rs`, `log.rs`, `evacuation.rs`.
+//! The modules are in layers, each of which knows only those below it (`cargo xtask modules
+//! store`):
+//!
+//! ```text
+//! operations    read, put, upload, rewrite, delete, walk, restore: what requests do
+//! evacuation    reclaims segments: which items stay, the eviction of others, waiting for memory
+//! worker        the state of a thread, and what it counts and checks for all of the above
+//! store         the parts that all workers share, and their statistics
+//! log           segments: open ones for new blocks, lists of the others, the next to be evacuated
+//! index         hash ─► location, which readers search without a lock
+//! heap          blocks in segments, the live bytes and the holds of each
+//! region        mapped memory
+//! ```
+//!
+//! Each layer from `evacuation` upward adds its methods to [`Worker`]. Beside them stand modules
+//! that know nothing of memory: the eviction policy, ghosts and miniatures, and the interface of
+//! a tier below the store.
+//!
+//! The path of a read is `operations/read.rs`, `index.rs`, `heap/block.rs`, `worker/access.rs`;
+//! that of a write `operations/write.rs`, `evacuation.rs`, `log.rs`, `operations/insertion.rs`.
 //!
 //! Invariants:
 //!

@@ -44,7 +44,7 @@ pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
 /// Maximum number of buckets into which entries have moved behind a walk (`index/walk.rs`), before
 /// the walk is incomplete: 512 KiB of numbers.
 pub(crate) const MOVED_BUCKETS_MAX: usize = 1 << 16;
-/// Maximum number of evicted items that a worker records (`evicted.rs`).
+/// Maximum number of evicted items that a worker records (`worker/evicted.rs`).
 pub(crate) const EVICTED_MAX: usize = 256;
 /// Number of segments that one search for a victim examines.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! To append a block, a worker makes one atomic addition to the tail of the open segment (a block
-//! in a hole is not appended: `holes.rs`). All other steps happen once per segment, under the lock
-//! of the segment lists: without system calls, and with no lock under it but that of the worker
-//! slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The *parts* are
-//! the two queues of S3-FIFO: small for new items, main for those requested again (`evacuation.rs`).
+//! in a hole is not appended: `worker/holes.rs`). All other steps happen once per segment, under
+//! the lock of the segment lists: without system calls, and with no lock under it but that of the
+//! worker slots (`epochs.rs`). A *stripe* is a group of workers that share open segments. The
+//! *parts* are the two queues of S3-FIFO: small for new items, main for those requested again
+//! (`evacuation.rs`).
 
-pub(crate) mod draft;
-
+mod allocation;
 mod content;
+pub(crate) mod draft;
 mod eviction;
 mod flush;
 mod pages;
@@ -25,6 +26,7 @@ mod victims;
 
 use std::sync::PoisonError;
 
+pub(crate) use allocation::{AllocTarget, Allocation};
 use flush::Flushes;
 use segment_list::Links;
 use segment_lists::SegmentLists;
@@ -33,7 +35,6 @@ pub(crate) use victims::{EvacuationReason, Victim};
 use crate::epochs::Epochs;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
-use crate::heap::Location;
 use crate::heap::segment::{FIRST_BLOCK, Phase};
 use crate::heap::{Heap, SegmentNumber};
 use crate::limits::{
@@ -81,7 +82,8 @@ pub(crate) struct Log {
     /// number.
     next_open_segment: AtomicU32,
     /// The opening number of the segment opened last in each part. It identifies a use of a segment
-    /// (`holes.rs`) and gives its age (`reuse.rs`). It increases by 2; its lowest bit is the part.
+    /// (`worker/holes.rs`) and gives its age (`reuse.rs`). It increases by 2; its lowest bit is the
+    /// part.
     openings: [AtomicU32; 2],
     /// Whether the segment that was most recently selected for evacuation was selected to evict its
     /// items, and not because it has few live bytes.
@@ -93,27 +95,6 @@ pub(crate) struct Log {
     largest_item: AtomicU32,
     /// Moving average of the lifetimes of main-part segments, in units of 1/`LIFETIME_UNIT` s.
     mean_lifetime: AtomicU32,
-}
-
-/// Memory allocated for a block. The segment is held for the writer until
-/// [`release_writer`](crate::heap::segment::Segment::release_writer).
-#[derive(Debug)]
-pub(crate) struct Allocation {
-    pub(crate) location: Location,
-    /// The number of the segment.
-    pub(crate) number: SegmentNumber,
-}
-
-/// The properties of a new block that select its open segment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AllocTarget {
-    /// The stripe of the worker that writes the block.
-    pub(crate) stripe: usize,
-    pub(crate) part: Part,
-    pub(crate) expiry: Expiry,
-    pub(crate) now_s: u32,
-    /// Whether the block is a copy made by evacuation. Only copies may use the last free segments.
-    pub(crate) is_copy: bool,
 }
 
 impl Log {

@@ -39,7 +39,7 @@ pub struct Store {
     pub(crate) holds: Holds,
     /// The tier that takes evicted items.
     pub(crate) tier: Option<SharedTier>,
-    /// Whether workers record evicted items (`evicted.rs`).
+    /// Whether workers record evicted items (`worker/evicted.rs`).
     pub(crate) records_evicted: AtomicBool,
     /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,

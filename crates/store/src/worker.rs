@@ -21,18 +21,16 @@ use tier::Restoring;
 use crate::epochs::WorkerSlot;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
-use crate::heap::BlockRef;
-use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::live::Column;
+use crate::heap::{BlockRef, Location};
 use crate::index::{Entry, Position};
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::AllocTarget;
 use crate::miniature::SampleLimiter;
 use crate::statistics::counters::{Counter, Counters};
 use crate::statistics::size_class::item_len;
-use crate::store::Lease;
-use crate::store::Store;
+use crate::store::{Lease, Store};
 use crate::sync::Arc;
 
 /// The hash of a key, computed once per request, and the remembered position of the key's entry in

@@ -2,8 +2,7 @@
 //! open segments, and popular ones, stay in memory.
 
 use crate::evacuation::evict::Visited;
-use crate::worker::Cursor;
-use crate::worker::Worker;
+use crate::worker::{Cursor, Worker};
 
 impl Worker {
     /// Evicts the items of all segments that no pin or unfinished upload holds. The items that the

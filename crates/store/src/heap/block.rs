@@ -26,8 +26,9 @@
 //!   64 bits. So word 1 is free, and a block with layout Pieces stores the number of pieces there.
 //! - Word 2 of a block is never 0. A word 2 of 0 is the marker at the end of a segment.
 //! - The item of a block without an expiry word never expires. Before a touch can give it an
-//!   expiry, it is moved to another block (`read.rs`). Wide and Pieces blocks always have an expiry
-//!   word, because such blocks are large: a move is expensive, and four more bytes do not matter.
+//!   expiry, it is moved to another block (`operations/read.rs`). Wide and Pieces blocks always
+//!   have an expiry word, because such blocks are large: a move is expensive, and four more bytes
+//!   do not matter.
 
 mod access;
 mod header;

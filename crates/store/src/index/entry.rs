@@ -14,7 +14,7 @@
 //! The restored bit is set while an item that was restored from the tier has not been requested
 //! since: the request for which it was restored does not count. A request that makes a new value of
 //! the present one (`incr`, `append`) finds the entry twice: to read the item, which clears the
-//! bit, and to replace it. It remembers the bit in between (`rewrite.rs`).
+//! bit, and to replace it. It remembers the bit in between (`operations/rewrite.rs`).
 
 use super::addressing::TAG_BITS;
 use crate::heap::Location;

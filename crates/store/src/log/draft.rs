@@ -1,7 +1,7 @@
 //! A block between its allocation and its link to the index.
 
+use super::allocation::Allocation;
 use crate::heap::{BlockRef, Heap};
-use crate::log::Allocation;
 
 /// A block that a writer is filling or has filled, and that the index does not refer to yet. It
 /// holds its segment, so that the segment is not evacuated. Dropping the draft releases the

@@ -1,5 +1,5 @@
-//! Decides whether a block may fill a hole in a segment (`holes.rs`). The segment must have a
-//! similar expiry, and must not be evicted soon.
+//! Decides whether a block may fill a hole in a segment (`worker/holes.rs`). The segment must have
+//! a similar expiry, and must not be evicted soon.
 
 use super::Log;
 use crate::heap::segment::Segment;

@@ -1,4 +1,4 @@
-//! Counter values as decimal text, for arithmetic on stored values (`rewrite.rs`).
+//! Counter values as decimal text, for arithmetic on stored values (`operations/rewrite.rs`).
 
 use crate::limits::COUNTER_MAX;
 

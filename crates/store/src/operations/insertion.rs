@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::BlockRef;
-use crate::heap::block::pieces_of;
-use crate::heap::block::{Access, Block, HeaderFields};
+use crate::heap::block::{Access, Block, HeaderFields, pieces_of};
 use crate::index::{Inserted, Writer};
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
@@ -19,9 +18,7 @@ use crate::log::draft::Draft;
 use crate::lower_tier::Marks;
 use crate::miniature::SampledAccess;
 use crate::operations::placement::CurrentItem;
-use crate::operations::request::Mode;
-use crate::operations::request::Published;
-use crate::operations::request::Write;
+use crate::operations::request::{Mode, Published, Write};
 use crate::rejected::Rejected;
 use crate::statistics::counters::Counter;
 use crate::worker::access::traits;
@@ -75,7 +72,7 @@ pub(crate) enum Deferral {
     /// Memory is about to become free, another worker is in the way, or the present item is in the
     /// tier only: see [`Rejected::Deferred`].
     ByMemory,
-    /// Another worker is rewriting an item of the same index shard (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     ByRewrite,
 }
 
@@ -86,7 +83,7 @@ pub(crate) enum NotInserted {
     /// the item would count as flushed. Or its layout has no header word for the item's CAS or
     /// expiry.
     Unfit,
-    /// Another worker is rewriting an item of the same index shard (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     Rewriting,
     /// The write depends on the present item, and that is in the tier only.
     InTier,

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 
 use crate::expiry::Expiry;
 use crate::heap::Location;
-use crate::heap::block::Block;
-use crate::heap::block::pieces_of;
+use crate::heap::block::{Block, pieces_of};
 use crate::operations::pin::Pin;
 use crate::statistics::size_class::SizeClass;
 use crate::store::Store;

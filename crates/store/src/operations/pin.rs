@@ -2,8 +2,7 @@
 //! them.
 
 use crate::heap::Location;
-use crate::heap::block::Block;
-use crate::heap::block::pieces_of;
+use crate::heap::block::{Block, pieces_of};
 use crate::heap::holds::Credit;
 use crate::store::Store;
 use crate::sync::Arc;

@@ -114,7 +114,7 @@ impl Worker {
     ///
     /// # Errors
     /// Returns the upload, for another attempt later, if memory for a new block is not free yet, or
-    /// if another worker is rewriting an item of the same index shard (`rewrite.rs`).
+    /// if another worker is rewriting an item of the same index shard (`operations/rewrite.rs`).
     ///
     /// # Panics
     /// The upload belongs to another store, or bytes of its value are missing. An incomplete value

@@ -1,8 +1,7 @@
 use super::*;
 use crate::config::Config;
 use crate::expiry::Expiry;
-use crate::operations::request::Mode;
-use crate::operations::request::Write;
+use crate::operations::request::{Mode, Write};
 use crate::worker::Worker;
 
 /// A worker of a store whose segments are so large that populating one takes several steps.

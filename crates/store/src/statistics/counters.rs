@@ -26,7 +26,7 @@ pub(crate) enum Counter {
     Copied,
     /// Bytes of copied blocks.
     CopiedBytes,
-    /// Blocks written into holes (`holes.rs`).
+    /// Blocks written into holes (`worker/holes.rs`).
     HolesFilled,
     /// Evacuated segments.
     Evacuated,
@@ -51,8 +51,8 @@ pub(crate) enum Counter {
 pub(crate) enum ClassCounter {
     /// Items that this worker linked, minus items that it unlinked.
     Items,
-    /// The lengths in bytes ([`item_len`](crate::statistics::size_class::item_len)) of the items that this
-    /// worker linked, minus those of the items that it unlinked.
+    /// The lengths in bytes ([`item_len`](crate::statistics::size_class::item_len)) of the items
+    /// that this worker linked, minus those of the items that it unlinked.
     Bytes,
     /// Items evicted.
     Evicted,

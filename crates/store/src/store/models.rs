@@ -12,9 +12,7 @@
 use super::*;
 use crate::expiry::Expiry;
 use crate::operations::read::Read;
-use crate::operations::request::Mode;
-use crate::operations::request::Published;
-use crate::operations::request::Write;
+use crate::operations::request::{Mode, Published, Write};
 use crate::worker::Worker;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, Runner, thread};

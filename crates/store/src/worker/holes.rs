@@ -32,8 +32,7 @@ use std::mem;
 
 use crate::epochs::{Epochs, Stamp};
 use crate::eviction_policy::Part;
-use crate::heap::BlockRef;
-use crate::heap::Location;
+use crate::heap::{BlockRef, Location};
 use crate::limits::{HOLE_BATCH, HOLE_BATCHES_MAX, HOLE_LISTS, HOLE_TRIES, HOLES_MAX};
 use crate::log::{AllocTarget, Allocation, part_of_opening};
 use crate::statistics::counters::Counter;
