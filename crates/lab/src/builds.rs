@@ -28,6 +28,8 @@ impl Experiment {
             _ => Err("two builds can be compared by an experiment of kind `cache` or `program`"),
         };
         changed.map_err(invalid)?;
+        // They name cells of which each is two now, or servers that are no longer there.
+        file.remove("target");
         let text = toml::to_string(&file).map_err(|error| invalid(&error.to_string()))?;
         Self::parse(
             &format!("{}-ab", self.name),
@@ -51,6 +53,12 @@ fn replace_servers(file: &mut Table, names: [&str; 2]) -> Result<(), &'static st
         Value::Table(server)
     });
     file.insert("server".to_owned(), Value::Array(servers.into()));
+    // The server of which all rates are a share is no longer there either.
+    let capacity = file.get_mut("capacity").and_then(Value::as_table_mut);
+    let of = capacity.and_then(|it| it.get_mut("of"));
+    if let Some(of) = of.and_then(Value::as_table_mut) {
+        of.remove("server");
+    }
     if let Some(quick) = file.get_mut("quick").and_then(Value::as_table_mut) {
         quick.remove("server");
     }

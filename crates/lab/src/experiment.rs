@@ -11,6 +11,7 @@ use std::path::Path;
 use report::figure::{self, Figure};
 use report::published::{self, Published};
 use report::record::{Factors, Narrow, Plan, Repeats, SCHEMA, Stage};
+use report::target::{self, Target};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -121,6 +122,8 @@ struct General {
     #[serde(default)]
     published: Vec<Published>,
     #[serde(default)]
+    target: Vec<Target>,
+    #[serde(default)]
     factor: Vec<FactorSpec>,
     #[serde(default)]
     cell: Listed,
@@ -129,7 +132,7 @@ struct General {
 }
 
 /// The names of the keys of [`General`], and of those that are read before it.
-const GENERAL: [&str; 12] = [
+const GENERAL: [&str; 13] = [
     "question",
     "seed",
     "repeats",
@@ -137,6 +140,7 @@ const GENERAL: [&str; 12] = [
     "figures",
     "figure",
     "published",
+    "target",
     "factor",
     "cell",
     "ladder",
@@ -207,6 +211,7 @@ pub(crate) struct Content {
     /// Whether the changes of `[quick]` are made.
     quick: bool,
     published: Vec<Published>,
+    targets: Vec<Target>,
     factors: Vec<FactorSpec>,
     cells: Listed,
     ladder: Option<Ladder>,
@@ -310,6 +315,11 @@ impl Content {
         })?;
         published::check(&plan)
             .map_err(|(nth, key, problem)| Violation::new("[[published]]", nth, key, problem))?;
+        // The short form may lack their cells. The report says so.
+        if !self.quick {
+            target::check(&plan)
+                .map_err(|(nth, key, problem)| Violation::new("[[target]]", nth, key, problem))?;
+        }
         for (nth, figure) in self.declared_figures.iter().enumerate() {
             figure::check(figure, &plan)
                 .map_err(|problem| Violation::new("[[figure]]", nth, "name", problem))?;
@@ -362,6 +372,7 @@ impl Content {
             factors: design.factors,
             figures,
             published,
+            targets: self.targets.clone(),
         })
     }
 
@@ -486,6 +497,7 @@ impl Experiment {
             declared_figures: general.figure,
             quick,
             published: general.published,
+            targets: general.target,
             factors: general.factor,
             cells: general.cell,
             ladder: general.ladder,

@@ -109,6 +109,7 @@ pub fn joined(runs: &[&Run]) -> Result<Run, String> {
     let mut plan = baseline.plan.clone();
     plan.figures.clear();
     plan.published.clear();
+    plan.targets.clear();
     plan.metrics.retain(|metric| {
         others.iter().all(|other| {
             let other = other.plan.metric(&metric.name);

@@ -210,14 +210,18 @@ fn family<'a>(
 }
 
 /// A test of two cells, not yet corrected.
-struct Tested {
-    estimate: Estimate,
+pub(crate) struct Tested {
+    pub(crate) estimate: Estimate,
     p_value: f64,
     /// Whether the true effect may be higher, and whether it may be lower.
     may_be: (bool, bool),
 }
 
-fn tested(of: &Values, to: &Values, scale: Scale) -> Result<Tested, String> {
+/// Compares the values of two cells.
+///
+/// # Errors
+/// Why they cannot be compared, as a clause.
+pub(crate) fn tested(of: &Values, to: &Values, scale: Scale) -> Result<Tested, String> {
     let Some(test) = RankTest::of(&of.valid, &to.valid, CONFIDENCE) else {
         return Err("there are too many trials for the test".to_owned());
     };
@@ -233,7 +237,7 @@ fn tested(of: &Values, to: &Values, scale: Scale) -> Result<Tested, String> {
 }
 
 /// Why nothing can be concluded from the values of a cell. None: something can.
-fn unknown(values: &Values, subject: &str) -> Option<String> {
+pub(crate) fn unknown(values: &Values, subject: &str) -> Option<String> {
     let count = values.count();
     if count == 0 {
         return Some(format!("no trial {subject} has a value"));

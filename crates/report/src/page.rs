@@ -24,6 +24,7 @@ use crate::answer::{self, StageResults};
 use crate::chart::Drawing;
 use crate::comparison::words;
 use crate::record::Host;
+use crate::target_verdict::Judged;
 use crate::{Error, Run, limits, units};
 
 pub(crate) const STYLE: &str = include_str!("../templates/report.css");
@@ -54,6 +55,7 @@ struct Page {
     comparisons: Vec<StageComparisons>,
     figures: Vec<FigurePart>,
     published: Option<PublishedTable>,
+    targets: Vec<Judged>,
     cells: Vec<CellTable>,
     missing: Cut<MissingRow>,
     retried: Cut<RetriedRow>,
@@ -80,7 +82,7 @@ struct StageComparisons {
 ///
 /// # Errors
 /// Rendering the template failed.
-pub(crate) fn html(run: &Run, drawings: &[Drawing]) -> Result<String, Error> {
+pub(crate) fn html(run: &Run, drawings: &[Drawing], targets: Vec<Judged>) -> Result<String, Error> {
     let stages = answer::stages(run);
     let last = stages.last();
     let started = run
@@ -104,6 +106,7 @@ pub(crate) fn html(run: &Run, drawings: &[Drawing]) -> Result<String, Error> {
         comparisons: comparisons.collect(),
         figures: drawings.iter().map(figure_part).collect(),
         published: last.and_then(|it| tables::published(run, it)),
+        targets,
         cells: stages
             .iter()
             .flat_map(|it| tables::cells(run, it))

@@ -48,29 +48,6 @@ impl Published {
         !self.to.is_empty()
     }
 
-    /// The index of the other cell of a ratio: the one with the values of `to` and otherwise those
-    /// of `cell`, or else the only one with the values of `to`, in which factors may differ that
-    /// follow from these. None: there is none, there are several, or it is `cell`.
-    fn other<'c>(
-        &self,
-        cell: &Factors,
-        cells: impl Iterator<Item = &'c Factors> + Clone,
-    ) -> Option<usize> {
-        if has_all(cell, &self.to) {
-            return None;
-        }
-        let mut wanted = cell.clone();
-        wanted.extend(self.to.clone());
-        if let Some(at) = cells.clone().position(|it| *it == wanted) {
-            return Some(at);
-        }
-        let mut found = cells.enumerate().filter(|(_, it)| has_all(it, &self.to));
-        match (found.next(), found.next()) {
-            (Some((at, _)), None) => Some(at),
-            _ => None,
-        }
-    }
-
     /// What the other cell of a ratio is called beside `cell`: the values of `to` that differ from
     /// those of `cell`, such as `strategy nowait`.
     fn other_name(&self, cell: &Factors) -> String {
@@ -87,9 +64,33 @@ impl Published {
     }
 }
 
-fn has_all(cell: &Factors, values: &BTreeMap<String, Value>) -> bool {
+/// Whether these factors have these values in a cell.
+pub(crate) fn has_all(cell: &Factors, values: &BTreeMap<String, Value>) -> bool {
     let mut values = values.iter();
     values.all(|(name, value)| cell.get(name) == Some(value))
+}
+
+/// The index of the other cell of a ratio: the one with the values of `to` and otherwise those of
+/// `cell`, or else the only one with the values of `to`, in which factors may differ that follow
+/// from these. None: there is none, there are several, or it is `cell`.
+pub(crate) fn other<'c>(
+    to: &BTreeMap<String, Value>,
+    cell: &Factors,
+    cells: impl Iterator<Item = &'c Factors> + Clone,
+) -> Option<usize> {
+    if has_all(cell, to) {
+        return None;
+    }
+    let mut wanted = cell.clone();
+    wanted.extend(to.clone());
+    if let Some(at) = cells.clone().position(|it| *it == wanted) {
+        return Some(at);
+    }
+    let mut found = cells.enumerate().filter(|(_, it)| has_all(it, to));
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => Some(at),
+        _ => None,
+    }
 }
 
 /// Checks the published values of a plan.
@@ -143,7 +144,7 @@ fn check_one(published: &Published, plan: &Plan) -> Result<(), (&'static str, St
         ));
     }
     let mut own = own.into_iter();
-    if published.is_ratio() && own.any(|cell| published.other(cell, cells.clone()).is_none()) {
+    if published.is_ratio() && own.any(|cell| other(&published.to, cell, cells.clone()).is_none()) {
         let problem = "matches not one cell for each of `only`: name more factors";
         return Err(("to", problem.to_owned()));
     }
@@ -244,7 +245,7 @@ pub(crate) fn pairs<'r, 'a>(run: &'a Run, results: &'r StageResults<'a>) -> Vec<
                 false => None,
                 true => {
                     let factors = results.cells.iter().map(|it| it.factors);
-                    let other = results.cells.get(it.other(cell.factors, factors)?)?;
+                    let other = results.cells.get(other(&it.to, cell.factors, factors)?)?;
                     Some((other, it.other_name(cell.factors)))
                 }
             };

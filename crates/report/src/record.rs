@@ -17,9 +17,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod target;
 mod unit;
 mod value;
 
+pub use target::Target;
 pub use unit::Unit;
 pub use value::Value;
 
@@ -71,6 +73,9 @@ pub struct Plan {
     /// Published values, which are shown beside the measured ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
+    /// Bounds on metrics, which the report judges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
 }
 
 /// The definition of a factor.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::cache::{findings, notes};
 use crate::chart::Drawing;
 use crate::figures::{self, Context};
-use crate::{Error, Run, cache, page, raster, terminal, trials_csv};
+use crate::{Error, Run, cache, page, raster, target, terminal, trials_csv};
 
 /// The files that [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,10 +98,19 @@ pub fn page_of(run: &Run) -> Result<String, Error> {
 /// # Errors
 /// A record lacks a metric that its kind of trial always has.
 pub fn text_summary(run: &Run) -> Result<String, Error> {
+    let judged = target::judged(run);
     Ok(match view(run)? {
-        Some(view) => cache::terminal::text_summary(&view) + &terminal::published_text(run),
-        None => terminal::text_summary(run),
+        Some(view) => {
+            cache::terminal::text_summary(&view) + &terminal::published_and_targets(run, &judged)
+        }
+        None => terminal::text_summary(run, &judged),
     })
+}
+
+/// The targets of a run with their results, as lines for a terminal. Empty: it has none.
+#[must_use]
+pub fn target_text(run: &Run) -> String {
+    terminal::target_text(&target::judged(run))
 }
 
 /// The run as servers, settings and rates. None: its trials are of another kind or form.
@@ -114,8 +123,8 @@ pub(crate) fn view(run: &Run) -> Result<Option<cache::Run>, Error> {
 /// The page: of servers at several rates, or of a run of any kind.
 fn html(run: &Run, view: Option<&cache::Run>, drawings: &[Drawing]) -> Result<String, Error> {
     match view {
-        Some(view) => cache::page::html(view, &findings::of(view), drawings),
-        None => page::html(run, drawings),
+        Some(view) => cache::page::html(view, &findings::of(view), drawings, target::judged(run)),
+        None => page::html(run, drawings, target::judged(run)),
     }
 }
 

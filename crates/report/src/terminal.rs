@@ -4,6 +4,7 @@
 use crate::answer::{self, StageResults};
 use crate::cell::Cell;
 use crate::record::Metric;
+use crate::target_verdict::Judged;
 use crate::{Run, limits, page, published, units};
 
 /// Width of a column of values.
@@ -12,10 +13,12 @@ const VALUE_WIDTH: usize = 14;
 const TRIALS_WIDTH: usize = 9;
 /// Width of the column that names a cell.
 const NAME_WIDTH: usize = 34;
+/// Widths of the columns of targets: name with bound, figure with interval, verdict.
+const TARGET_WIDTHS: [usize; 3] = [limits::TERMINAL_COLUMNS - 26 - 11 - 4, 26, 11];
 
 /// The run in at most [`limits::TERMINAL_COLUMNS`] columns: a line a cell of the last stage with
 /// medians over the repeats, then what a reader must know besides it. Ends with a line break.
-pub(crate) fn text_summary(run: &Run) -> String {
+pub(crate) fn text_summary(run: &Run, judged: &[Judged]) -> String {
     let stages = answer::stages(run);
     let last = stages.last();
     let mut lines = vec![page::about(run), String::new()];
@@ -24,22 +27,61 @@ pub(crate) fn text_summary(run: &Run) -> String {
         lines.push(String::new());
         lines.extend(published(run, last));
     }
+    lines.extend(targets(judged));
     lines.push(answer::sentence(run, last));
     lines.extend(remarks(run));
     wrapped(&lines)
 }
 
-/// The published values beside the measured ones, for a summary that has none. Empty: there are
-/// none.
-pub(crate) fn published_text(run: &Run) -> String {
+/// Published values and targets, for a summary that has neither. Empty: there are none.
+pub(crate) fn published_and_targets(run: &Run, judged: &[Judged]) -> String {
     let stages = answer::stages(run);
-    let lines = stages.last().map(|last| published(run, last));
-    let mut lines = lines.unwrap_or_default();
+    let published = stages.last().map(|last| published(run, last));
+    let mut lines = published.unwrap_or_default();
+    lines.extend(targets(judged));
     // The empty line is before these lines here.
     if let Some(empty) = lines.pop() {
         lines.insert(0, empty);
     }
     wrapped(&lines)
+}
+
+/// The targets with their verdicts, and an empty line. Empty: there are none.
+fn targets(judged: &[Judged]) -> Vec<String> {
+    let mut lines = target_lines(judged);
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
+/// The targets with their verdicts. Empty: there are none.
+pub(crate) fn target_text(judged: &[Judged]) -> String {
+    wrapped(&target_lines(judged))
+}
+
+fn target_lines(judged: &[Judged]) -> Vec<String> {
+    if judged.is_empty() {
+        return Vec::new();
+    }
+    let row = |fields: [&str; 3]| row(fields.map(str::to_owned).iter().zip(TARGET_WIDTHS));
+    let mut lines = vec![row(["targets", "figure [95 %]", "verdict"])];
+    for it in judged {
+        let figure = if it.figure.is_empty() {
+            "–"
+        } else {
+            &it.figure
+        };
+        let name = units::shortened(&it.name, TARGET_WIDTHS[0]);
+        lines.push(row([&name, figure, it.verdict.words()]));
+        if let Some(reason) = it.verdict.reason() {
+            lines.push(format!("  {reason}"));
+        }
+        if !it.left_out.is_empty() {
+            lines.push(format!("  {}", it.left_out));
+        }
+    }
+    lines
 }
 
 /// The metrics that fit.

@@ -16,6 +16,7 @@ use crate::cache::sweep_axis::SweepAxis;
 use crate::cache::{Run, answer, notes, verdict};
 use crate::chart::Drawing;
 use crate::page::{self, FigurePart, SCRIPT, STYLE};
+use crate::target_verdict::Judged;
 use crate::{Error, units};
 
 #[derive(Template)]
@@ -30,6 +31,7 @@ struct Page {
     about: String,
     quick: Option<String>,
     plan_notes: Vec<String>,
+    targets: Vec<Judged>,
     torn: bool,
     brackets: &'static str,
     servers: Vec<ServerPart>,
@@ -67,6 +69,7 @@ pub(crate) fn html(
     run: &Run,
     curves: &[CurveFindings],
     drawings: &[Drawing],
+    targets: Vec<Judged>,
 ) -> Result<String, Error> {
     let started = run.trials.iter().map(|trial| trial.started_unix_ns).min();
     let skipped = run.plan.servers.iter().filter_map(|server| {
@@ -86,6 +89,7 @@ pub(crate) fn html(
         about: notes::about(run),
         quick: run.plan.quick.then(|| notes::quick(run)),
         plan_notes: run.plan.notes.clone(),
+        targets,
         torn: run.torn,
         brackets: verdict::BRACKETS,
         servers: curves

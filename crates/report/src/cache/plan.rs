@@ -279,6 +279,7 @@ pub(super) fn general(first: &folder::Plan) -> Plan {
         // Every value of these settings has a form in TOML.
         settings: toml::Table::try_from(settings).unwrap_or_default(),
         published: Vec::new(),
+        targets: Vec::new(),
         figures: first
             .figures
             .iter()
@@ -314,6 +315,17 @@ pub(super) fn cell_factors(first: &folder::Plan, server: &str, cell: u32) -> Fac
     factors
 }
 
+/// Whether the capacity of every server is measured. Else all levels are shares of one server's.
+fn has_all_capacities(plan: &Plan) -> bool {
+    let server = |cell: &Factors| cell.get(SERVER).cloned();
+    let measured: Vec<_> = plan
+        .stage(CAPACITY)
+        .map(|it| it.cells.iter().map(server).collect())
+        .unwrap_or_default();
+    let mut cells = plan.last_stage().into_iter().flat_map(|it| &it.cells);
+    cells.all(|cell| measured.contains(&server(cell)))
+}
+
 /// The plan as servers, settings and rates. None: it is of another kind of trial, has other
 /// factors, or measures until an interval is narrow.
 pub(super) fn classic(plan: &Plan) -> Option<folder::Plan> {
@@ -341,6 +353,9 @@ pub(super) fn classic(plan: &Plan) -> Option<folder::Plan> {
         }
     }
     let sweep = sweep?;
+    if matches!(sweep, Sweep::LoadLevels(_)) && !has_all_capacities(plan) {
+        return None;
+    }
     let stage = plan.last_stage()?;
     let capacity_trials = plan
         .stage(CAPACITY)

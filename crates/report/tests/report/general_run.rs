@@ -144,6 +144,7 @@ fn plan(seed: u64) -> Plan {
         }],
         figures: vec![figure],
         published: Vec::new(),
+        targets: Vec::new(),
     }
 }
 

@@ -24,4 +24,5 @@ mod settings;
 mod stack;
 mod summary;
 mod synthetic;
+mod target;
 mod zipped;
