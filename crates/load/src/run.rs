@@ -28,7 +28,7 @@ use crate::script::{Script, ScriptItems, ScriptReport, ScriptSource};
 use crate::second::{Second, second};
 use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
-use crate::summary::{LatencyDistribution, Summary};
+use crate::summary::{LatencyDistribution, Summary, Watched};
 use crate::timeline::Timeline;
 use crate::wire::{Binary, Http, Meta, Text, Textile, Wire};
 use workload::Op;
@@ -89,7 +89,7 @@ fn run_local(
         part.all_connections(config)
             .saturating_add(client_connections),
     )?;
-    Observers::check(config)?;
+    let resident_before_bytes = Observers::resident_bytes(config)?;
     let recorded_max = recorded_max.min(RECORDED_MAX);
     let stop = Arc::default();
     let threads = GeneratorThreads::start(config, part, recorded_max, &stop)?;
@@ -114,7 +114,7 @@ fn run_local(
         }
     };
     let (mut summary, recorded) = threads.finish(config, part, &timeline, on_window)?;
-    observers.join(config, &mut summary)?;
+    observers.join(config, resident_before_bytes, &mut summary)?;
     summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
     Ok((summary, recorded))
 }
@@ -126,12 +126,13 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Checks that the process that `--watch-pid` names exists.
-    pub(crate) fn check(config: &Config) -> Result<(), Error> {
-        if let Some(pid) = config.watch_pid {
-            cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
-        }
-        Ok(())
+    /// Returns the present resident memory of the process that `--watch-pid` names, and so checks
+    /// that it exists. To be called before the connections are opened. None: no process is named.
+    pub(crate) fn resident_bytes(config: &Config) -> Result<Option<u64>, Error> {
+        let cost = config
+            .watch_pid
+            .map(|pid| cost::of_process(pid).map_err(|source| Error::Watch { pid, source }));
+        Ok(cost.transpose()?.map(|it| it.resident_bytes))
     }
 
     /// Starts those observers that `config` enables.
@@ -143,8 +144,17 @@ impl Observers {
     }
 
     /// Waits for the end of the interval and adds the observations to the summary.
-    pub(crate) fn join(self, config: &Config, summary: &mut Summary) -> Result<(), Error> {
+    pub(crate) fn join(
+        self,
+        config: &Config,
+        resident_before_bytes: Option<u64>,
+        summary: &mut Summary,
+    ) -> Result<(), Error> {
         let Observed { watched, bursts } = self.watch.join()?;
+        let watched = watched.map(|it| Watched {
+            resident_before_bytes,
+            ..it
+        });
         let stalls = self.stalls.join()?;
         (summary.watched, summary.bursts) = (watched, bursts);
         summary.stalls = stalls.map(|stalls| LatencyDistribution::of(&stalls, &config.percentiles));

@@ -95,6 +95,8 @@ impl Snapshot {
                 user_ns: cost.user_ns,
                 system_ns: cost.system_ns,
                 resident_bytes: cost.resident_bytes,
+                // It is not read here: the connections are open already.
+                resident_before_bytes: None,
                 voluntary_switches: cost.voluntary_switches,
                 involuntary_switches: cost.involuntary_switches,
             }

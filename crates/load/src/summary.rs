@@ -462,6 +462,10 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end of the interval.
     pub resident_bytes: u64,
+    /// Resident memory before the connections of the load were opened, and after a prefill. None:
+    /// the summary was written before this was measured.
+    #[serde(default)]
+    pub resident_before_bytes: Option<u64>,
     /// Voluntary context switches of all threads. None: the process had more than
     /// [`sys::cost::SWITCHES_THREADS_MAX`] threads, each of which has its own counter to read.
     pub voluntary_switches: Option<u64>,

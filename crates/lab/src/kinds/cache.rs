@@ -81,6 +81,10 @@ struct LoadTable {
     arrivals: String,
     popularity: String,
     update: f64,
+    #[serde(default)]
+    mix: String,
+    #[serde(default)]
+    multiget: String,
     records: u64,
     #[serde(default)]
     saturating: u32,
@@ -120,6 +124,22 @@ struct ServerTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     program: Option<String>,
     arguments: Vec<String>,
+    /// A program and its arguments that run the server, such as `chrt`. The process must become the
+    /// server: what is measured is its.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    under: Vec<String>,
+    /// Whether the records are stored before the load.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    prefill: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,6 +201,8 @@ impl From<File> for Cache {
                     arrivals: load.arrivals,
                     popularity: load.popularity,
                     update: load.update,
+                    mix: load.mix,
+                    multiget: load.multiget,
                     records: load.records,
                     saturating: load.saturating,
                     saturating_depth: load.saturating_depth,
@@ -207,6 +229,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 impl Kind for Cache {
     fn metrics(&self) -> Vec<Metric> {
         let mut metrics = cache::metrics();
+        metrics.push(summary::connection_metric());
         if self.hosts.has_namespaces() {
             metrics.extend(relayed::metrics());
         }
@@ -231,6 +254,7 @@ impl Kind for Cache {
         let environment = |name: &str| std::env::var_os(name).map(Into::into);
         self.settings.servers =
             servers::resolve(&self.declared, options, &search_path, &environment)?;
+        self.check_capacity_server()?;
         Ok(self.resolve_for(&allowed))
     }
 
@@ -419,6 +443,27 @@ impl Cache {
     fn server(&self, factors: &Factors) -> Option<&folder::Server> {
         let name = factors.get(SERVER)?.to_string();
         self.settings.servers.iter().find(|it| it.name == name)
+    }
+
+    /// Whether the records are stored before the load of a cell.
+    fn declares_prefill(&self, factors: &Factors) -> bool {
+        let name = factors.get(SERVER).map(ToString::to_string);
+        let mut declared = self.declared.iter();
+        declared.all(|it| Some(&it.name) != name.as_ref() || it.prefill)
+    }
+
+    /// The server whose capacity all levels are shares of must take part.
+    fn check_capacity_server(&self) -> Result<(), Error> {
+        let Some(name) = self.capacity_of.get(SERVER).map(ToString::to_string) else {
+            return Ok(());
+        };
+        let mut servers = self.settings.servers.iter();
+        match servers.find(|it| it.name == name).and_then(|it| it.skipped.as_ref()) {
+            None => Ok(()),
+            Some(reason) => Err(Error::NoServers {
+                reasons: format!("all rates are shares of the capacity of {name}: {reason}"),
+            }),
+        }
     }
 
     /// The load of a cell.

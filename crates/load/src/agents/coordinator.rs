@@ -98,7 +98,7 @@ impl Coordinator {
         mut on_progress: impl FnMut(Progress<'_>),
     ) -> Result<Summary, Error> {
         self.validate(config)?;
-        Observers::check(config)?;
+        let resident_before_bytes = Observers::resident_bytes(config)?;
         let mut links = self.connect(config)?;
         for link in &mut links {
             let (config, part) = (Box::new(config.clone()), link.report.part);
@@ -126,7 +126,7 @@ impl Coordinator {
         let observers = Observers::start(config, &timeline)?;
         let (links, results) = monitor_run(config, &timeline, links, &mut on_progress)?;
         let mut summary = merge(links, results)?;
-        observers.join(config, &mut summary)?;
+        observers.join(config, resident_before_bytes, &mut summary)?;
         summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
         Ok(summary)
     }

@@ -113,6 +113,12 @@ pub struct Load {
     pub popularity: String,
     /// Share of updates.
     pub update: f64,
+    /// Weights of operations in place of `update`. Empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mix: String,
+    /// Distribution of the number of keys of a multiget. Empty: the generator's default.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub multiget: String,
     /// Records.
     pub records: u64,
     /// Saturating connections, in addition to the measured ones.
@@ -402,7 +408,12 @@ pub fn load_table(load: &Load) -> toml::Table {
     // Every value of a load has a form in TOML.
     let table = toml::Table::try_from(load).unwrap_or_default();
     let setting = |(key, value): (String, _)| (key.replace('_', "-"), value);
-    table.into_iter().map(setting).collect()
+    // Those are left out where they are empty.
+    let optional = ["mix", "multiget"].map(|key| (key.to_owned(), String::new().into()));
+    optional
+        .into_iter()
+        .chain(table.into_iter().map(setting))
+        .collect()
 }
 
 /// The load with the keys that factors set.

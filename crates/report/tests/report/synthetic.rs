@@ -230,6 +230,8 @@ fn plan(seed: u64) -> Plan {
             arrivals: "fb_ia".to_owned(),
             popularity: "uniform".to_owned(),
             update: 0.03,
+            mix: String::new(),
+            multiget: String::new(),
             records: 1_000_000,
             saturating: 0,
             saturating_depth: 512,

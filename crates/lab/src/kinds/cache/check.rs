@@ -195,6 +195,14 @@ fn check_laws(load: &Load) -> Result<(), Violation> {
     config.records = load.records;
     read(&load.keys, "keys", &mut config.keys)?;
     read(&load.values, "values", &mut config.values)?;
+    if !load.mix.is_empty() {
+        let mut mix = config.mix();
+        read(&load.mix, "mix", &mut mix)?;
+        config.mix = Some(mix);
+    }
+    if !load.multiget.is_empty() {
+        read(&load.multiget, "multiget", &mut config.multiget)?;
+    }
     read(&load.arrivals, "arrivals", &mut config.arrivals)?;
     read(&load.popularity, "popularity", &mut config.popularity)?;
     config.validate().map_err(|error| {
@@ -220,12 +228,20 @@ fn check_capacity(cache: &Cache, cells: &[Factors]) -> Result<(), Violation> {
         return violation(format!("is more than {}", limits::REPEATS));
     }
     let missing = cache.capacity_of.keys().find(|name| {
-        let is_rate = [SERVER, RATE, LEVEL].contains(&name.as_str());
+        let is_rate = [RATE, LEVEL].contains(&name.as_str());
         is_rate || !cells.iter().all(|cell| cell.contains_key(*name))
     });
     if let Some(name) = missing {
         let problem = format!("has `{name}`, which is no factor of all cells besides the rate");
         return Err(Violation::new("[capacity]", 0, "of", problem));
+    }
+    if let Some(name) = cache.capacity_of.get(SERVER).map(ToString::to_string) {
+        let names = || cache.declared.iter().map(|it| it.name.as_str());
+        if !names().any(|it| it == name) {
+            let near = did_you_mean(nearest(&name, names()));
+            let problem = format!("has the server `{name}`, which no [[server]] table declares{near}");
+            return Err(Violation::new("[capacity]", 0, "of", problem));
+        }
     }
     let is_saturated = |cell: &Factors| cache.load_at(cell).is_ok_and(|it| it.saturating > 0);
     if cache.capacity_trials > 0 && cells.iter().any(is_saturated) {

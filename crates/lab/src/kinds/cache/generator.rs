@@ -89,7 +89,7 @@ pub(super) fn run(
         return Err(TrialError::Failed(with_last_lines(&reason, &files.log)));
     }
     let text = read_summary(&files.summary)?;
-    let measured = summary::read(trial.id, &text).map_err(TrialError::Failed)?;
+    let measured = summary::read(trial.id, &text, load.connections).map_err(TrialError::Failed)?;
     // Record and histograms contain the summary now. A rejected summary remains for inspection.
     files.remove()?;
     Ok(Generated {
@@ -225,7 +225,14 @@ fn arguments(
     option("values", &load.values);
     option("arrivals", &load.arrivals);
     option("popularity", &load.popularity);
-    option("update", &load.update);
+    if load.mix.is_empty() {
+        option("update", &load.update);
+    } else {
+        option("mix", &load.mix);
+    }
+    if !load.multiget.is_empty() {
+        option("multiget", &load.multiget);
+    }
     option("records", &load.records);
     option("warmup", &duration_argument(settings.warmup_ns));
     option("duration", &duration_argument(settings.trial_ns));
@@ -244,7 +251,10 @@ fn arguments(
     if !settings.load_cpus.is_empty() && agents.is_none() {
         option("cpus", &cpu_list(&settings.load_cpus));
     }
-    arguments.extend(["--prefill", "--watch-bursts"].map(str::to_owned));
+    if cache.declares_prefill(trial.factors) {
+        arguments.push("--prefill".to_owned());
+    }
+    arguments.push("--watch-bursts".to_owned());
     arguments.extend(agents.map(Agents::arguments).unwrap_or_default());
     arguments
 }

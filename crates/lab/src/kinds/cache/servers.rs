@@ -10,6 +10,9 @@ use super::{ServerKind, ServerTable};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::plan::Options;
 
+/// The `program` of a server that is this program, with other arguments than those of `serve`.
+const OWN_PROGRAM: &str = "{curtail}";
+
 /// Resolves every server's program: first from the options, then from the environment variable
 /// `CURTAIL_SERVER_NAME`, then from the file and the search path.
 pub(super) fn resolve(
@@ -75,6 +78,10 @@ fn resolve_one(
         (None, None, ServerKind::Curtail) => (options.curtail.clone(), None),
         (None, None, ServerKind::Command) => {
             let name = server.program.clone().unwrap_or_default();
+            let name = match name.as_str() {
+                OWN_PROGRAM => shown(&options.curtail),
+                _ => name,
+            };
             match look_up(&name, search_path) {
                 Some(path) => (path, None),
                 None => (PathBuf::from(&name), Some(not_found(server, &name))),
@@ -89,7 +96,8 @@ fn resolve_one(
     let verb = (server.kind == ServerKind::Curtail).then(|| "serve".to_owned());
     folder::Server {
         name: server.name.clone(),
-        command: std::iter::once(shown(&program))
+        command: (server.under.iter().cloned())
+            .chain([shown(&program)])
             .chain(verb)
             .chain(server.arguments.iter().cloned())
             .collect(),
@@ -199,6 +207,23 @@ mod tests {
         assert_eq!(servers[1].skipped, None);
         assert_eq!(servers[1].command[0], shown(&path));
         assert_eq!(servers[1].command[1], "-l");
+    }
+
+    #[test]
+    fn a_server_may_be_this_program_and_run_under_another_one() {
+        let text = Experiment::load("smoke").unwrap().toml().replace(
+            "program = \"memcached\"",
+            "program = \"{curtail}\"\nunder = [\"chrt\", \"--fifo\", \"1\"]",
+        );
+        let experiment = Experiment::parse("own", "own.toml", &text).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(&program(folder.path(), "curtail"));
+        let servers = resolve(&declared(&experiment), &options, OsStr::new(""), &|_| None);
+        let servers = servers.unwrap();
+        let own = shown(&options.curtail);
+        assert_eq!(servers[1].command[..5], ["chrt", "--fifo", "1", &own, "-l"]);
+        // It is not `serve`, which kind `curtail` is.
+        assert_eq!(servers[0].command[..2], [own, "serve".to_owned()]);
     }
 
     #[test]

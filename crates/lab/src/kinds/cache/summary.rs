@@ -17,6 +17,21 @@ pub(super) struct Measured {
     pub(super) stalls: Option<Stalls>,
     /// Requests that the server answered in the interval, to saturating connections too.
     pub(super) answers: f64,
+    /// Growth of the server's resident memory since before the connections were opened, for each.
+    pub(super) connection_bytes: Option<f64>,
+}
+
+/// The name of the metric of [`Measured::connection_bytes`].
+pub(super) const CONNECTION_BYTES: &str = "server_connection_bytes";
+
+/// The definition of the metric of [`Measured::connection_bytes`].
+pub(super) fn connection_metric() -> Metric {
+    Metric::new(
+        CONNECTION_BYTES,
+        "growth of the server's resident memory since before the connections were opened, for each",
+        Unit::from("B".to_owned()),
+        Better::Neither,
+    )
 }
 
 /// Wake-up latencies of a real-time thread on the server's first processor.
@@ -66,11 +81,11 @@ impl Stalls {
     }
 }
 
-/// Parses a summary.
+/// Parses a summary of a load over this number of connections, besides saturating ones.
 ///
 /// # Errors
 /// The reason why it is not a measurement, which is the reason of the trial's failure.
-pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
+pub(super) fn read(id: &str, text: &str, connections: u32) -> Result<Measured, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
     if !READABLE.contains(&summary.schema.as_str()) {
@@ -117,6 +132,11 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         stolen: None,
     };
     let answers = summary.answers_of_server();
+    let connection_bytes = summary.watched.and_then(|it| {
+        let grown = it.resident_bytes as f64 - it.resident_before_bytes? as f64;
+        let saturating = summary.saturating_rps.is_some();
+        (!saturating && connections > 0).then(|| grown / f64::from(connections))
+    });
     let (response, censored) = match summary.response {
         Some(LatencyDistribution { hdr, censored, .. }) => (Some(hdr), censored.map(|it| it.hdr)),
         None => (None, None),
@@ -131,6 +151,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
     let stalls = optional(&summary.stalls, "stalls")?;
     Ok(Measured {
         answers,
+        connection_bytes,
         measurement: Box::new(measurement),
         histograms,
         stalls: stalls.map(|it| Stalls {
@@ -269,7 +290,8 @@ mod tests {
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,
-                resident_bytes: 7,
+                resident_bytes: 700,
+                resident_before_bytes: Some(300),
                 voluntary_switches: Some(8),
                 involuntary_switches: Some(9),
             }),
@@ -286,13 +308,15 @@ mod tests {
     }
 
     fn read_as(summary: &Summary) -> Result<Measured, String> {
-        read("s-a-0-00", &serde_json::to_string(summary).unwrap())
+        read("s-a-0-00", &serde_json::to_string(summary).unwrap(), 8)
     }
 
     #[test]
     fn a_summary_becomes_a_measurement() {
-        let Measured { measurement, histograms, stalls, answers } = read_as(&summary()).unwrap();
+        let Measured { measurement, histograms, stalls, answers, connection_bytes } =
+            read_as(&summary()).unwrap();
         assert_eq!((stalls, answers), (None, 80.0));
+        assert_eq!(connection_bytes, Some(50.0));
         assert_eq!(measurement.response.unwrap().p999, 99_900);
         let bounds = LowerBounds {
             p95: true,
@@ -367,7 +391,7 @@ mod tests {
         let lacking = "the generator's summary lacks percentile 99 of service";
         assert_eq!(read_as(&coarse).unwrap_err(), lacking);
         assert!(
-            read("x", "{\"schema\":")
+            read("x", "{\"schema\":", 1)
                 .unwrap_err()
                 .contains("cannot be read")
         );

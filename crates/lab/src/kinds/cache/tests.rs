@@ -309,3 +309,47 @@ fn every_agent_needs_connections() {
     let refused = refused(&on_hosts(&format!("{clients}{LEVELS}")));
     assert!(refused.contains("is 17, and 16 connections are too few"), "{refused}");
 }
+
+#[test]
+fn all_levels_may_be_shares_of_one_servers_capacity() {
+    let of = |server: &str| {
+        let of = format!("[capacity]\nof = {{ server = \"{server}\" }}\n");
+        text(LEVELS).replace("[capacity]\n", &of)
+    };
+    let (mut cache, plan) = resolved(&of("memcached"));
+    assert_eq!(plan.stages[0].cells, [at("memcached", &[])]);
+    let trials = [
+        capacity("curtail", 90_000.0, false),
+        capacity("memcached", 70_000.0, false),
+    ];
+    for server in ["curtail", "memcached"] {
+        let cell = at(server, &[(LEVEL, 0.5)]);
+        assert_eq!(offered_rps(&cache, &trials, &cell), Ok(Some(35_000.0)));
+    }
+    assert!(refused(&of("memcache")).contains("did you mean `memcached`?"));
+    // Without that server there are no rates.
+    cache.check_capacity_server().unwrap();
+    cache.settings.servers[1].skipped = Some("it is not installed".to_owned());
+    let error = cache.check_capacity_server().unwrap_err().to_string();
+    assert!(error.contains("capacity of memcached: it is not installed"), "{error}");
+}
+
+#[test]
+fn a_mix_may_be_a_factor_and_a_wrong_one_is_refused() {
+    let mix = |values: &str| text(&format!("[[factor]]\nname = \"mix\"\nvalues = {values}\n"));
+    let (cache, plan) = resolved(&mix("[\"get=1\", \"multiget=3,set=1\"]"));
+    let cell = &plan.last_stage().unwrap().cells[1];
+    assert_eq!(cache.load_at(cell).unwrap().mix, "multiget=3,set=1");
+    let error = refused(&mix("[\"get=1\", \"got=1\"]"));
+    assert!(error.contains("`mix`") && error.contains("got"), "{error}");
+    let error = refused(&text(LEVELS).replace("[load]\n", "[load]\nmultiget = \"some\"\n"));
+    assert!(error.contains("`multiget`"), "{error}");
+}
+
+#[test]
+fn a_server_may_do_without_a_prefill() {
+    let text = text(LEVELS).replacen("kind = \"command\"\n", "kind = \"command\"\nprefill = false\n", 1);
+    let (cache, _) = resolved(&text);
+    assert!(cache.declares_prefill(&at("curtail", &[])));
+    assert!(!cache.declares_prefill(&at("memcached", &[])));
+}

@@ -3,8 +3,6 @@
 //! A failure of the server or the generator is the trial's result. Only the user and an unusable
 //! run folder or system end the run.
 
-use std::path::Path;
-
 use report::cache::folder::{Load, Stolen};
 use report::cache::{SERVER, artefacts, encode};
 use report::record::Factors;
@@ -65,8 +63,13 @@ pub(super) fn perform(
         histograms,
         stalls,
         answers,
+        connection_bytes,
     } = generated.measured;
     let mut encoded = encode(&measurement);
+    if let Some(bytes) = connection_bytes {
+        let name = summary::CONNECTION_BYTES.to_owned();
+        encoded.metrics.insert(name, bytes);
+    }
     if let Some(joules) = generated.joules {
         energy::add(joules, answers, &mut encoded);
     }
@@ -127,6 +130,7 @@ pub(super) fn add_versions(
     hosts: &Hosts,
 ) -> Result<(), Error> {
     let probing = cache.clone();
+    let own = context.options.curtail.to_string_lossy().into_owned();
     // The arguments may contain factors: those of the server's first cell.
     let first = |name: &str| {
         let mut cells = cells.iter();
@@ -135,7 +139,8 @@ pub(super) fn add_versions(
     };
     let servers = cache.settings.servers.iter_mut();
     for server in servers.filter(|server| server.skipped.is_none()) {
-        let is_own = server.command.first().map(Path::new) == Some(&*context.options.curtail);
+        // It may be run by another program.
+        let is_own = server.command.contains(&own);
         let command = filled(&server.command, &first(&server.name));
         server.version = match server::probe_version(&probing, context, hosts, &command) {
             // This build replies to `version` with the memcached version it is compatible with.
@@ -163,7 +168,7 @@ pub(super) fn describe(cache: &Cache) -> Vec<String> {
     let load = &settings.load;
     lines.push(format!(
         "load     {} connections of depth {}, {} thread{}; keys {}, values {}, arrivals {}, \
-         popularity {}, updates {} %, {} records{}",
+         popularity {}, {}, {} records{}",
         load.connections,
         load.depth,
         load.threads,
@@ -172,7 +177,7 @@ pub(super) fn describe(cache: &Cache) -> Vec<String> {
         load.values,
         load.arrivals,
         load.popularity,
-        (load.update * 1e4).round() / 1e2,
+        operations(load),
         load.records,
         saturating(load),
     ));
@@ -195,6 +200,14 @@ pub(super) fn describe(cache: &Cache) -> Vec<String> {
     }
     lines.push(format!("trial    {}", cache.times()));
     lines
+}
+
+fn operations(load: &Load) -> String {
+    match load.mix.as_str() {
+        "" => format!("updates {} %", (load.update * 1e4).round() / 1e2),
+        mix if load.multiget.is_empty() => mix.to_owned(),
+        mix => format!("{mix}, {} keys of a multiget", load.multiget),
+    }
 }
 
 fn saturating(load: &Load) -> String {
