@@ -21,7 +21,6 @@ pub mod client;
 pub mod datagram_frames;
 pub mod device_pair;
 pub mod disk_process;
-pub mod echo;
 pub mod host_server;
 pub mod http_corpus;
 pub mod in_process;

@@ -13,7 +13,7 @@
 //! another thread may borrow the returned context. This is not fair, but no context stays unused
 //! while a thread wakes up.
 //!
-//! An idle connection occupies this memory (measured by `cargo xtask bench floor -- idle`):
+//! An idle connection occupies this memory (measured by the floor benchmark):
 //!
 //! - four pages of stack (the rest of [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN) is reserved
 //!   address space);
