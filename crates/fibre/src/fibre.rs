@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicPtr as StdPtr;
 
 use crate::permit::Permit;
-use crate::runtime::Anchor;
+use crate::shared::Anchor;
 use crate::switch::{Body, Suspend, is_processor_of};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 

@@ -35,6 +35,7 @@
 
 mod cancel;
 mod channel;
+mod clock;
 mod fibre;
 mod file;
 mod idle;
@@ -42,6 +43,7 @@ mod io;
 mod join;
 mod lane;
 pub mod limits;
+mod local;
 #[cfg(all(test, shuttle))]
 mod models;
 mod mutex;
@@ -52,6 +54,7 @@ mod registry;
 mod runtime;
 mod scheduler;
 mod semaphore;
+mod shared;
 mod slot;
 mod socket;
 mod stack;
@@ -69,9 +72,10 @@ pub use io::{IoBackend, IoChoice};
 pub use join::{JoinHandle, Panic, spawn};
 pub use mutex::{Condition, Mutex, MutexGuard};
 pub use offload::offload;
-pub use runtime::{Builder, FibresLeft, Runtime, StartError, Statistics, Watch};
+pub use runtime::{Builder, FibresLeft, Runtime, StartError, Statistics};
 pub use scheduler::Scheduler;
 pub use semaphore::Semaphore;
+pub use shared::Watch;
 pub use socket::Socket;
 pub use stack::has_lightweight_guard_pages;
 pub use switch::{

@@ -17,32 +17,14 @@ use std::sync::Arc;
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
 use crate::limits::{RUNS_PER_POLL, STEAL_ATTEMPTS};
-use crate::runtime::{Anchor, Shared};
+use crate::local::Local;
 use crate::scheduler::{RunQueues, TakeState};
+use crate::shared::Anchor;
 use crate::slot::ProcessorSlot;
 use crate::stack::ProcessorStacks;
 use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
-
-/// The state of a processor that only its own thread uses. The state that other threads use as well
-/// is the [`ProcessorSlot`].
-pub(crate) struct Local {
-    pub(crate) number: usize,
-    pub(crate) anchor: Arc<Anchor>,
-    /// Free stacks, from fibres that ended on this processor.
-    pub(crate) stacks: ProcessorStacks,
-    /// The number of times that this processor has run a fibre.
-    runs: Cell<u64>,
-    /// The last reading of the clock, in ticks; see [`TakeState::clock`].
-    pub(crate) clock: Cell<u64>,
-}
-
-impl Local {
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.anchor.shared
-    }
-}
 
 /// The source of the events that end the waits of fibres: completions, readiness and timers. The
 /// processor polls the driver between fibres, and sleeps in it if no fibre is ready.

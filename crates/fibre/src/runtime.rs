@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ use crate::idle::IdleProcessors;
 use crate::io::{self as input_output, IoBackend, IoChoice};
 use crate::join::{JoinHandle, packet};
 use crate::limits::{PROCESSORS_MAX, STACK_LEN};
-use crate::processor::{Local, run};
-use crate::registry::Registry;
+use crate::local::Local;
+use crate::processor::run;
 use crate::scheduler::{AnyRunQueues, Scheduler};
+use crate::shared::{Anchor, Shared, Watch};
 use crate::slot::ProcessorSlot;
-use crate::stack::{ProcessorStacks, Stacks};
+use crate::stack::Stacks;
 use crate::switch::{Body, local};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::Ordering;
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,64 +28,6 @@ const GRACE_PERIOD: Duration = Duration::from_millis(500);
 /// The interval at which `stop` looks for fibres that were spawned since it began, to cancel them
 /// too.
 const STOP_POLL: Duration = Duration::from_millis(20);
-
-/// The state that all processors of a runtime share.
-pub(crate) struct Shared {
-    pub(crate) scheduler: AnyRunQueues,
-    pub(crate) idle: IdleProcessors,
-    pub(crate) slots: Box<[ProcessorSlot]>,
-    pub(crate) stacks: Stacks,
-    pub(crate) registry: Registry,
-    pub(crate) io_backend: IoBackend,
-    pub(crate) watch: Option<Box<dyn Watch>>,
-    /// `Runtime::stop` has begun. From then on each fibre that ends notifies `end_condition`.
-    is_stopping: AtomicBool,
-    /// The processors must end.
-    pub(crate) must_stop: AtomicBool,
-    /// The number of processors that were started and have not ended.
-    live_processors: std::sync::Mutex<usize>,
-    /// Notified when a processor ends and, while the runtime stops, when a fibre ends. Its mutex is
-    /// `live_processors`.
-    end_condition: Condvar,
-}
-
-/// A processor's own reference to the shared state. The records of the fibres that the processor
-/// spawned refer to this anchor and not to the shared state directly. So each processor has a
-/// reference count of its own, and processors do not contend for one.
-pub(crate) struct Anchor {
-    pub(crate) shared: Arc<Shared>,
-    /// The number of the processor.
-    number: usize,
-}
-
-/// An observer of the processors. Its methods run on the processor's own thread, between fibres,
-/// and delay all fibres there. They must not panic (the program would abort) and must not make
-/// fibres ready.
-pub trait Watch: Send + Sync + 'static {
-    /// The processor is about to sleep, or to end.
-    fn sleeps(&self, processor: usize) {
-        let _ = processor;
-    }
-
-    /// The processor starts, or has woken up.
-    fn wakes(&self, processor: usize) {
-        let _ = processor;
-    }
-
-    /// Bytes have been received for a fibre. The observer can prefetch the memory that the fibre
-    /// will use. The fibre runs after the next call of [`polled`](Self::polled), unless another
-    /// processor takes it before. With [rings](crate::IoBackend::Rings) this is called for most
-    /// receives, with epoll for none. The ring is locked during the call, so the call must not
-    /// wait.
-    fn received(&self, processor: usize, bytes: &[u8]) {
-        let _ = (processor, bytes);
-    }
-
-    /// The processor has polled, and `fibres` fibres have become ready.
-    fn polled(&self, processor: usize, fibres: usize) {
-        let _ = (processor, fibres);
-    }
-}
 
 /// The configuration of a runtime.
 #[must_use]
@@ -416,26 +359,7 @@ impl fmt::Debug for Runtime {
     }
 }
 
-impl fmt::Debug for Anchor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Anchor").finish_non_exhaustive()
-    }
-}
-
 impl Anchor {
-    /// Creates an anchor for the model checker. Its shared state has no threads and no kernel
-    /// objects.
-    #[cfg(all(test, shuttle))]
-    pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
-        let idle = IdleProcessors::new(processors).unwrap();
-        let slots = Box::default();
-        let shared = Shared::new(scheduler, processors, idle, IoBackend::Readiness, slots);
-        Arc::new(Self {
-            shared: Arc::new(shared),
-            number: 0,
-        })
-    }
-
     /// Spawns a fibre. Its record refers to this anchor, and is registered in the shard of the
     /// anchor's processor.
     pub(crate) fn spawn<T: Send + 'static>(
@@ -457,89 +381,5 @@ impl Anchor {
             shared.schedule(Ready::new(record));
             Ok(handle)
         })
-    }
-}
-
-impl Shared {
-    /// Creates the shared state, with stacks of the default size and without a `Watch`.
-    fn new(
-        scheduler: Scheduler,
-        processors: usize,
-        idle: IdleProcessors,
-        io_backend: IoBackend,
-        slots: Box<[ProcessorSlot]>,
-    ) -> Self {
-        Self {
-            scheduler: AnyRunQueues::new(scheduler, processors),
-            idle,
-            slots,
-            stacks: Stacks::new(STACK_LEN),
-            registry: Registry::new(processors),
-            io_backend,
-            watch: None,
-            is_stopping: AtomicBool::new(false),
-            must_stop: AtomicBool::new(false),
-            live_processors: std::sync::Mutex::new(0),
-            end_condition: Condvar::new(),
-        }
-    }
-
-    /// Locks the number of live processors.
-    fn live_processors(&self) -> MutexGuard<'_, usize> {
-        self.live_processors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Enqueues a fibre that is new or was woken, and wakes an idle processor for it.
-    pub(crate) fn schedule(&self, ready: Ready) {
-        let origin = local(|local| {
-            let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
-            Some((local.number, local.clock.get()))
-        });
-        self.scheduler.put(origin, ready, &self.idle);
-    }
-
-    /// Releases the stack of a fibre that has ended, and removes it from the registry.
-    pub(crate) fn reclaim(&self, ready: Ready, stacks: &ProcessorStacks) {
-        let record = ready.record();
-        // SAFETY: `ready` is the right to run the fibre, which has finished.
-        let body = unsafe { (*record.body.get()).take() };
-        if let Some(body) = body {
-            self.stacks.release(body.into_stack(), Some(stacks));
-        }
-        self.registry.remove(record);
-        drop(ready);
-        if self.is_stopping.load(Ordering::Relaxed) {
-            let _guard = self.live_processors();
-            self.end_condition.notify_all();
-        }
-    }
-
-    /// Records the last-level cache of the CPU on which a processor, the caller, now runs.
-    pub(crate) fn record_cache(&self, processor: usize) {
-        if let AnyRunQueues::Fair(fair) = &self.scheduler
-            && self.slots.len() > 1
-        {
-            fair.record_cache(processor, crate::topology::last_level_cache());
-        }
-    }
-
-    /// Records that `processor`, the caller, has polled. Then picks another processor, in turn. If
-    /// that processor has not polled for a long time, takes its completions and expires its timers,
-    /// which makes ready the fibres that wait for them.
-    pub(crate) fn poll_overdue_processor(&self, processor: usize) {
-        let count = self.slots.len();
-        let slot = &self.slots[processor];
-        let interval = slot.record_poll();
-        if count == 1 {
-            return;
-        }
-        let other = &self.slots
-            [(processor + 1 + slot.counters.take_number() as usize % (count - 1)) % count];
-        if other.is_overdue(interval) {
-            other.reactor.reap_for_other();
-            other.timers.expire();
-        }
     }
 }

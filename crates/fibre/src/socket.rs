@@ -11,12 +11,12 @@ use io_uring::opcode;
 use io_uring::types::Fd;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use crate::clock::deadline_ns;
 use crate::fibre::Fibre;
 use crate::io::poll::{Gate, Source};
 use crate::io::rings::{check, clamp, perform, perform_into};
 use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
-use crate::time::deadline_ns;
 
 /// Results of io_uring completions whose operation was not performed. The kernel reports an error
 /// as a negative number.

@@ -18,8 +18,8 @@ use std::thread;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::fibre::{Fibre, Record};
-use crate::processor::Local;
-use crate::runtime::Shared;
+use crate::local::Local;
+use crate::shared::Shared;
 use crate::stack::Stack;
 
 /// Why a fibre left its stack.

@@ -65,7 +65,7 @@ pub(crate) fn ticks() -> u64 {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    crate::time::monotonic_ns()
+    crate::clock::monotonic_ns()
 }
 
 /// The present time under the model checker, where time does not advance.

@@ -5,27 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::cancel::Cancelled;
+use crate::clock::{deadline_ns, monotonic_ns};
 use crate::fibre::Fibre;
 use crate::switch::{current, is_fibre, local, park};
 use crate::sync::{Mutex, lock};
 
 /// A point in time that is never reached.
 const NEVER: u64 = u64::MAX;
-
-/// The present time in nanoseconds of the system's monotonic clock.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
-/// The point in time at which `timeout` will have passed, in nanoseconds of the monotonic clock.
-pub(crate) fn deadline_ns(timeout: Duration) -> u64 {
-    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(NEVER);
-    monotonic_ns().saturating_add(timeout_ns)
-}
 
 /// Sleeps for `duration`, or a little longer. A fibre blocks only itself; a thread blocks in the
 /// kernel.

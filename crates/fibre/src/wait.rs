@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::thread::park_timeout;
 use std::time::Duration;
 
+use crate::clock::{deadline_ns, monotonic_ns};
 use crate::fibre::{Fibre, Record};
 use crate::switch::{current, is_fibre, park, park_as, waiting_record};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
-use crate::time::{Timer, deadline_ns, monotonic_ns};
+use crate::time::Timer;
 
 /// A handle that wakes a fibre or a thread.
 #[derive(Debug, Clone)]

@@ -29,12 +29,13 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
 use crate::cancel::{begin_wait, cancelled_or_timed_out};
+use crate::clock::monotonic_ns;
 use crate::fibre::Fibre;
 use crate::io::Reactor;
 use crate::limits::{CANCEL_RETRY_NS, RING_ENTRIES};
 use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
-use crate::time::{Timer, monotonic_ns};
+use crate::time::Timer;
 
 /// Maximum number of completions that are taken while the lock is held once.
 const BATCH: usize = 64;

@@ -1,0 +1,26 @@
+//! The state of a processor that only its own thread uses.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::shared::{Anchor, Shared};
+use crate::stack::ProcessorStacks;
+
+/// The state of a processor that only its own thread uses. The state that other threads use as well
+/// is the [`ProcessorSlot`].
+pub(crate) struct Local {
+    pub(crate) number: usize,
+    pub(crate) anchor: Arc<Anchor>,
+    /// Free stacks, from fibres that ended on this processor.
+    pub(crate) stacks: ProcessorStacks,
+    /// The number of times that this processor has run a fibre.
+    pub(crate) runs: Cell<u64>,
+    /// The last reading of the clock, in ticks; see [`TakeState::clock`].
+    pub(crate) clock: Cell<u64>,
+}
+
+impl Local {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.anchor.shared
+    }
+}
