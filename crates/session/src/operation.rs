@@ -10,7 +10,7 @@
 
 use protocol::limits::KEY_MAX;
 use protocol::{Crawler, Keys, MetaKey, Rejection, ShutdownMode, Stats, Streams, Tuning};
-use store::{Direction, Mode};
+use store::{Direction, Mode, SizeClass};
 
 use crate::login::Login;
 
@@ -241,6 +241,15 @@ pub(crate) struct StoreOptions {
     /// Whether to delete the present item if the value is too large or there is no memory for it.
     /// The client meant to replace that item, so it must not read the old value any more.
     pub(crate) delete_old_if_rejected: bool,
+}
+
+impl StoreOptions {
+    /// The size class of the item that the command brings. That of the stored item may be larger,
+    /// after an append.
+    #[inline]
+    pub(crate) fn size_class(&self, key: &[u8]) -> SizeClass {
+        SizeClass::of(key.len(), self.flags, self.value_len as usize)
+    }
 }
 
 /// The options of `md` with `I` or `x`, which changes the item instead of deleting it.

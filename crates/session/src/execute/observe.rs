@@ -80,7 +80,7 @@ pub(super) fn store(
     let now = context.now;
     let ttl_s = now.expiry(options.exptime).seconds_left(now.elapsed_s);
     let (ttl_s, len) = (ttl_s.unwrap_or(0), options.value_len);
-    let class = super::write::class_of(key, options).number();
+    let class = options.size_class(key).number();
     context.counters.log().push(Streams::MUTATIONS, |text| {
         text.push_str("type=item_store");
         push_key(text, key);

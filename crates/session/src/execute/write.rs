@@ -208,7 +208,7 @@ fn not_stored(
             context.counters.count(Counter::StoreNoMemory);
             context
                 .counters
-                .count_in_class(ClassCounter::StoreNoMemory, class_of(key, options));
+                .count_in_class(ClassCounter::StoreNoMemory, options.size_class(key));
             StoreOutcome::NoMemory
         }
     };
@@ -248,7 +248,7 @@ fn stored(
     published: Published,
     context: &RequestContext<'_>,
 ) -> StoreOutcome {
-    let class = class_of(key, options);
+    let class = options.size_class(key);
     context.counters.count(Counter::CmdSet);
     context.counters.count_in_class(ClassCounter::CmdSet, class);
     count_cas(class, options, published, context);
@@ -264,13 +264,6 @@ fn stored(
         observe::store(key, options, &outcome, context);
     }
     outcome
-}
-
-/// The size class of the item that a storage command brings. That of the stored item may be larger,
-/// after an append.
-#[inline]
-pub(super) fn class_of(key: &[u8], options: &StoreOptions) -> SizeClass {
-    SizeClass::of(key.len(), options.flags, options.value_len as usize)
 }
 
 /// Counts a storage command whose value is not followed by the expected line end.
