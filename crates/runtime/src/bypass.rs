@@ -11,6 +11,8 @@
 //! from their stacks.
 //!
 //! The kernel must not have the address of the server, or its own TCP would answer too, by resets.
+//! It gets a copy of each frame nevertheless; where it allows that, a program at the device
+//! (`sys::ingress_filter`) discards it before the kernel looks for a route.
 //!
 //! [`InMemory`] is the same without a device, threads or a clock, for tests.
 
@@ -30,6 +32,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 
 use service::Service;
+use sys::ingress_filter::IngressFilter;
 use sys::packet_ring::{Device, PacketRing};
 use tcpip::Config;
 
@@ -45,6 +48,7 @@ pub use in_memory::InMemory;
 #[derive(Debug)]
 pub struct Interface {
     rings: Vec<PacketRing>,
+    filter: Option<Arc<IngressFilter>>,
     config: Config,
 }
 
@@ -80,7 +84,15 @@ impl Interface {
         let mut config = Config::new(device.hardware_address, address, vec![port]);
         config.prefix_len = prefix_len;
         config.mtu = device.mtu;
-        Ok(Self { rings, config })
+        // Only a saving: without it, the kernel discards the packets a little later.
+        let filter = IngressFilter::attach(&device.name, address)
+            .ok()
+            .map(Arc::new);
+        Ok(Self {
+            rings,
+            filter,
+            config,
+        })
     }
 }
 
@@ -104,10 +116,11 @@ pub(crate) fn start(
         let context = WorkerContext::new(setup, service.worker(), running.handles(number));
         let inbox = Arc::clone(&running.inboxes[number]);
         let poll = port::open(&ring, &inbox)?;
+        let filter = interface.filter.clone();
         let mut config = interface.config.clone();
         config.seed = random.hash_one(number);
         running.spawn(format!("worker-{number}"), move || {
-            worker::run(context, Port::new(ring, poll, inbox), &config);
+            worker::run(context, Port::new(ring, filter, poll, inbox), &config);
         })?;
     }
     Ok(())

@@ -32,8 +32,9 @@ const BLOCK_LEN: usize = 64 * 1024;
 const SLOT_HEADER: usize = 128;
 /// Bytes of the socket's send buffer, and of the frames that do not fit into slots.
 const QUEUE_BYTES: usize = 4 << 20;
-/// Maximum number of frames that one system call sends.
-const SEND_MAX: usize = 64;
+/// Maximum number of frames that one system call sends. Their headers are cleared for each call,
+/// and mostly there is one frame.
+const SEND_MAX: usize = 16;
 
 /// The name of a network device, its hardware address, and the length of its packets.
 #[derive(Debug, Clone, PartialEq, Eq)]

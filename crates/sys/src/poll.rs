@@ -1,4 +1,5 @@
-//! Level-triggered epoll ([`Poll`]), and an event that another thread can signal ([`Waker`]).
+//! epoll ([`Poll`]), level-triggered where nothing else is said, and an event that another thread
+//! can signal ([`Waker`]).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -120,6 +121,21 @@ impl Poll {
             source,
             epoll::EventData::new_u64(token),
             interest.flags(),
+        )?)
+    }
+
+    /// Registers a descriptor that is read until nothing is left before each wait. An event then
+    /// means that more has arrived since, and is reported once (`EPOLLET`): the kernel need not
+    /// look again at the next wait whether it is still readable.
+    ///
+    /// # Errors
+    /// As [`Poll::add`].
+    pub fn add_edge_triggered(&self, source: impl AsFd, token: u64) -> io::Result<()> {
+        Ok(epoll::add(
+            &self.epoll,
+            source,
+            epoll::EventData::new_u64(token),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?)
     }
 

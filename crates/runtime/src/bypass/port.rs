@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use sys::clock::monotonic_ns;
+use sys::ingress_filter::IngressFilter;
 use sys::packet_ring::PacketRing;
 use sys::poll::{Events, Interest, Poll};
 use tcpip::{Checksums, Counts, Frames, Stack};
@@ -19,6 +20,8 @@ const RING_TOKEN: u64 = 1;
 /// which may have given up the privilege to open another one.
 pub(super) struct Port {
     ring: PacketRing,
+    /// It stays attached as long as there is a worker.
+    _filter: Option<Arc<IngressFilter>>,
     poll: Poll,
     pub(super) inbox: Arc<Inbox>,
     events: Events,
@@ -36,14 +39,21 @@ pub(super) struct Port {
 pub(super) fn open(ring: &PacketRing, inbox: &Inbox) -> io::Result<Poll> {
     let poll = Poll::new()?;
     poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
-    poll.add(ring, RING_TOKEN, Interest::Read)?;
+    // A worker waits only after it has found no frame, so each event is of a later one.
+    poll.add_edge_triggered(ring, RING_TOKEN)?;
     Ok(poll)
 }
 
 impl Port {
-    pub(super) fn new(ring: PacketRing, poll: Poll, inbox: Arc<Inbox>) -> Self {
+    pub(super) fn new(
+        ring: PacketRing,
+        filter: Option<Arc<IngressFilter>>,
+        poll: Poll,
+        inbox: Arc<Inbox>,
+    ) -> Self {
         Self {
             ring,
+            _filter: filter,
             poll,
             inbox,
             events: Events::with_capacity(2),
