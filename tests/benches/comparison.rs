@@ -2,8 +2,8 @@
 //! that takes some more for each request, and between a build and itself.
 //!
 //! `cargo bench -p curtail-tests --bench comparison -- [BASELINE CHANGED]`, with git and valgrind.
-//! Without the paths of two programs it builds HEAD, and HEAD with a loop of [`TURNS`] turns in the
-//! session's answers, which is about 1 % of the instructions of a request. Then it makes 10
+//! Without the paths of two programs it builds HEAD, and HEAD with three loops of [`TURNS`] turns
+//! in the session's answers, which are about 3 % of the instructions of a request. Then it makes 10
 //! comparisons of the two and 20 of the first with itself, half a minute each. The experiment
 //! counts instructions, so other programs may run meanwhile.
 #![forbid(unsafe_code)]
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use curtail_tests::process::{curtail_path, installed};
+use curtail_tests::process::{curtail_path, installed, target_folder};
 use tempfile::TempDir;
 
-/// Unrolled, they are 30 instructions; a request has some 2 870.
+/// Of a loop. Unrolled, they are 30 instructions; a request has some 2 870.
 const TURNS: u32 = 24;
 
 const CHANGED: usize = 10;
@@ -121,14 +121,14 @@ fn build_both(tree: &Path, scratch: &Path) -> Result<[PathBuf; 2]> {
             ANCHOR.trim()
         );
     }
-    let turns = format!("for turn in 0..{TURNS}_u32 {{ std::hint::black_box(turn); }}\n");
+    let turns = format!("for turn in 0..{TURNS}_u32 {{ std::hint::black_box(turn); }}\n").repeat(3);
     fs::write(&session, text.replace(ANCHOR, &(turns + ANCHOR))).context("write the session")?;
     build_one(tree, &programs[1])?;
     Ok(programs)
 }
 
 fn build_one(tree: &Path, program: &Path) -> Result<()> {
-    let target = std::path::absolute("target/ab")?;
+    let target = target_folder()?.join("ab");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     run(cargo
         .args(["build", "--release", "--package", "curtail", "--target-dir"])

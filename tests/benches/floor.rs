@@ -13,7 +13,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::process::curtail_path;
@@ -126,9 +126,17 @@ fn measure(name: &str, flags: &Flags) -> Result<String> {
     let plan = experiment.plan(&options)?;
     eprint!("{}", lab::plan_text(&plan, &options)?);
     let outcome = lab::run(&plan, &options, &mut *lab::for_stderr())?;
-    if outcome.ending != Ending::Complete {
-        bail!(
+    if outcome.ending == Ending::Interrupted {
+        // The signal is for all experiments, and the laboratory keeps it from ending this process.
+        eprintln!(
             "stopped; {} has the trials so far",
+            outcome.folder.display()
+        );
+        process::exit(outcome.exit_code().into());
+    }
+    if outcome.measured == 0 {
+        bail!(
+            "no trial was measured; {} has the reasons",
             outcome.folder.display()
         );
     }

@@ -21,7 +21,7 @@ pub const MODEL_CONNECTIONS: usize = 100_000;
 /// Megabytes of its files and of its page cache.
 pub const MODEL_MEGABYTES: usize = 100_000;
 /// Longest time between two readings of meters while a program runs. Their counters wrap around
-/// after more than half an hour.
+/// after some minutes at several hundred watts.
 pub const METER_GAP: Duration = Duration::from_secs(60);
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);

@@ -77,7 +77,14 @@ fn change(values: &[f64], alpha: f64, random: &mut Xoshiro256PlusPlus) -> Option
 }
 
 /// The place at which two medians fit best: with the least sum of absolute deviations from them.
+/// Of the greatest and of the least tenth of the values only the least extreme one counts, since an
+/// outlier at an end would be the best place of all.
 fn least_deviation(values: &[f64]) -> usize {
+    let mut ascending = values.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    let tenth = (values.len() / 10).max(1).min((values.len() - 1) / 2);
+    let (low, high) = (ascending[tenth], ascending[values.len() - 1 - tenth]);
+    let values: Vec<f64> = values.iter().map(|value| value.clamp(low, high)).collect();
     let deviation = |part: &[f64]| -> f64 {
         let middle = median(part).unwrap_or_default();
         part.iter().map(|value| (value - middle).abs()).sum()
@@ -159,6 +166,18 @@ mod tests {
         let mut values = noise(100.0, 1.0, 30, &mut random);
         values[14] = 1e9;
         assert_eq!(places(&values), [0; 0]);
+    }
+
+    #[test]
+    fn outliers_at_the_ends_do_not_move_a_change() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut values = noise(100.0, 1.0, 10, &mut random);
+        values.extend(noise(108.0, 1.0, 10, &mut random));
+        for at in [0, 19] {
+            let mut values = values.clone();
+            values[at] = 1e9;
+            assert_eq!(places(&values), [10], "{at}");
+        }
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub fn joined(runs: &[&Run]) -> Result<Run, String> {
 }
 
 /// Checks whether two plans are of one experiment. The error is a sentence.
-fn check_comparable(first: &Plan, second: &Plan) -> Result<(), String> {
+pub(crate) fn check_comparable(first: &Plan, second: &Plan) -> Result<(), String> {
     if first.kind != second.kind {
         return Err(format!(
             "the runs have trials of kind {} and {}: compare runs of one experiment",

@@ -5,13 +5,15 @@
 //! share what the machine did meanwhile. The series of each cell is tested for changes of level
 //! ([`change_points`]), with a probability of a false report of 5 % for all cells together.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use measure::{RankTest, change_points};
 
 use crate::cell::{self, CONFIDENCE};
-use crate::compare::{RUN, joined};
+use crate::compare::{RUN, check_comparable, joined};
+use crate::comparison::has_full_confidence;
 use crate::figure::{Figure, FigureKind};
 use crate::record::{Factor, Metric, Value};
 use crate::render::{page_of, replace};
@@ -31,7 +33,7 @@ pub struct History {
     pub page: PathBuf,
     /// A table, and a sentence for each change. Ends with a line break.
     pub text: String,
-    /// The folders that hold a plan and cannot be read, with the reason.
+    /// The folders of runs that are left out, with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -56,7 +58,8 @@ pub fn history(
 ) -> Result<History, Error> {
     let refused = |what: String| Error::History { what };
     let mut unreadable = Vec::new();
-    let runs = runs_of(folder, experiment, quick, &mut unreadable)?;
+    let mut runs = runs_of(folder, experiment, quick, &mut unreadable)?;
+    leave_out_others(&mut runs, metric, &mut unreadable);
     if runs.len() < 2 {
         let form = if quick { "the short form of " } else { "" };
         return Err(refused(format!(
@@ -74,7 +77,8 @@ pub fn history(
         )));
     };
     let series = series(&run, &metric);
-    let sentences = changes(&run, &metric, &series);
+    let mut sentences = changes(&run, &metric, &series);
+    sentences.extend(circumstances(&runs));
     let mut lines = vec![
         format!(
             "{} ({}) over {} of {experiment}",
@@ -101,6 +105,43 @@ pub fn history(
         page,
         text: wrapped(&lines),
         unreadable,
+    })
+}
+
+/// Leaves out runs that are no longer of the experiment as the latest run has it.
+fn leave_out_others(runs: &mut Vec<Run>, metric: &str, left_out: &mut Vec<(String, String)>) {
+    let Some(latest) = runs.last().map(|it| it.plan.clone()) else {
+        return;
+    };
+    let metric = latest.metric(metric);
+    runs.retain(|run| {
+        let others = metric.map(|it| (it, run.plan.metric(&it.name)));
+        let reason = match (check_comparable(&latest, &run.plan), others) {
+            (Err(reason), _) => reason,
+            (_, Some((_, None))) => "it does not have the metric".to_owned(),
+            (_, Some((own, Some(other)))) if own.unit != other.unit => {
+                "its metric has another unit".to_owned()
+            }
+            _ => return true,
+        };
+        left_out.push((run.folder.display().to_string(), reason));
+        false
+    });
+}
+
+/// How many machines and builds the runs are of, if there are several.
+fn circumstances(runs: &[Run]) -> Option<String> {
+    let machines: HashSet<_> = runs
+        .iter()
+        .map(|it| (&it.host.cpu, &it.host.kernel))
+        .collect();
+    let builds: HashSet<_> = runs.iter().map(|it| &it.host.curtail).collect();
+    (machines.len() > 1 || builds.len() > 1).then(|| {
+        format!(
+            "The runs are of {} (by processor and kernel) and of {} of the laboratory.",
+            units::plural(machines.len() as u64, "machine"),
+            units::plural(builds.len() as u64, "build")
+        )
     })
 }
 
@@ -262,5 +303,10 @@ fn level(metric: &Metric, before: &[f64], after: &[f64]) -> String {
         }
     };
     let way = if way { "higher" } else { "lower" };
-    format!("it is {way}, {effect}")
+    let confidence = test.shift.interval.confidence;
+    let sure = match has_full_confidence(&test.shift) {
+        true => String::new(),
+        false => format!(" with {:.0}\u{a0}%", confidence * 100.0),
+    };
+    format!("it is {way}, {effect}{sure}")
 }

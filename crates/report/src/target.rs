@@ -206,7 +206,10 @@ fn judge(run: &Run, last: Option<&StageResults>, target: &Target) -> Judged {
     let values: Vec<Values> = cells.iter().map(|cell| cell.values(&metric.name)).collect();
     let (estimate, verdict) = match estimate(&values) {
         Err(reason) => (None, Verdict::NotDecided(reason)),
-        Ok(estimate) => (Some(estimate), verdict(bound, &estimate, &values)),
+        Ok(estimate) => (
+            Some(estimate),
+            verdict_of(bound, &estimate, &cells, &values),
+        ),
     };
     let figure = estimate.map(|it| {
         let (low, high) = (it.interval.low, it.interval.high);
@@ -259,10 +262,16 @@ fn estimate(values: &[Values]) -> Result<Estimate, String> {
     }
 }
 
-fn verdict(bound: Bound, estimate: &Estimate, values: &[Values]) -> Verdict {
+fn verdict_of(bound: Bound, estimate: &Estimate, cells: &[&Cell], values: &[Values]) -> Verdict {
     let undecided = |reason: &str| Verdict::NotDecided(reason.to_owned());
     if !comparison::has_full_confidence(estimate) {
         return undecided("there are too few trials for a 95\u{a0}% interval");
+    }
+    // The trials that succeeded are a biased sample if most did not.
+    let is_mostly_missing =
+        |(cell, values): (&&Cell, &Values)| 2 * values.valid.len() < cell.planned as usize;
+    if cells.iter().zip(values).any(is_mostly_missing) {
+        return undecided("more than half of the planned trials have no value that counts");
     }
     let interval = &estimate.interval;
     let holds = [interval.low, interval.high].map(|it| bound.holds(it));

@@ -54,6 +54,46 @@ fn a_change_of_all_cells_is_told_with_its_run_and_its_size() {
 }
 
 #[test]
+fn runs_without_the_metric_or_with_other_factors_are_left_out_and_named() {
+    let place = tempfile::tempdir().unwrap();
+    folder(place.path(), &[1.0; 9]);
+    let mut other = General::versions(1);
+    other.plan.metrics.retain(|it| it.name != "wall_ns");
+    other.plan.figures.clear();
+    for record in &mut other.records {
+        if let Outcome::Measured(measured) = &mut record.outcome {
+            measured.metrics.remove("wall_ns");
+            measured.flags.remove("wall_ns");
+        }
+    }
+    fs::rename(other.write(place.path()), place.path().join("without")).unwrap();
+    let mut other = General::versions(2);
+    other.plan.factors.retain(|it| it.name != "threads");
+    other.plan.figures.clear();
+    for cell in &mut other.plan.stages[0].cells {
+        cell.remove("threads");
+    }
+    for record in &mut other.records {
+        record.factors.remove("threads");
+    }
+    fs::rename(other.write(place.path()), place.path().join("fewer")).unwrap();
+    let history = history(place.path(), "versions", false, "wall_ns").unwrap();
+    assert!(history.text.contains("over 9 runs"), "{}", history.text);
+    let left_out: Vec<&str> = history.unreadable.iter().map(|it| it.1.as_str()).collect();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(
+        left_out
+            .iter()
+            .any(|it| it.contains("does not have the metric")),
+        "{left_out:?}"
+    );
+    assert!(
+        left_out.iter().any(|it| it.contains("threads")),
+        "{left_out:?}"
+    );
+}
+
+#[test]
 fn runs_at_one_level_have_no_change() {
     let place = tempfile::tempdir().unwrap();
     folder(place.path(), &[1.0; 12]);

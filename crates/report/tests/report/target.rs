@@ -118,6 +118,30 @@ fn values_that_do_not_count_are_left_out_and_counted() {
 }
 
 #[test]
+fn a_few_trials_that_succeed_among_many_that_fail_decide_nothing() {
+    let mut run = General::versions(7);
+    run.plan.targets = vec![Target {
+        at_most: Some(0.9),
+        of: cell("b", 4.0),
+        ..ratio()
+    }];
+    let fail = |run: &mut General, repeats: std::ops::Range<u32>| {
+        for record in run.records.iter_mut().filter(|it| it.cell == 3) {
+            if repeats.contains(&record.repeat) {
+                record.outcome = Outcome::Failed("it ended".to_owned());
+            }
+        }
+    };
+    // Of twelve trials, one does not count already.
+    fail(&mut run, 7..12);
+    assert_eq!(judged(&run.run()).remove(0).verdict, Verdict::Go);
+    fail(&mut run, 6..7);
+    let it = judged(&run.run()).remove(0);
+    assert!(matches!(&it.verdict, Verdict::NotDecided(why) if why.contains("more than half")));
+    assert_ne!(it.figure, "");
+}
+
+#[test]
 fn a_lower_bound_decides_only_what_higher_values_cannot_reverse() {
     let mut run = General::versions(7);
     let measured = run.measured("main-002-02");

@@ -52,8 +52,12 @@ pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io
                     token: LISTENER,
                     stays_active,
                 } => {
-                    while let Ok(stream) = listener.accept() {
-                        server.accepted(stream);
+                    loop {
+                        match listener.accept() {
+                            Ok(stream) => server.accepted(stream),
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                            Err(error) => return Err(error),
+                        }
                     }
                     if !stays_active {
                         server.ring.watch_readable(listener, LISTENER);
