@@ -237,7 +237,7 @@ fn compare_runs(flags: &CompareFlags) -> anyhow::Result<ExitCode> {
 
 fn history(flags: &HistoryFlags) -> anyhow::Result<ExitCode> {
     let history = report::history(&flags.folder, &flags.experiment, flags.quick, &flags.metric)?;
-    for (name, why) in &history.unreadable {
+    for (name, why) in &history.left_out {
         eprintln!("not shown: {name}: {why}");
     }
     print!("{}", history.text);

@@ -28,8 +28,7 @@ pub struct ChangePoint {
 /// A series without any has one reported with a probability of at most `alpha`: only if the whole
 /// series is found to change are its parts tested. The same seed gives the same result. None where
 /// a value is not a finite number, with more than [`CHANGE_SERIES_MAX`] values, or where `alpha` is
-/// not between 0 and 1. Of fewer than eight values none
-/// differ enough for an `alpha` of 5 %.
+/// not between 0 and 1. Of fewer than eight values none differ enough for an `alpha` of 5 %.
 #[must_use]
 pub fn change_points(values: &[f64], alpha: f64, seed: u64) -> Option<Vec<ChangePoint>> {
     let is_valid = values.iter().all(|value| value.is_finite());
@@ -77,8 +76,8 @@ fn change(values: &[f64], alpha: f64, random: &mut Xoshiro256PlusPlus) -> Option
 }
 
 /// The place at which two medians fit best: with the least sum of absolute deviations from them.
-/// Of the greatest and of the least tenth of the values only the least extreme one counts, since an
-/// outlier at an end would be the best place of all.
+/// The greatest and the least tenth of the values (at least one each) count as the next one does:
+/// an outlier at an end would be the best place of all.
 fn least_deviation(values: &[f64]) -> usize {
     let mut ascending = values.to_vec();
     ascending.sort_by(f64::total_cmp);
@@ -89,11 +88,10 @@ fn least_deviation(values: &[f64]) -> usize {
         let middle = median(part).unwrap_or_default();
         part.iter().map(|value| (value - middle).abs()).sum()
     };
-    let of_split = |at: &usize| deviation(&values[..*at]) + deviation(&values[*at..]);
-    let places = 1..values.len();
-    places
-        .min_by(|a, b| of_split(a).total_cmp(&of_split(b)))
-        .unwrap_or_default()
+    let places =
+        (1..values.len()).map(|at| (at, deviation(&values[..at]) + deviation(&values[at..])));
+    let best = places.min_by(|a, b| a.1.total_cmp(&b.1));
+    best.map_or(0, |(at, _)| at)
 }
 
 /// The ranks less their mean; equal values share the middle of theirs.

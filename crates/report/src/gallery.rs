@@ -1,7 +1,6 @@
 //! `gallery.html`: one self-contained page over the run folders of a folder, with a search, and
 //! with chosen runs side by side.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use askama::Template;
@@ -9,6 +8,7 @@ use askama::Template;
 use crate::cache::findings;
 use crate::page::{STYLE, figure_part};
 use crate::render::{drawings, replace, view};
+use crate::run::run_folders;
 use crate::{Error, Run, answer, cache, limits, page, units};
 
 const GALLERY_STYLE: &str = include_str!("../templates/gallery.css");
@@ -61,14 +61,8 @@ struct Card {
 /// # Errors
 /// The folder cannot be read or written.
 pub fn gallery(folder: &Path) -> Result<Gallery, Error> {
-    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
-        .map_err(|error| Error::read(folder, error))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join("plan.toml").is_file())
-        .collect();
-    folders.sort();
     let (mut cards, mut unreadable) = (Vec::new(), Vec::new());
-    for path in &folders {
+    for path in &run_folders(folder)? {
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -120,11 +114,7 @@ fn card(name: &str, mut run: Run) -> Result<Card, Error> {
     // The answer depends on all figures.
     run.plan.figures.truncate(1);
     let figure = drawings(&run, view.as_ref())?.first().map(figure_part);
-    let started_ns = run
-        .records
-        .iter()
-        .map(|record| record.started_unix_ns)
-        .min();
+    let started_ns = run.started_unix_ns();
     let report = format!("{name}/report.html");
     Ok(Card {
         experiment: run.plan.experiment.clone(),

@@ -6,7 +6,6 @@
 //! ([`change_points`]), with a probability of a false report of 5 % for all cells together.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use measure::{RankTest, change_points};
@@ -17,6 +16,7 @@ use crate::comparison::has_full_confidence;
 use crate::figure::{Figure, FigureKind};
 use crate::record::{Factor, Metric, Value};
 use crate::render::{page_of, replace};
+use crate::run::run_folders;
 use crate::terminal::{row, wrapped};
 use crate::{Error, Run, limits, units};
 
@@ -34,7 +34,7 @@ pub struct History {
     /// A table, and a sentence for each change. Ends with a line break.
     pub text: String,
     /// The folders of runs that are left out, with the reason.
-    pub unreadable: Vec<(String, String)>,
+    pub left_out: Vec<(String, String)>,
 }
 
 /// The values of one cell of the last stage, by run.
@@ -57,9 +57,9 @@ pub fn history(
     metric: &str,
 ) -> Result<History, Error> {
     let refused = |what: String| Error::History { what };
-    let mut unreadable = Vec::new();
-    let mut runs = runs_of(folder, experiment, quick, &mut unreadable)?;
-    leave_out_others(&mut runs, metric, &mut unreadable);
+    let mut left_out = Vec::new();
+    let mut runs = runs_of(folder, experiment, quick, &mut left_out)?;
+    leave_out_others(&mut runs, metric, &mut left_out);
     if runs.len() < 2 {
         let form = if quick { "the short form of " } else { "" };
         return Err(refused(format!(
@@ -78,7 +78,7 @@ pub fn history(
     };
     let series = series(&run, &metric);
     let mut sentences = changes(&run, &metric, &series);
-    sentences.extend(circumstances(&runs));
+    sentences.extend(origins(&runs));
     let mut lines = vec![
         format!(
             "{} ({}) over {} of {experiment}",
@@ -104,7 +104,7 @@ pub fn history(
     Ok(History {
         page,
         text: wrapped(&lines),
-        unreadable,
+        left_out,
     })
 }
 
@@ -130,7 +130,7 @@ fn leave_out_others(runs: &mut Vec<Run>, metric: &str, left_out: &mut Vec<(Strin
 }
 
 /// How many machines and builds the runs are of, if there are several.
-fn circumstances(runs: &[Run]) -> Option<String> {
+fn origins(runs: &[Run]) -> Option<String> {
     let machines: HashSet<_> = runs
         .iter()
         .map(|it| (&it.host.cpu, &it.host.kernel))
@@ -145,38 +145,29 @@ fn circumstances(runs: &[Run]) -> Option<String> {
     })
 }
 
-/// The runs, in the order in which they began. Adds the folders that cannot be read.
+/// The runs, in the order in which they began. Adds the folders that cannot be read to `left_out`.
 fn runs_of(
     folder: &Path,
     experiment: &str,
     quick: bool,
-    unreadable: &mut Vec<(String, String)>,
+    left_out: &mut Vec<(String, String)>,
 ) -> Result<Vec<Run>, Error> {
-    let entries = fs::read_dir(folder).map_err(|error| Error::read(folder, error))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut paths: Vec<PathBuf> = paths.filter(|it| it.join("plan.toml").is_file()).collect();
-    paths.sort();
     let mut runs = Vec::new();
-    for path in paths {
+    for path in run_folders(folder)? {
         match Run::open(&path) {
             Ok(run) if run.plan.experiment == experiment && run.plan.quick == quick => {
                 runs.push(run);
             }
             Ok(_) => {}
-            Err(error) => unreadable.push((path.display().to_string(), error.to_string())),
+            Err(error) => left_out.push((path.display().to_string(), error.to_string())),
         }
     }
     // A run without a trial has no place in time.
-    runs.retain(|run| !run.records.is_empty());
-    runs.sort_by_key(began_ns);
+    runs.retain(|run| run.started_unix_ns().is_some());
+    runs.sort_by_key(Run::started_unix_ns);
     let excess = runs.len().saturating_sub(limits::HISTORY_RUNS);
     runs.drain(..excess);
     Ok(runs)
-}
-
-fn began_ns(run: &Run) -> u64 {
-    let began = run.records.iter().map(|record| record.started_unix_ns);
-    began.min().unwrap_or_default()
 }
 
 /// The factors that vary, without the run.

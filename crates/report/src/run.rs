@@ -4,6 +4,7 @@
 //! A trial that failed and was repeated has two lines; the last one counts.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -48,7 +49,26 @@ struct Versioned {
     schema: String,
 }
 
+/// The run folders directly in a folder, by name.
+pub(crate) fn run_folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+        .map_err(|error| Error::read(folder, error))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("plan.toml").is_file())
+        .collect();
+    folders.sort();
+    Ok(folders)
+}
+
 impl Run {
+    /// When its first trial started. None: no trial has ended.
+    pub(crate) fn started_unix_ns(&self) -> Option<u64> {
+        self.records
+            .iter()
+            .map(|record| record.started_unix_ns)
+            .min()
+    }
+
     /// Reads the run folder at `path`.
     ///
     /// # Errors

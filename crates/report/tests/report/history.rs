@@ -79,7 +79,7 @@ fn runs_without_the_metric_or_with_other_factors_are_left_out_and_named() {
     fs::rename(other.write(place.path()), place.path().join("fewer")).unwrap();
     let history = history(place.path(), "versions", false, "wall_ns").unwrap();
     assert!(history.text.contains("over 9 runs"), "{}", history.text);
-    let left_out: Vec<&str> = history.unreadable.iter().map(|it| it.1.as_str()).collect();
+    let left_out: Vec<&str> = history.left_out.iter().map(|it| it.1.as_str()).collect();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert!(
         left_out
