@@ -123,7 +123,7 @@ impl Worker {
             }
             if !has_more {
                 self.counters.count(Counter::Evacuated);
-                if cursor.victim.reason == EvacuationReason::Evict {
+                if cursor.victim().reason == EvacuationReason::Evict {
                     self.store.ghosts.fit(self.store.index.len());
                 }
                 cursor.retire();
@@ -163,8 +163,7 @@ impl Worker {
                 self.store.index.prefetch(hash);
                 *next = Some(Visited { location, hash });
             }
-            let len = block.len() as u32;
-            cursor.offset += len;
+            cursor.advance(block.len());
             advanced += 1;
         }
         (advanced, true)
@@ -172,7 +171,7 @@ impl Worker {
 
     /// Copies, evicts or skips a block that the cursor has visited.
     fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> BlockOutcome {
-        let (victim, block) = (cursor.victim, cursor.block(visited.location));
+        let (victim, block) = (cursor.victim(), cursor.block(visited.location));
         let has_block = |entry: Entry| self.item_has_block(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, has_block) else {
             // The index does not refer to this block, because its item was replaced or removed.

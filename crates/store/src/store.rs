@@ -324,9 +324,13 @@ impl Store {
 /// every worker would write to the one reference count of the store, whose cache line would bounce
 /// between the cores.
 #[derive(Debug)]
-pub(crate) struct Lease(pub(crate) Arc<Store>);
+pub(crate) struct Lease(Arc<Store>);
 
 impl Lease {
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        Self(Arc::clone(store))
+    }
+
     /// The store itself, to compare it with another one.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.0

@@ -93,7 +93,7 @@ impl Worker {
     fn new(store: &Arc<Store>, counters: Arc<Counters>, stripe: usize) -> Self {
         Self {
             store: Arc::clone(store),
-            lease: Arc::new(Lease(Arc::clone(store))),
+            lease: Arc::new(Lease::new(store)),
             worker_slot: store.epochs.register(),
             is_online: Cell::new(false),
             visits_before: Cell::new(0),

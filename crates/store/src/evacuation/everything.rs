@@ -20,8 +20,7 @@ impl Worker {
                     false => self.hash(block.key()).0,
                 };
                 self.evict(&Visited { location, hash }, block, victim, now_s);
-                let len = block.len() as u32;
-                cursor.offset += len;
+                cursor.advance(block.len());
             }
             cursor.retire();
             self.quiescent();

@@ -12,9 +12,9 @@ use crate::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
-    pub(crate) victim: Victim,
-    /// Offset, in bytes, of the next block to visit.
-    pub(crate) offset: u32,
+    victim: Victim,
+    /// Offset, in bytes, of the next block to visit: the first block, or the end of a block.
+    offset: u32,
     /// Whether the segment was retired. Dropping the cursor then does not make the segment
     /// available to other workers.
     is_retired: bool,
@@ -30,19 +30,37 @@ impl Cursor {
         }
     }
 
+    /// The segment that is being evacuated, and why it was selected.
+    pub(crate) fn victim(&self) -> Victim {
+        self.victim
+    }
+
     /// Returns the next block to visit. `None` at the end of the segment.
     pub(crate) fn next(&self) -> Option<(Location, Block<'_>)> {
         let heap = &self.store.log.heap;
-        // SAFETY: the segment was closed after all its blocks had been written. Only `retire`
-        // retires the segment, and `retire` consumes the cursor.
+        // SAFETY: `offset` is the first block, and only `advance` changes it, from a block to the
+        // end of that block. The segment was closed after all its blocks had been written. Only
+        // `retire` retires the segment, and `retire` consumes the cursor.
         unsafe { heap.block_in(self.victim.number, self.offset) }
     }
 
-    /// Returns a block that `next` has returned before.
+    /// Advances to the end of the block that `next` returns. `len` is the length of that block in
+    /// bytes.
+    pub(crate) fn advance(&mut self, len: usize) {
+        debug_assert_eq!(
+            self.next().map(|(_, block)| block.len()),
+            Some(len),
+            "the cursor would not be at the end of a block"
+        );
+        self.offset += len as u32;
+    }
+
+    /// Returns a block that `next` has returned before, at `location`.
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
         let heap = &self.store.log.heap;
         assert!(heap.number_of(location) == self.victim.number);
-        // SAFETY: as in `next`.
+        // SAFETY: the caller has the location from `next`, so a block begins there. It stays valid
+        // as in `next`.
         unsafe { heap.block(location) }
     }
 
