@@ -11,6 +11,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// The point in time at which `timeout` will have passed, in nanoseconds of the monotonic clock.
+/// The largest `u64`, which is never reached, if the timeout is too long for that.
 pub(crate) fn deadline_ns(timeout: Duration) -> u64 {
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     monotonic_ns().saturating_add(timeout_ns)

@@ -18,7 +18,7 @@
 //!
 //! A fibre runs until it waits, yields or ends; it is not preempted. A wait in one of the following
 //! blocks only the fibre, and its processor runs others: [`park`], [`JoinHandle::join`],
-//! [`Semaphore`], [`Mutex`], [`Condition`], [`channel`], [`sleep`], [`Socket`], [`File`]. The
+//! [`Semaphore`], [`Mutex`], [`Condition`], [`channel()`], [`sleep`], [`Socket`], [`File`]. The
 //! blocking calls of the standard library block the processor, and with it all fibres there.
 //!
 //! Invariants:

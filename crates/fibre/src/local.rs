@@ -7,7 +7,7 @@ use crate::shared::{Anchor, Shared};
 use crate::stack::ProcessorStacks;
 
 /// The state of a processor that only its own thread uses. The state that other threads use as well
-/// is the [`ProcessorSlot`].
+/// is the [`ProcessorSlot`](crate::slot::ProcessorSlot).
 pub(crate) struct Local {
     pub(crate) number: usize,
     pub(crate) anchor: Arc<Anchor>,
@@ -15,7 +15,8 @@ pub(crate) struct Local {
     pub(crate) stacks: ProcessorStacks,
     /// The number of times that this processor has run a fibre.
     pub(crate) runs: Cell<u64>,
-    /// The last reading of the clock, in ticks; see [`TakeState::clock`].
+    /// The last reading of the clock, in ticks; see
+    /// [`TakeState::clock`](crate::scheduler::TakeState::clock).
     pub(crate) clock: Cell<u64>,
 }
 

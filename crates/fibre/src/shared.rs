@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     /// The processors must end.
     pub(crate) must_stop: AtomicBool,
     /// The number of processors that were started and have not ended.
-    pub(crate) live_processors: std::sync::Mutex<usize>,
+    live_processors: std::sync::Mutex<usize>,
     /// Notified when a processor ends and, while the runtime stops, when a fibre ends. Its mutex is
     /// `live_processors`.
     pub(crate) end_condition: Condvar,
