@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering;
 
 use crate::evacuation::evict::Visited;
 use crate::eviction_policy::{EvictionDecision, Lifetime, Part};
+use crate::expiry::Expiry;
 use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::index::{Entry, Found, Writer};
@@ -370,9 +371,9 @@ enum BlockOutcome {
 
 /// Returns the expiry by which the open segment for a block is selected. A piece has no expiry of
 /// its own, so it is stored with items that never expire.
-fn block_expiry(block: Block<'_>) -> crate::expiry::Expiry {
+fn block_expiry(block: Block<'_>) -> Expiry {
     if block.is_piece() {
-        crate::expiry::Expiry::NEVER
+        Expiry::NEVER
     } else {
         block.expiry()
     }

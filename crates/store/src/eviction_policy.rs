@@ -1,7 +1,8 @@
 //! The eviction policy: which part a new item is written to, which part loses its oldest segment
 //! next, and which items of that segment are kept, promoted or remembered. It is a pure unit,
-//! without memory and atomics. The store (`evacuation.rs`, `operations/insertion.rs`,
-//! `log/victims.rs`) and the miniature caches (`miniature/queues.rs`) both act on its decisions.
+//! without memory and atomics. The store (`operations/placement.rs`, `log/victims.rs`,
+//! `evacuation.rs`, `evacuation/evict.rs`) and the miniature caches (`miniature/queues.rs`) both
+//! act on its decisions.
 //!
 //! There are four policies, which are parameter sets of S3-FIFO (Yang et al., SOSP 2023):
 //!

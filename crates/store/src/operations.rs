@@ -5,7 +5,7 @@
 //! walk ───────► read, deletion
 //! ```
 //!
-//! [`read`] finds an item and passes it on; [`write`] puts a value, which was complete
+//! [`mod@read`] finds an item and passes it on; [`mod@write`] puts a value, which was complete
 //! ([`insertion`]) or arrived in parts ([`upload`]), or derives one from the present value
 //! ([`rewrite`]).
 

@@ -210,8 +210,8 @@ impl Store {
     }
 
     /// Changes the memory limit, in bytes. Workers evacuate the memory above the limit step by
-    /// step, in their writes and in [`Worker::maintain`]. A [`PageMaintenance`] returns it to the
-    /// kernel.
+    /// step, in their writes and in [`Worker::maintain`](crate::Worker::maintain). A
+    /// [`PageMaintenance`](crate::PageMaintenance) returns it to the kernel.
     ///
     /// # Errors
     /// The limit is too low for this store to work, or is above the maximum with which the store
@@ -232,8 +232,8 @@ impl Store {
             .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether a [`PageMaintenance`] has new work to do. Resets this to false, so the caller that
-    /// gets true has to run the maintenance.
+    /// Whether a [`PageMaintenance`](crate::PageMaintenance) has new work to do. Resets this to
+    /// false, so the caller that gets true has to run the maintenance.
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
