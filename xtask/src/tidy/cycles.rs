@@ -16,6 +16,7 @@ mod imports;
 mod levels;
 mod syntax;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -27,36 +28,38 @@ use levels::{Example, Level};
 
 /// Compares the cycles of every crate with the list of those that are known.
 pub(crate) fn check(tree: &Tree, listed: &BTreeMap<String, usize>) -> Vec<Violation> {
-    let mut found = Vec::new();
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut cycles: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
+    // Of each crate: the number of its modules in cycles, and the cycles.
+    let mut crates: BTreeMap<&str, (usize, Vec<Violation>)> = BTreeMap::new();
     for (member, root) in roots(tree) {
         let target = imports::read(tree, root);
         for level in levels::levels(&target) {
             for cycle in level.cycles() {
-                *counts.entry(member).or_default() += cycle.len();
-                let violation = describe(&target, &level, &cycle);
-                cycles.entry(member).or_default().push(violation);
+                let (count, cycles) = crates.entry(member).or_default();
+                *count += cycle.len();
+                cycles.push(describe(&target, &level, &cycle));
             }
         }
     }
-    for (member, count) in &counts {
-        let known = listed.get(*member).copied().unwrap_or_default();
-        if *count > known {
-            found.extend(cycles.remove(member).unwrap_or_default());
-        }
-        if *count > known {
-            let what = format!("{member} has {count} modules in cycles, {known} are known");
-            found.push(Violation::new(limits::PATH, 1, what, "add none"));
-        }
+    for member in listed.keys() {
+        crates.entry(member).or_default();
     }
-    for (member, known) in listed {
-        let count = counts.get(member.as_str()).copied().unwrap_or_default();
-        if count < *known {
-            let what = format!("{member} is listed with {known} modules in cycles and has {count}");
-            let remedy = "lower the number in module_cycles";
-            found.push(Violation::new(limits::PATH, 1, what, remedy));
-        }
+    let mut found = Vec::new();
+    for (member, (count, cycles)) in crates {
+        let known = listed.get(member).copied().unwrap_or_default();
+        let (what, remedy) = match count.cmp(&known) {
+            Ordering::Equal => continue,
+            Ordering::Greater => {
+                found.extend(cycles);
+                let what = format!("{member} has {count} modules in cycles, {known} are known");
+                (what, "add none")
+            }
+            Ordering::Less => {
+                let what =
+                    format!("{member} is listed with {known} modules in cycles and has {count}");
+                (what, "lower the number in module_cycles")
+            }
+        };
+        found.push(Violation::new(limits::PATH, 1, what, remedy));
     }
     found
 }
@@ -120,10 +123,11 @@ fn describe(target: &Target, level: &Level, cycle: &[usize]) -> Violation {
         cycle.len(),
         steps.collect::<Vec<_>>().join(", ")
     );
-    let first = way.first().map_or(1, |example| example.line);
-    let file = way.first().map_or(cycle[0], |example| example.from);
+    let (file, line) = way
+        .first()
+        .map_or((cycle[0], 1), |example| (example.from, example.line));
     let remedy = "move what both need below them, or pass it as an argument or a trait";
-    Violation::new(&target.files[file].path, first, what, remedy)
+    Violation::new(&target.files[file].path, line, what, remedy)
 }
 
 /// The first files of all libraries and programs, with the folder that the crate is named after.

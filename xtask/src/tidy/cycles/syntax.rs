@@ -104,7 +104,7 @@ impl Reader<'_> {
             }
             UseTree::Group(group) => {
                 for tree in &group.items {
-                    self.import(tree, prefix, tree.span().start().line);
+                    self.import(tree, prefix, line_of(tree.span()));
                 }
                 return;
             }
@@ -186,12 +186,11 @@ impl Reader<'_> {
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         if attributes(item).iter().any(is_test) {
-            let span = item.span();
-            self.module.test_lines += span.end().line + 1 - span.start().line;
+            self.module.test_lines += lines_of(item.span());
             return;
         }
         match item {
-            Item::Use(it) => self.import(&it.tree, &Vec::new(), it.span().start().line),
+            Item::Use(it) => self.import(&it.tree, &Vec::new(), line_of(it.span())),
             Item::Mod(it) => match &it.content {
                 Some((_, items)) => {
                     let mut inner = Module::default();
@@ -227,7 +226,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         if let ImplItem::Fn(it) = item
             && it.attrs.iter().any(is_test)
         {
-            self.module.test_lines += item.span().end().line + 1 - item.span().start().line;
+            self.module.test_lines += lines_of(item.span());
             return;
         }
         visit::visit_impl_item(self, item);
@@ -264,6 +263,11 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 
 fn line_of(span: Span) -> usize {
     span.start().line
+}
+
+/// The number of lines.
+fn lines_of(span: Span) -> usize {
+    span.end().line + 1 - span.start().line
 }
 
 fn segments(path: &Path) -> Segments {
