@@ -11,8 +11,9 @@
 //! from their stacks.
 //!
 //! The kernel must not have the address of the server, or its own TCP would answer too, by resets.
-//! It gets a copy of each frame nevertheless; where it allows that, a program at the device
-//! (`sys::ingress_filter`) discards it before the kernel looks for a route.
+//! The packet socket receives a copy of each frame, and the kernel's stack the original. Where the
+//! process may attach it, a program at the device (`sys::ingress_filter`) discards the original
+//! before the kernel looks for a route.
 //!
 //! [`InMemory`] is the same without a device, threads or a clock, for tests.
 
