@@ -22,13 +22,14 @@ use std::env;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::agents::{Run, add_words};
+use curtail_tests::callgrind::{self, memcached_for_callgrind, under_callgrind};
 use curtail_tests::host_server::{HostServer, add_flags};
-use curtail_tests::process::{curtail_path, installed, memcached, memcached_command};
+use curtail_tests::process::{curtail_path, installed, memcached};
 use lab::hosts::{Hosts, Layout};
 use tempfile::TempDir;
 
@@ -155,12 +156,8 @@ fn counted(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<Cou
     let summary = run.summary.as_ref();
     let summary = summary.with_context(|| format!("the load: {:?}", run.verdict()))?;
     server.end()?;
-    let text = fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))?;
-    // ==123== Collected : 1234567
-    let line = text.lines().find(|it| it.contains("Collected :"));
-    let number = line.and_then(|it| it.rsplit_once(':')?.1.trim().parse().ok());
     Ok(Counted {
-        instructions: number.context("callgrind has counted nothing")?,
+        instructions: callgrind::instructions(&log)?,
         answers: summary.answered as f64,
     })
 }
@@ -168,11 +165,7 @@ fn counted(hosts: &Hosts, name: &str, depth: &str, time: Duration) -> Result<Cou
 /// Starts a server under callgrind, and waits until it accepts a connection.
 fn start(hosts: &Hosts, name: &str, log: &Path) -> Result<(HostServer, SocketAddr)> {
     let mut own = match memcached() {
-        Some(path) if name == MEMCACHED => {
-            let mut command = memcached_command(&path);
-            command.args(["-c", &open_files_under_valgrind()?]);
-            command
-        }
+        Some(path) if name == MEMCACHED => memcached_for_callgrind(&path)?,
         _ => {
             let mut command = Command::new(curtail_path());
             command.args(["serve", "-u", "root", "--runtime", name]);
@@ -180,25 +173,8 @@ fn start(hosts: &Hosts, name: &str, log: &Path) -> Result<(HostServer, SocketAdd
         }
     };
     let address = add_flags(&mut own, hosts, name == BYPASS);
-    let mut command = Command::new("valgrind");
-    command
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--log-file={}", log.display()))
-        .arg(own.get_program())
-        .args(own.get_args())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let command = under_callgrind(&own, log);
     let server = HostServer::start(hosts.in_server(command), hosts, address, TIMEOUT);
     let server = server.with_context(|| fs::read_to_string(log).unwrap_or_default())?;
     Ok((server, address))
-}
-
-/// The one number of connections that memcached can have there: it sets the hard limit of open
-/// files to it, and valgrind, which keeps some files for itself, refuses to change that limit.
-fn open_files_under_valgrind() -> Result<String> {
-    let mut command = Command::new("valgrind");
-    command.args(["-q", "--tool=none", "sh", "-c", "ulimit -H -n"]);
-    let output = command.output().context("start valgrind")?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

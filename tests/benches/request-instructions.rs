@@ -11,19 +11,17 @@
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 use std::env;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use curtail_tests::binary_frame::binary_frame;
+use curtail_tests::callgrind::{self, memcached_for_callgrind, under_callgrind};
 use curtail_tests::peer::Address;
-use curtail_tests::process::{
-    Server, at_free_address, curtail_path, installed, memcached, memcached_command,
-};
+use curtail_tests::process::{Server, at_free_address, curtail_path, installed, memcached};
 use tempfile::TempDir;
 
 /// A server starts slowly under valgrind.
@@ -94,63 +92,34 @@ fn each(program: &Path, kind: Kind) -> Result<f64> {
 fn counted(program: &Path, kind: Kind, requests: u32) -> Result<f64> {
     let folder = TempDir::new().context("make a folder")?;
     let log = folder.path().join("log");
-    let files = open_files_under_valgrind()?;
     let (mut server, address) = at_free_address(Ipv4Addr::LOCALHOST, |address| {
-        let command = under_callgrind(program, kind, address, &files, &log);
+        let command = under_callgrind(&serve(program, kind, address)?, &log);
         Ok((Server::at(command, Address::Tcp(address))?, address))
     })?;
     converse(kind, address, requests)?;
     server.terminate()?;
     server.wait()?;
-    let text = fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))?;
-    // ==123== Collected : 1234567
-    let line = text.lines().find(|it| it.contains("Collected :"));
-    let number = line.and_then(|it| it.rsplit_once(':')?.1.trim().parse().ok());
-    number.context("callgrind has counted nothing")
+    callgrind::instructions(&log)
 }
 
-fn under_callgrind(
-    program: &Path,
-    kind: Kind,
-    address: SocketAddr,
-    files: &str,
-    log: &Path,
-) -> Command {
+/// The command of a server, which listens at `address`.
+fn serve(program: &Path, kind: Kind, address: SocketAddr) -> Result<Command> {
     let is_memcached = program
         .file_name()
         .is_some_and(|name| name.to_string_lossy().contains("memcached"));
-    let own = if is_memcached {
-        let mut command = memcached_command(program);
-        command.args(["-c", files]);
-        command
+    let mut command = if is_memcached {
+        memcached_for_callgrind(program)?
     } else {
         let mut command = Command::new(program);
         command.args(["serve", "-u", "root", "--runtime", "events"]);
         command
     };
     let port = address.port().to_string();
-    let mut command = Command::new("valgrind");
-    command
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(format!("--log-file={}", log.display()))
-        .arg(own.get_program())
-        .args(own.get_args())
-        .args(["-l", "127.0.0.1", "-p", &port, "-m", "64", "-t", "1"]);
+    command.args(["-l", "127.0.0.1", "-p", &port, "-m", "64", "-t", "1"]);
     if kind.carrier == Carrier::Udp {
         command.args(["-U", &port]);
     }
-    command.stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-/// The one number of connections that memcached can have there: it sets the hard limit of open
-/// files to it, and valgrind, which keeps some files for itself, refuses to change that limit.
-fn open_files_under_valgrind() -> Result<String> {
-    let mut command = Command::new("valgrind");
-    command.args(["-q", "--tool=none", "sh", "-c", "ulimit -H -n"]);
-    let output = command.output().context("start valgrind")?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    Ok(command)
 }
 
 /// Stores all items, and sends the requests, each after the reply to the one before.

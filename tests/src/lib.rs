@@ -17,6 +17,7 @@ pub mod agents;
 pub mod background_client;
 pub mod binary_frame;
 pub mod calibration;
+pub mod callgrind;
 pub mod client;
 pub mod datagram_frames;
 pub mod device_pair;
