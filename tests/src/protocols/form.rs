@@ -1,9 +1,10 @@
 //! Writing an operation in a protocol.
 
 use protocol::SetMode;
-use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
+use protocol::binary::{Head, Opcode};
 
 use super::operation::{OPAQUE_KEY, OPAQUE_KEY_BASE64, Operation};
+use crate::binary_frame::frame_with;
 
 /// A protocol. Text sends what it has no command for as a meta command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub(super) fn is_text(operation: &Operation) -> bool {
     let (key, is_possible) = match *operation {
         Operation::Get { key, .. }
         | Operation::GetAndTouch { key, .. }
-        | Operation::Touch { key, .. } => (key, true),
-        Operation::Store { key, .. } => (key, true),
+        | Operation::Touch { key, .. }
+        | Operation::Store { key, .. } => (key, true),
         Operation::Delete { key, compares, .. } => (key, !compares),
         Operation::Arith {
             key,
@@ -123,22 +124,13 @@ fn meta(operation: &Operation, cas: u64) -> Vec<u8> {
         None => String::new(),
     };
     let mut out = Vec::new();
-    let mut line = |verb: &str, key: &[u8], rest: String| {
+    // The length of a value comes before the flags, of which the mark of the key is one.
+    let mut line_with_len = |verb: &str, key: &[u8], len: &str, flags: &str| {
         let (key, mark) = key_in_line(key);
-        // The length of a value comes before the flags.
-        let (value_len, flags) = rest.split_at(rest.find('|').unwrap_or(0));
-        let flags = flags.trim_start_matches('|');
-        let parts = [
-            verb.as_bytes(),
-            b" ",
-            key,
-            value_len.as_bytes(),
-            mark,
-            flags.as_bytes(),
-            b"\r\n",
-        ];
-        out.extend(parts.concat());
+        let (verb, len, flags) = (verb.as_bytes(), len.as_bytes(), flags.as_bytes());
+        out.extend([verb, b" ", key, len, mark, flags, b"\r\n"].concat());
     };
+    let mut line = |verb, key, flags: String| line_with_len(verb, key, "", &flags);
     match operation {
         Operation::Get { key, .. } => line("mg", key, format!(" v f c{quiet}")),
         Operation::GetAndTouch { key, exptime, .. } => {
@@ -160,9 +152,9 @@ fn meta(operation: &Operation, cas: u64) -> Vec<u8> {
                 SetMode::Append => "MA",
                 SetMode::Prepend => "MP",
             };
-            let len = value.len();
-            let rest = format!(" {len}| {mode} F{flags} T{exptime}{compare}{quiet}");
-            line("ms", key, rest);
+            let len = format!(" {}", value.len());
+            let flags = format!(" {mode} F{flags} T{exptime}{compare}{quiet}");
+            line_with_len("ms", key, &len, &flags);
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
         }
@@ -198,20 +190,11 @@ fn binary(operation: &Operation, cas: u64) -> Vec<u8> {
     let quiet = operation.is_quiet();
     let of = |loud, silent| if quiet { silent } else { loud };
     let frame = |opcode: u8, extras: &[&[u8]], key: &[u8], value: &[u8]| {
-        let extras = extras.concat();
-        let header = Header {
-            magic: REQUEST_MAGIC,
-            head: Head {
-                opcode: Opcode(opcode),
-                opaque: 0x0102_0304,
-            },
-            key_len: key.len() as u16,
-            extras_len: extras.len() as u8,
-            body_len: (extras.len() + key.len() + value.len()) as u32,
-            cas: compare,
-            ..Header::default()
+        let head = Head {
+            opcode: Opcode(opcode),
+            opaque: 0x0102_0304,
         };
-        [&header.to_bytes(), &extras[..], key, value].concat()
+        frame_with(head, compare, &extras.concat(), key, value)
     };
     match operation {
         Operation::Get { key, .. } => frame(of(0x00, 0x09), &[], key, b""),
