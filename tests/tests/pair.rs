@@ -1,10 +1,5 @@
 //! The store against the model: the same operations, the same answers.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
-
-use std::fs;
-use std::path::Path;
-
 use curtail_tests::pair;
 use proptest::prelude::*;
 
@@ -26,15 +21,4 @@ proptest! {
     fn what_is_not_evicted_is_as_the_model_has_it(input in input(1)) {
         pair::check(&input);
     }
-}
-
-#[test]
-fn operations_of_the_corpus_hold() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/store_operations");
-    let mut count = 0;
-    for file in fs::read_dir(folder).unwrap() {
-        pair::check(&fs::read(file.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count > 0, "the corpus is empty");
 }
