@@ -128,6 +128,23 @@ pub fn serve(kind: Kind, listener: &Listener, exchange: &Exchange, end: &Waker) 
     }
 }
 
+/// Accepts all waiting connections and hands each to `add`.
+fn accept_all(
+    listener: &Listener,
+    mut add: impl FnMut(Stream) -> io::Result<()>,
+) -> io::Result<()> {
+    loop {
+        match listener.accept() {
+            Ok(stream) => {
+                stream.set_nodelay();
+                add(stream)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The requests of a connection that are not answered completely, as lengths.
 #[derive(Debug, Default)]
 struct PendingReplies {

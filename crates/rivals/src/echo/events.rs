@@ -6,7 +6,7 @@ use std::io;
 use sys::poll::{Events, Interest, Poll, Waker};
 use sys::socket::{Listener, Stream};
 
-use super::{Exchange, PendingReplies, Slots};
+use super::{Exchange, PendingReplies, Slots, accept_all};
 
 /// The tokens of the listener and of the waker that ends the server. Connections use their index.
 const LISTENER: u64 = u64::MAX;
@@ -36,7 +36,9 @@ pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io
         poll.wait(&mut events, None)?;
         for ready in events.iter() {
             match ready.token {
-                LISTENER => accept(listener, &poll, &mut connections)?,
+                LISTENER => {
+                    accept_all(listener, |stream| accepted(stream, &poll, &mut connections))?;
+                }
                 END => return Ok(()),
                 token => {
                     let index = token as u32;
@@ -55,23 +57,15 @@ pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io
     }
 }
 
-/// Accepts all waiting connections.
-fn accept(listener: &Listener, poll: &Poll, connections: &mut Slots<Connection>) -> io::Result<()> {
-    loop {
-        let stream = match listener.accept() {
-            Ok(stream) => stream,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        stream.set_nodelay();
-        let index = connections.add(Connection {
-            stream,
-            pending: PendingReplies::default(),
-            waits_for_space: false,
-        });
-        if let Some(connection) = connections.find(index) {
-            poll.add(&connection.stream, u64::from(index), Interest::Read)?;
-        }
+fn accepted(stream: Stream, poll: &Poll, connections: &mut Slots<Connection>) -> io::Result<()> {
+    let index = connections.add(Connection {
+        stream,
+        pending: PendingReplies::default(),
+        waits_for_space: false,
+    });
+    match connections.find(index) {
+        Some(connection) => poll.add(&connection.stream, u64::from(index), Interest::Read),
+        None => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use sys::poll::Waker;
 use sys::ring::{Event, ReceiveBuffers, ReceiveEnd, Ring, RingConfig};
 use sys::socket::{Listener, Stream};
 
-use super::{Exchange, PendingReplies, Slots};
+use super::{Exchange, PendingReplies, Slots, accept_all};
 
 const CONFIG: RingConfig = RingConfig {
     entries: 1024,
@@ -52,13 +52,10 @@ pub(super) fn serve(listener: &Listener, exchange: &Exchange, end: &Waker) -> io
                     token: LISTENER,
                     stays_active,
                 } => {
-                    loop {
-                        match listener.accept() {
-                            Ok(stream) => server.accepted(stream),
-                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                            Err(error) => return Err(error),
-                        }
-                    }
+                    accept_all(listener, |stream| {
+                        server.accepted(stream);
+                        Ok(())
+                    })?;
                     if !stays_active {
                         server.ring.watch_readable(listener, LISTENER);
                     }
@@ -86,7 +83,6 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn accepted(&mut self, stream: Stream) {
-        stream.set_nodelay();
         let index = self.connections.add(Connection {
             stream,
             pending: PendingReplies::default(),
