@@ -20,6 +20,7 @@ use rivals::textile::server::limits::{DATAGRAM_LEN_MAX, REQUEST_LEN_MAX};
 use rivals::textile::server::{Config, Pool, Server};
 use sys::poll::Waker;
 use sys::signals::Signals;
+use workload::limits::{KEY_LEN_MAX, MULTIGET_KEYS_MAX};
 
 use crate::load::parse;
 
@@ -124,12 +125,12 @@ struct Echo {
 
     /// Keys of each get
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=GET_KEYS_MAX))]
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(MULTIGET_KEYS_MAX)))]
     keys: u16,
 
     /// Length of each key
     #[arg(long, value_name = "BYTES", default_value_t = 30,
-          value_parser = clap::value_parser!(u16).range(1..=KEY_LEN_MAX))]
+          value_parser = clap::value_parser!(u16).range(1..=KEY_LEN_MAX as i64))]
     key_len: u16,
 
     /// Length of each value in the answer
@@ -145,10 +146,6 @@ struct Echo {
     port: u16,
 }
 
-/// Most keys of one get: as many as `curtail load` has in one.
-const GET_KEYS_MAX: i64 = 128;
-/// Longest key of the protocol.
-const KEY_LEN_MAX: i64 = 250;
 /// Files that an echo server may open, if the limit allows it.
 const ECHO_FILES: u64 = 20_000;
 
