@@ -146,6 +146,11 @@ impl Values {
         self.valid.len() + self.invalid
     }
 
+    /// Whether all that count are above zero, so that they have ratios.
+    pub(crate) fn are_positive(&self) -> bool {
+        self.valid.iter().all(|&value| value > 0.0)
+    }
+
     /// More than half do not count. The others are then a biased sample.
     pub(crate) fn mostly_invalid(&self) -> bool {
         2 * self.invalid > self.count()

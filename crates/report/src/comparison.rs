@@ -25,6 +25,12 @@ use crate::{Run, limits, units};
 pub(crate) use self::pairs::Dependent;
 use self::pairs::{Pair, Pairs};
 
+/// Why an interval decides nothing, as a clause.
+pub(crate) const TOO_FEW_TRIALS: &str = "there are too few trials for a 95\u{a0}% interval";
+/// Why lower bounds decide nothing, as a clause.
+pub(crate) const COULD_REVERSE: &str =
+    "some values are lower bounds, and the true ones could reverse it";
+
 /// The comparisons of a stage.
 pub(crate) struct Comparisons<'a> {
     /// The factor that is compared.
@@ -159,8 +165,7 @@ fn family<'a>(
     pairs: &[Pair<'a>],
     values: &[Values],
 ) -> Family<'a> {
-    let is_positive = |values: &Values| values.valid.iter().all(|&value| value > 0.0);
-    let scale = match values.iter().all(is_positive) {
+    let scale = match values.iter().all(Values::are_positive) {
         true => Scale::Ratio,
         false => Scale::Difference,
     };
@@ -269,8 +274,7 @@ fn decide(effect: Effect, tested: &Tested, scale: Scale, count: u64) -> Verdict 
     } = effect.estimate;
     let undecided = |reason: Option<String>| Verdict::Undecided(effect, reason);
     if !has_full_confidence(&effect.estimate) {
-        let reason = "there are too few trials for a 95\u{a0}% interval";
-        return undecided(Some(reason.to_owned()));
+        return undecided(Some(TOO_FEW_TRIALS.to_owned()));
     }
     if interval.contains(scale.neutral()) {
         return undecided(None);
@@ -283,8 +287,7 @@ fn decide(effect: Effect, tested: &Tested, scale: Scale, count: u64) -> Verdict 
     let (may_be_higher, may_be_lower) = tested.may_be;
     let is_higher = value > scale.neutral();
     if (is_higher && may_be_lower) || (!is_higher && may_be_higher) {
-        let reason = "some values are lower bounds, and the true ones could reverse it";
-        return undecided(Some(reason.to_owned()));
+        return undecided(Some(COULD_REVERSE.to_owned()));
     }
     Verdict::Decided(effect)
 }

@@ -4,16 +4,18 @@
 //! between two cells. The figure is what a comparison of cells has: of a ratio the median over all
 //! pairs of trials with the interval of the rank-sum test, of a cell alone the median with the
 //! interval of its order statistics. The verdict is *go* if the whole 95 % interval is within the
-//! bound, *missed* if the whole interval is beyond it, and *not decided* otherwise.
+//! bound, *missed* if the whole interval is beyond it, and *not decided* otherwise. It is also *not
+//! decided* if most of the planned trials have no value that counts, or if values that are lower
+//! bounds could reverse it.
 //!
 //! Values that do not count, and trials that are missing, are left out of the figure for the reason
 //! that their records state, and counted beside it. There is no correction for several targets:
 //! each is stated on its own.
 
-use measure::{Estimate, median_of_trials};
+use measure::Estimate;
 
 use crate::answer::{self, StageResults};
-use crate::cell::{CONFIDENCE, Cell, Values};
+use crate::cell::{Cell, Values};
 use crate::comparison::{self, Scale};
 use crate::figure::{Known, check_value, find};
 use crate::published::{has_all, other};
@@ -249,11 +251,11 @@ fn estimate(values: &[Values]) -> Result<Estimate, String> {
         return Err(reason);
     }
     match values {
-        [own] => median_of_trials(&own.valid, CONFIDENCE)
+        [own] => own
+            .median()
             .ok_or_else(|| "a value is no finite number".to_owned()),
         [of, to] => {
-            let is_positive = |it: &&Values| it.valid.iter().all(|&value| value > 0.0);
-            if ![of, to].iter().all(is_positive) {
+            if !of.are_positive() || !to.are_positive() {
                 return Err("a value is not above zero, so there is no ratio".to_owned());
             }
             comparison::tested(of, to, Scale::Ratio).map(|it| it.estimate)
@@ -265,7 +267,7 @@ fn estimate(values: &[Values]) -> Result<Estimate, String> {
 fn verdict_of(bound: Bound, estimate: &Estimate, cells: &[&Cell], values: &[Values]) -> Verdict {
     let undecided = |reason: &str| Verdict::NotDecided(reason.to_owned());
     if !comparison::has_full_confidence(estimate) {
-        return undecided("there are too few trials for a 95\u{a0}% interval");
+        return undecided(comparison::TOO_FEW_TRIALS);
     }
     // The trials that succeeded are a biased sample if most did not.
     let is_mostly_missing =
@@ -288,19 +290,20 @@ fn verdict_of(bound: Bound, estimate: &Estimate, cells: &[&Cell], values: &[Valu
         false => may_be_higher,
     };
     match (could_reverse, is_go) {
-        (true, _) => undecided("some values are lower bounds, and the true ones could reverse it"),
+        (true, _) => undecided(comparison::COULD_REVERSE),
         (false, true) => Verdict::Go,
         (false, false) => Verdict::Missed,
     }
 }
 
-/// The trials of the cells that a figure leaves out: `3 of 30 trials do not count (stalled); 1 is
-/// missing`. Empty: none.
+/// The trials of the cells that a figure leaves out: `3 of 30 trials do not count (stalled); 1
+/// of 30 trials missing`. Empty: none.
 fn left_out(cells: &[&Cell], values: &[Values]) -> String {
     let planned: u32 = cells.iter().map(|it| it.planned).sum();
     let missing: u32 = cells.iter().map(|it| it.missing()).sum();
     let invalid: usize = values.iter().map(|it| it.invalid).sum();
-    let mut told = Vec::new();
+    let trials = units::plural(planned.into(), "trial");
+    let mut clauses = Vec::new();
     if invalid > 0 {
         let mut reasons: Vec<&str> = Vec::new();
         for reason in values.iter().filter_map(|it| it.reason.as_deref()) {
@@ -308,15 +311,13 @@ fn left_out(cells: &[&Cell], values: &[Values]) -> String {
                 reasons.push(reason);
             }
         }
-        let trials = units::plural(planned.into(), "trial");
-        told.push(format!(
+        clauses.push(format!(
             "{invalid} of {trials} do not count ({})",
             reasons.join(", ")
         ));
     }
     if missing > 0 {
-        let trials = units::plural(planned.into(), "trial");
-        told.push(format!("{missing} of {trials} missing"));
+        clauses.push(format!("{missing} of {trials} missing"));
     }
-    told.join("; ")
+    clauses.join("; ")
 }

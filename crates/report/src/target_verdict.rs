@@ -1,4 +1,4 @@
-//! What [`crate::target`] tells of a target, as texts.
+//! The verdict on a target, and the texts of its result.
 
 /// The result of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
