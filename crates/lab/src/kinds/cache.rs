@@ -448,19 +448,16 @@ impl Cache {
     /// Whether the records are stored before the load of a cell.
     fn declares_prefill(&self, factors: &Factors) -> bool {
         let name = factors.get(SERVER).map(ToString::to_string);
-        let mut declared = self.declared.iter();
-        declared.all(|it| Some(&it.name) != name.as_ref() || it.prefill)
+        let declared = self.declared.iter().find(|it| Some(&it.name) == name.as_ref());
+        declared.is_none_or(|it| it.prefill)
     }
 
     /// The server whose capacity all levels are shares of must take part.
     fn check_capacity_server(&self) -> Result<(), Error> {
-        let Some(name) = self.capacity_of.get(SERVER).map(ToString::to_string) else {
-            return Ok(());
-        };
-        let mut servers = self.settings.servers.iter();
-        match servers.find(|it| it.name == name).and_then(|it| it.skipped.as_ref()) {
+        let server = self.server(&self.capacity_of);
+        match server.and_then(|it| Some((&it.name, it.skipped.as_ref()?))) {
             None => Ok(()),
-            Some(reason) => Err(Error::NoServers {
+            Some((name, reason)) => Err(Error::NoServers {
                 reasons: format!("all rates are shares of the capacity of {name}: {reason}"),
             }),
         }
