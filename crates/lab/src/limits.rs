@@ -20,8 +20,8 @@ pub const MODEL_SERVERS: usize = 1_024;
 pub const MODEL_CONNECTIONS: usize = 100_000;
 /// Megabytes of its files and of its page cache.
 pub const MODEL_MEGABYTES: usize = 100_000;
-/// Longest time between two readings of meters while a program runs. Their counters wrap around
-/// after some minutes at several hundred watts.
+/// Longest time between two readings of meters while a program runs. Counters of RAPL
+/// have 32 bits: those in units of 15 µJ wrap around after 66 kJ, which is 3.6 minutes at 300 W.
 pub const METER_GAP: Duration = Duration::from_secs(60);
 /// Longest time that a program may take.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(86_400);
@@ -77,8 +77,7 @@ pub const RELAY_BATCH: usize = 64;
 pub const RELAY_LATENESS_NS: u64 = measure::LATENESS_LIMIT_NS;
 /// Time between two looks at whether a generator has begun to measure.
 pub const INTERVAL_POLL: Duration = Duration::from_millis(5);
-/// Stall of the server's processor above which the highest percentiles of a trial do not count: the
-/// bound of the floor benchmark.
+/// Stall of the server's processor above which the highest percentiles of a trial do not count.
 pub const STALL_NS: u64 = 300_000;
 /// Time in which an agent must listen.
 pub const AGENT_START: Duration = Duration::from_secs(10);
