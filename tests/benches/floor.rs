@@ -3,7 +3,8 @@
 //!
 //! Runs the shipped experiments whose names contain one of the words NAME (all without one), and
 //! prints their targets together at the end. `--quick` takes their short forms. With `--before`,
-//! the experiments of processor time compare this build with an older one, which is PROGRAM.
+//! the experiments of processor time compare this build with an older one, which is PROGRAM, in
+//! place of their servers; both are run as the first server of kind `curtail`, which is `rings`.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -75,15 +76,16 @@ impl Flags {
     }
 
     fn chosen(&self) -> Result<Vec<&'static str>> {
+        let possible: Vec<&str> = EXPERIMENTS
+            .iter()
+            .filter(|(_, is_cost)| self.before.is_none() || *is_cost)
+            .map(|(name, _)| *name)
+            .collect();
         let is_named = |name: &str| self.names.iter().any(|it| name.contains(it.as_str()));
-        let chosen = EXPERIMENTS.iter().filter(|(name, is_cost)| {
-            let can = self.before.is_none() || *is_cost;
-            can && (self.names.is_empty() || is_named(name))
-        });
-        let chosen: Vec<&str> = chosen.map(|(name, _)| *name).collect();
+        let mut chosen = possible.clone();
+        chosen.retain(|name| self.names.is_empty() || is_named(name));
         if chosen.is_empty() {
-            let names = EXPERIMENTS.map(|(name, _)| name).join(", ");
-            bail!("no such experiment; there are {names}");
+            bail!("no such experiment; there are {}", possible.join(", "));
         }
         Ok(chosen)
     }
