@@ -34,7 +34,7 @@ pub const WAITING_MAX: usize = 1 << 20;
 pub const SENDS_PER_ITERATION_MAX: usize = 32;
 /// Maximum number of events that one wait of epoll returns.
 pub const EVENTS_MAX: usize = 256;
-/// Number of bytes at which a send takes no further request.
+/// A send takes no further request once its requests have this many bytes.
 pub const SEND_BYTES_MAX: usize = 1 << 16;
 /// Longest value that is copied into a batch of requests. A longer value is sent directly from the
 /// filler, the memory from which all values are taken.
@@ -55,7 +55,8 @@ pub const OPENING_MAX: usize = 256;
 pub const OPENING_ATTEMPTS_MAX: u32 = 6;
 /// The delay before the second attempt to open a connection. It doubles with each further attempt.
 pub const OPENING_BACKOFF_NS: u64 = 20_000_000;
-/// Longest time from the start of an attempt to open a connection to the answer to `version`.
+/// Longest duration of an attempt to open a connection. An attempt starts when the socket is
+/// created, and ends when the server has answered `version`.
 pub const OPENING_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Number of files that the process can open in addition to its connections.
 pub const OPEN_FILES_RESERVE: u64 = 64;
@@ -65,21 +66,20 @@ pub const PREFILL_CONNECTIONS: u32 = 8;
 pub const PREFILL_DEPTH: u32 = 32;
 /// Longest time that a prefill waits for the next answer before it fails.
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
-/// How long a prefill over UDP waits for the next answer before it counts all outstanding requests
-/// as lost.
+/// How long a prefill with a socket for each request (protocol textile) waits for the next answer
+/// before it counts all outstanding requests as lost.
 pub const PREFILL_LOST_NS: u64 = 1_000_000_000;
 /// Maximum number of records read back after a prefill, to measure how many are resident.
 pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
-/// How long before its next send a thread starts to poll instead of sleeping, if `spin` is set. The
-/// first request after a sleep is sent with cold caches. Therefore this time is so long that the
-/// thread sleeps only at very low rates.
+/// How long before its next send a thread starts to poll instead of sleeping, if
+/// [`crate::Config::spin`] is set. The first request after a sleep is sent with cold caches.
+/// Therefore this time is so long that the thread sleeps only at very low rates.
 pub const SPIN_NS: u64 = 20_000_000;
-/// Longest duration of a wait with a zero timeout (usually about 1 µs) or a send (about 5 µs) that
-/// counts as uninterrupted. During a longer one, the thread was interrupted by the kernel's own
-/// work, another process or the host of a virtual machine.
+/// A wait of epoll with a zero timeout usually takes about 1 µs, and a send about 5 µs. If one of
+/// these calls takes longer than this limit, the thread counts as interrupted: by the kernel's own
+/// work, by another process or by the host of a virtual machine.
 pub const UNINTERRUPTED_MAX_NS: u64 = 15_000;
-/// Longest duration of a send that first opens a connection (usually about 25 µs) that counts as
-/// uninterrupted.
+/// The same limit for a send that first opens a connection, which usually takes about 25 µs.
 pub const UNINTERRUPTED_CONNECT_MAX_NS: u64 = 100_000;
 /// Longest time from the arrival of bytes to the wake-up of the thread that waits for them, on a
 /// machine with no other work.
@@ -89,12 +89,12 @@ pub const STATS_LEN_MAX: u64 = 64 << 10;
 /// Maximum number of bytes of one line of a server's answer to `stats`.
 pub const STATS_LINE_LEN_MAX: u64 = 4 << 10;
 /// Longest time for opening the connection on which `stats` is requested, and for each answer to
-/// `stats`. If half of the measured interval is shorter, that is the limit.
+/// `stats`. If half of the measured interval is shorter than this, that half is the limit.
 pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The period of the stall detector. It is short enough to detect every stall of 500 µs, and long
 /// enough that the wake-ups take only 1 % of the processor.
 pub const STALL_DETECTOR_PERIOD_NS: u64 = 250_000;
-/// Maximum number of requests whose times are recorded one by one.
+/// Maximum number of requests of a run whose times are recorded one by one.
 pub const RECORDED_MAX: usize = 1 << 24;
 /// Maximum number of bytes that one `append` or `prepend` adds to a value. It is small so that
 /// records grow slowly.
@@ -103,7 +103,7 @@ pub const APPEND_LEN_MAX: usize = 16;
 /// the command line.
 pub const UDP_VALUE_LEN_MAX: u32 = 60_000;
 /// Maximum number of datagrams that a thread receives from one UDP socket before it serves other
-/// connections. It is small because their requests wait meanwhile.
+/// connections. It is small because the requests of the other connections wait meanwhile.
 pub const DATAGRAMS_PER_TURN_MAX: usize = 16;
 /// Maximum number of datagrams of one answer. A value of 1 MiB needs fewer.
 pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
@@ -112,28 +112,29 @@ pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
 pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
 /// Shortest and longest time-out of a request.
 pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 10_000..=10_000_000_000;
-/// Time-out of a get in the protocol textile, as in the clients of the study (`SO_RCVTIMEO` of 1000
-/// µs). It is the default of [`crate::Config::timeout_ns`] there.
+/// Time-out of a get in the protocol textile ([`crate::Protocol::Textile`], the protocol of
+/// akosik/TextileCache). It is the default of [`crate::Config::timeout_ns`] for this protocol. The
+/// original clients have the same time-out (`SO_RCVTIMEO` of 1000 µs).
 pub const TEXTILE_TIMEOUT_NS: u64 = 1_000_000;
-/// Shortest time-out of a set or delete in the protocol textile. The clients of the study have none
-/// for TCP. A run must end, and 1 s is far above the time of any answer.
+/// Shortest time-out of a set or delete in the protocol textile. The original clients have no
+/// time-out for TCP, but a run must end. 1 s is far above the time of any answer.
 pub const TEXTILE_TCP_TIMEOUT_MIN_NS: u64 = 1_000_000_000;
-/// By how much the UDP port of a server of the study is above its TCP port: 3001 and 2001.
+/// The UDP port of an original textile server minus its TCP port: 3001 − 2001.
 pub const TEXTILE_UDP_PORT_OFFSET: u16 = 1000;
-/// Longest value in the protocol textile. An answer is divided into datagrams of 1024 bytes, all of
-/// which must fit into the receive buffer, so long values are rarely received completely.
+/// Longest value in the protocol textile. An answer is divided into datagrams of 1024 bytes. All of
+/// them must fit into the receive buffer, so long values are rarely received completely.
 pub const TEXTILE_VALUE_LEN_MAX: u32 = workload::limits::VALUE_LEN_MAX;
 /// Maximum number of bytes of an answer in the protocol textile: a key, a value and some 30 bytes
 /// around them.
 pub const TEXTILE_ANSWER_LEN_MAX: u32 = TEXTILE_VALUE_LEN_MAX + 512;
-/// Maximum number of local addresses of the sockets that carry a single request.
+/// Maximum number of addresses in [`crate::Config::sources`].
 pub const SOURCES_MAX: usize = 256;
 /// Number of seconds for which Linux keeps a closed socket in TIME_WAIT.
 pub const TIME_WAIT_S: usize = 60;
 /// Maximum number of sockets in TIME_WAIT for each local address ([`crate::Config::sources`]), over
 /// all threads and runs of a process, if each request has its own connection. This is some 60 % of
-/// the usual 28 232 local ports. When it is reached, further connections end in a reset, which
-/// avoids TIME_WAIT.
+/// the usual 28 232 local ports. When this number is reached, the generator resets further
+/// connections instead of closing them, which avoids TIME_WAIT.
 pub const TIME_WAIT_MAX: u32 = 16_384;
 /// Maximum number of bytes of one line of a script.
 pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
@@ -144,91 +145,95 @@ pub const SCRIPT_BATCHES_MAX: usize = 64;
 /// Maximum number of malformed lines of a script that are reported with their line numbers. All
 /// malformed lines are counted.
 pub const SCRIPT_FAULTS_MAX: usize = 10;
-/// Longest measured interval of a run from a script without `--duration`: an hour. The run ends
-/// earlier, with the script.
+/// Longest measured interval of a run from a script without `--duration`: an hour. Usually the run
+/// ends earlier, because it ends with the script.
 pub const SCRIPT_DURATION_NS: u64 = 3_600_000_000_000;
-/// Maximum number of lengths in each of the two lines of a script of lengths.
+/// A script of lengths has two lines: the lengths of the keys and those of the values. A line with
+/// this many lengths or more is too long.
 pub const SCRIPT_LENGTHS_MAX: usize = 1 << 22;
 /// Maximum number of digits of a length in a script of lengths. Any longer number is out of bounds.
 pub const SCRIPT_LENGTH_DIGITS_MAX: usize = 20;
 /// In closed loop, a thread takes requests from a script until its queues hold this many times the
 /// number of requests that all its connections together may have outstanding.
 pub const SCRIPT_AHEAD: usize = 4;
-/// Longest sleep of a thread before it looks for further lines of a script, while none is received.
+/// Longest sleep of a thread that has no further request of a script. After the sleep, it looks
+/// for requests that the reader of the script has sent meanwhile.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
-/// Longest time after the end of a run in which a thread still receives lines of a script, to count
-/// those that were intended before the end. This bounds the wait for a reader whose own input is
-/// slow.
+/// Longest time after the end of a run in which a thread still receives requests of a script. It
+/// counts those that were intended before the end. The bound matters if the reader of the script
+/// has slow input.
 pub const SCRIPT_REST_NS: u64 = 500_000_000;
-/// Maximum number of agents of one run: one less than the number of parts, because the last part
-/// number is reserved for the measuring client.
+/// Maximum number of agents of one run. Each agent generates one part, and the last part number is
+/// reserved for the measuring client.
 pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;
 /// Longest message between a coordinator and an agent. The longest kind of message is a summary. It
 /// has at most six histograms, and three more for each of 17 operations. Each histogram has some
 /// 28 000 buckets, which nearly always take a byte each.
 pub const FRAME_LEN_MAX: usize = 4 << 20;
-/// Longest message that is accepted from a peer that has not yet proved that it has the token.
+/// Longest message that is accepted from a peer that has not yet proved that it has the token (the
+/// secret that a coordinator and its agents share).
 pub const HELLO_LEN_MAX: usize = 1 << 10;
 /// Least length of a token in bytes. A shorter token could be guessed from a recorded handshake.
 pub const TOKEN_LEN_MIN: usize = 16;
 /// Greatest length of a token in bytes.
 pub const TOKEN_LEN_MAX: usize = 1024;
-/// Maximum number of connections that an agent serves at the same time. One of them may be a run.
-/// On the others, the coordinator proves that it has the token, is told that the agent is busy, and
-/// is disconnected.
+/// Maximum number of connections that an agent serves at the same time. At most one of them is used
+/// for a run. On any other, the coordinator proves that it has the token, is told that the agent is
+/// busy, and is disconnected.
 pub const SESSIONS_MAX: usize = 16;
-/// Longest wait of a coordinator or an agent for the next message of a handshake, and of a
-/// coordinator for its connection to an agent and for the echo of a clock probe.
+/// Longest wait of a coordinator or an agent for the next message of a handshake. Also the longest
+/// wait of a coordinator for its connection to an agent, and for the echo of a clock probe.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an agent lets a coordinator wait for the end of another coordinator's run. After that,
 /// it replies that it is busy.
 pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an agent waits for the next message of a coordinator while no run is prepared. After a
-/// run it waits longer, by the time for which the runs of other agents may still last.
+/// How long an agent waits for the next message of a coordinator while no run is prepared. After
+/// its part of a run, an agent waits longer, because other agents may still be running theirs.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator waits until an agent has opened its connections and generated its
 /// schedule. An agent that has done this waits as long for the start of the run.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest time for sending one message.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an agent continues to read from a connection after it has refused it.
+/// How long an agent continues to read from a connection that it has refused.
 pub const LINGER: Duration = Duration::from_secs(1);
 /// How long an agent may lag behind the run. If the measurements of a second have not arrived this
 /// long after the end of that second, the agent's share of the run is given up as missing.
 pub const LAG_MAX_NS: u64 = 3_000_000_000;
-/// How long a coordinator that finds an agent overdue still waits for its message. The coordinator
-/// itself may have been descheduled. In this time it receives the messages that arrived meanwhile.
+/// How long a coordinator that finds an agent overdue still waits for the agent's message. The
+/// message may have arrived while the coordinator itself was not running.
 pub const OVERDUE_GRACE_NS: u64 = 200_000_000;
 /// How long the host at the other end of a connection may be silent before the connection ends.
 /// Silent means that it acknowledges neither data nor TCP keepalive probes.
 pub const SILENCE_MAX_NS: u64 = 3_000_000_000;
 /// Number of probes of each agent's clock, before a run and again after it.
 pub const PROBES: u32 = 16;
-/// The delay from the last probe to the start of a run. The coordinator adds an allowance for the
-/// transmission of the start messages.
+/// The delay from the last probe of a clock to the start of a run. The coordinator adds an
+/// allowance for the transmission of the start messages.
 pub const AGREED_START_AHEAD_NS: u64 = 250_000_000;
 /// Maximum number of latency objectives of a search.
 pub const OBJECTIVES_MAX: usize = 16;
 /// The highest rate that a search offers, in requests per second. No generator reaches this rate.
 pub const SEARCH_RATE_RPS_MAX: f64 = 1e8;
-/// Least expected number of requests of a trial that are slower than the percentile of an
-/// objective. With fewer, the measured percentile would be mostly chance.
+/// A trial must have so many requests that at least this number is expected above the percentile of
+/// an objective. With fewer, the measured percentile would be mostly chance.
 pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
-/// Least number of requests of a trial whose mean is judged.
+/// Least number of requests of a trial whose mean latency is judged.
 pub const MEAN_REQUESTS_MIN: f64 = 100.0;
-/// Maximum number of bytes of the head of an HTTP answer, and of its trailer fields.
+/// Maximum number of bytes of an HTTP answer's head and trailer fields together.
 pub const HTTP_HEAD_LEN_MAX: usize = 16 << 10;
-/// Maximum number of bytes of the line with the size of a chunk.
+/// Maximum number of bytes of the line that states the size of a chunk of an HTTP body.
 pub const HTTP_CHUNK_LINE_LEN_MAX: usize = 256;
 /// Maximum number of bytes of an HTTP answer.
 pub const HTTP_ANSWER_LEN_MAX: usize = 1 << 30;
 /// Maximum number of interim answers (1xx) before an HTTP answer.
 pub const HTTP_INTERIM_MAX: u32 = 8;
-/// Time-out of a request over HTTP, the default of [`crate::Config::timeout_ns`] there: a server
-/// whose disk is saturated answers after seconds.
+/// Time-out of a request over HTTP. It is the default of [`crate::Config::timeout_ns`] for this
+/// protocol, because a server whose disk is saturated answers after seconds.
 pub const HTTP_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Greatest number of requests on a connection before it is opened anew.
 pub const REQUESTS_PER_CONNECTION_MAX: u32 = 1 << 20;
-/// Maximum number of requests, over all threads, whose sizes and latencies are kept to compute the
-/// service inversion. Of more requests, a random sample of this number is kept.
+/// Maximum number of requests of a run whose sizes and latencies are kept to compute the service
+/// inversion ([`measure::service_inversion`]). If there are more, a random sample of this size is
+/// kept.
 pub const SIZED_SAMPLE_MAX: usize = 1 << 16;

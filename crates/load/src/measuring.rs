@@ -1,9 +1,9 @@
 //! The measuring client: a separate, small open-loop run at the same time as the load.
 //!
-//! If the load saturates a server, or is a closed loop, its own latencies do not tell which latency
-//! another, moderate client would have. The measuring client is such a client. It has its own
-//! connections, rate and depth, and its own thread in this process. It starts and ends with the
-//! load and measures the same interval. Its requests are not counted with those of the load.
+//! If the load saturates a server or is a closed loop, the latencies of the load do not tell which
+//! latency a client at a moderate rate would have. The measuring client is such a client. It has
+//! its own connections, rate and depth, and its own thread in this process. It starts and ends with
+//! the load and measures the same interval. Its requests are not counted with those of the load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,9 @@ use crate::timeline::Timeline;
 /// The settings of a measuring client. All its other settings are those of the load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuringClient {
-    /// The number of its connections.
+    /// The number of the client's connections.
     pub connections: u32,
-    /// The offered rate, over all its connections.
+    /// The offered rate, over all these connections.
     pub rate_rps: f64,
     /// The maximum number of outstanding requests of one connection.
     pub depth: u32,
@@ -45,13 +45,14 @@ pub struct MeasuringReport {
 }
 
 impl MeasuringClient {
-    /// Returns the settings of a run, and the part of this run that is the measuring client.
+    /// Returns the settings of a run that has the client's connections, and the part of this run
+    /// (a range of connection numbers) that the client opens.
     ///
     /// The client requests the same records as the load, because the seed is the same. The requests
-    /// and their times depend on the seed and on the connection number. To draw other requests than
-    /// the load, the client's connections have higher numbers. Numbers below `config.connections`
-    /// belong to the load, and number `config.connections` is the stream of the saturating
-    /// connections.
+    /// and their times depend on the seed and on the connection number. So that the client draws
+    /// other requests than the load, its connections have higher numbers. The connections of the
+    /// load have the numbers below `config.connections`. The saturating connections of the load
+    /// draw their requests by the number `config.connections`.
     ///
     /// The run's connections outside the part exist only as numbers; no process opens them. The
     /// rate of a run is divided evenly among all its connections, so the rate is scaled up such
@@ -81,14 +82,14 @@ impl MeasuringClient {
         (config, part)
     }
 
-    /// Checks the settings of the client beside the load of `config`.
+    /// Checks the settings of the client together with those of the load, `config`.
     ///
     /// # Errors
     /// The first setting that is out of its bounds.
     pub fn validate(&self, config: &Config) -> Result<(), Error> {
         config.validate_without_script("--measure-connections")?;
-        // First the bounds of the client's own numbers. With a single target, the client may have
-        // fewer connections than the load has targets.
+        // The client's own numbers are checked first, so that an error names them and not the
+        // scaled ones. The single target allows fewer connections than the load has targets.
         let own = Config {
             connections: self.connections,
             targets: config.targets.iter().take(1).cloned().collect(),
@@ -105,12 +106,12 @@ pub(crate) struct MeasuringThreads {
     config: Config,
     part: Part,
     threads: GeneratorThreads,
-    /// Set: the run is to end early.
+    /// Tells the client's thread to end the run early.
     stop: Arc<AtomicBool>,
 }
 
 impl MeasuringThreads {
-    /// Opens the connections of a client beside the load of `config`.
+    /// Opens the connections of a client that measures beside the load of `config`.
     pub(crate) fn open(config: &Config, client: &MeasuringClient) -> Result<Self, Error> {
         client.validate(config)?;
         let (config, part) = client.settings(config);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn client_connections_together_have_the_client_rate() {
+    fn schedule_of_the_client_part_has_the_client_rate() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.depth) = (1280, 4);
         let (own, part) = client().settings(&config);

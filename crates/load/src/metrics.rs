@@ -1,4 +1,5 @@
-//! The measurements of one generator thread: windows, totals and recorded requests.
+//! The measurements of one generator thread: windows (measurements of about a second), totals over
+//! the run, and requests that are recorded one by one.
 
 use measure::{Histogram, Outstanding, OutstandingCount};
 use serde::{Deserialize, Serialize};
@@ -6,10 +7,10 @@ use workload::{Op, SizeClass};
 
 use crate::carrier::{CarrierCounts, Failure};
 
-/// The latencies and counts of one window. A window is a section of a run, at most a second long,
-/// or the grace period at the end. When a window ends, the thread sends it to the main thread. The
-/// main thread merges the windows of the measured interval and of the grace period into the result
-/// of the run.
+/// The latencies and counts of one window. A window is a section of a run. It is at most a second
+/// long, except for the last window: the grace period, in which late answers are awaited. When a
+/// window ends, the thread sends it to the main thread. The main thread merges the windows of the
+/// measured interval and of the grace period into the result of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) latencies: Latencies,
@@ -22,9 +23,9 @@ pub(crate) struct Window {
 pub(crate) struct Counts {
     /// Answers received in the window, even if their requests were intended before it.
     pub(crate) answered: u64,
-    /// Keys of the answered requests that read.
+    /// The keys of those answered requests that read.
     pub(crate) gets: u64,
-    /// Keys of these requests for which an item was found.
+    /// Those of these keys for which an item was found.
     pub(crate) hits: u64,
     /// Answers that are errors.
     pub(crate) errors: u64,
@@ -57,9 +58,10 @@ impl Window {
         self.counts.merge(&other.counts);
     }
 
-    /// Returns an empty window whose memory pages are already mapped for `operations`, and for the
-    /// sizes of files if `files` is set. So recording or merging these operations causes no page
-    /// fault. The histograms of any other operation are allocated when that operation first occurs.
+    /// Returns an empty window that has the histograms of `operations` and, if `files` is set,
+    /// those of the file size classes. The memory pages of these histograms are already mapped, so
+    /// recording to them or merging them causes no page fault. The histograms of any other
+    /// operation are allocated when that operation first occurs.
     pub(crate) fn preallocated(operations: &[Op], files: bool) -> Self {
         let mut window = Self::default();
         for &op in operations {
@@ -88,16 +90,18 @@ impl Window {
 /// The latencies of answered requests, and lower bounds of the latencies of censored ones.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
-    /// The latencies of each operation, by its number. None: the operation has not occurred.
+    /// The latencies of each operation. The index is an [`Op`]. None: the operation has not
+    /// occurred.
     operations: [Option<Box<OperationLatencies>>; Op::COUNT],
-    /// The same latencies by the size of the requested file, by the number of the class. None: no
-    /// file of the class was requested.
+    /// The same latencies, divided by the size of the requested file. The index is a
+    /// [`SizeClass`]. None: no file of the class was requested.
     classes: [Option<Box<OperationLatencies>>; SizeClass::COUNT],
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
 }
 
-/// The latencies of one operation, or of the files of one class of sizes.
+/// The latencies of the requests with one operation, or of the requests for the files of one size
+/// class.
 #[derive(Debug, Default)]
 pub(crate) struct OperationLatencies {
     pub(crate) response: Histogram,
@@ -118,7 +122,8 @@ impl OperationLatencies {
     }
 }
 
-/// Adds the values of `added` to `sum`. Most histograms of a window are empty and are skipped.
+/// Adds the values of `added` to `sum`. An empty histogram is skipped, because most histograms of a
+/// window are empty.
 fn merge((sum, added): (&mut Histogram, &Histogram)) {
     if !added.is_empty() {
         sum.merge(added);
@@ -126,7 +131,7 @@ fn merge((sum, added): (&mut Histogram, &Histogram)) {
 }
 
 impl Latencies {
-    /// Returns the latencies of an operation; allocates them if it is the operation's first.
+    /// Returns the latencies of an operation. Allocates their memory if the operation has none yet.
     #[inline]
     pub(crate) fn of(&mut self, op: Op) -> &mut OperationLatencies {
         match &mut self.operations[op as usize] {
@@ -135,12 +140,12 @@ impl Latencies {
         }
     }
 
-    /// Returns the latencies of a class of sizes; allocates them if there are none yet.
+    /// Returns the latencies of a size class. Allocates their memory if the class has none yet.
     pub(crate) fn of_class(&mut self, class: SizeClass) -> &mut OperationLatencies {
         self.classes[class as usize].get_or_insert_default()
     }
 
-    /// Returns the classes of sizes that have occurred, with their latencies.
+    /// Returns the size classes that have occurred, with their latencies.
     pub(crate) fn classes(&self) -> impl Iterator<Item = (SizeClass, &OperationLatencies)> {
         let named = SizeClass::ALL.into_iter().zip(&self.classes);
         named.filter_map(|(class, latencies)| Some((class, latencies.as_deref()?)))
@@ -189,13 +194,13 @@ impl Latencies {
     }
 }
 
-/// The counts of one operation. They cover its measured requests, which are those whose intended
+/// The counts of one operation. They cover the *measured requests*, which are those whose intended
 /// time (closed loop: send time) lies in the measured interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OperationCounts {
     /// Requests answered.
     pub(crate) answered: u64,
-    /// Keys of the answered requests, without the first key of each request.
+    /// The keys of the answered requests, except for the first key of each request.
     pub(crate) further_keys: u64,
     /// Items found, or values stored.
     pub(crate) hits: u64,
@@ -239,17 +244,18 @@ impl OperationCounts {
     }
 }
 
-/// The counts of one thread over a run. *Measured requests* are those whose intended time (closed
-/// loop: send time) lies in the measured interval.
+/// The counts of one thread over a run. *The interval* is the measured interval. *Measured
+/// requests* are those whose intended time (closed loop: send time) lies in it.
 #[derive(Debug)]
 pub(crate) struct Totals {
     /// Measured requests.
     pub(crate) intended: u64,
     /// Measured requests that were sent.
     pub(crate) sent: u64,
-    /// Measured requests that an answer caused. They are not part of the schedule.
+    /// Measured requests that an answer caused, such as the set after a miss. They are not part of
+    /// the schedule.
     pub(crate) follow_ups: u64,
-    /// The counts of each operation, over its measured requests.
+    /// The counts of each operation, over its measured requests. The index is an [`Op`].
     pub(crate) operations: [OperationCounts; Op::COUNT],
     /// Answers that arrived in the interval, even if their requests were intended before it.
     pub(crate) achieved: u64,
@@ -271,9 +277,9 @@ pub(crate) struct Totals {
     pub(crate) carriers: CarrierCounts,
     /// The greatest slip of a request in the whole run: actual send time − intended time.
     pub(crate) slip_max_ns: u64,
-    /// Requests outstanding in the interval, computed from their time stamps.
+    /// The number of requests outstanding in the interval, computed from their time stamps.
     pub(crate) outstanding: Outstanding,
-    /// Requests outstanding in the interval, counted without their time stamps.
+    /// The same number, counted without the time stamps.
     pub(crate) outstanding_count: OutstandingCount,
 }
 
@@ -344,8 +350,9 @@ pub struct Recorded {
     /// The arrival of the answer: the kernel's time stamp or, without one, the time just after the
     /// receive.
     pub answered_ns: u64,
-    /// The machine delayed the request. The request became due during a poll that took unusually
-    /// long ([`crate::limits::UNINTERRUPTED_MAX_NS`]), or its send took unusually long.
+    /// The machine delayed the request: it became due during a poll that took unusually long, or
+    /// its send took unusually long ([`crate::limits::UNINTERRUPTED_MAX_NS`]; for a send that opens
+    /// a connection, [`crate::limits::UNINTERRUPTED_CONNECT_MAX_NS`]).
     pub interrupted: bool,
 }
 
@@ -363,7 +370,8 @@ mod tests {
             });
             count
         };
-        let mut window = Window::preallocated(&[Op::Get, Op::Cas], false);
+        let has_files = false;
+        let mut window = Window::preallocated(&[Op::Get, Op::Cas], has_files);
         // Three histograms for each of two operations, slip and lateness.
         assert_eq!(count_empty_histograms(&mut window), 2 * 3 + 2);
         let record = |histogram: &mut Histogram| histogram.record(1_000);
@@ -377,7 +385,8 @@ mod tests {
 
     #[test]
     fn merging_windows_adds_the_latencies_of_each_operation() {
-        let mut one = Window::preallocated(&[Op::Get], false);
+        let has_files = false;
+        let mut one = Window::preallocated(&[Op::Get], has_files);
         let mut other = Window::default();
         one.latencies.of(Op::Get).service.record(5);
         other.latencies.of(Op::Get).service.record(5);

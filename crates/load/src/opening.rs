@@ -1,9 +1,9 @@
 //! Opens many connections without overflowing the server's listen queue.
 //!
 //! A connection that is established may still be in the listen queue, because the kernel completes
-//! the handshake before the server accepts. Therefore a connection counts as open only when the
-//! server has answered `version` on it. The number of connections that are not yet open is bounded,
-//! so the queue does not overflow even if the server accepts slowly.
+//! the TCP handshake before the server accepts the connection. Therefore a connection counts as
+//! open only when the server has answered `version` on it. At most a bounded number of connections
+//! is being opened at a time, so the queue does not overflow even if the server accepts slowly.
 
 mod probe;
 
@@ -27,7 +27,7 @@ use crate::limits::{
     EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
-/// Raises the process's limit of open files so that `connections` can be opened.
+/// Raises the process's limit of open files so that `connections` connections can be opened.
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     let needed = u64::from(connections) + OPEN_FILES_RESERVE;
     let limit = raise_open_files(needed);
@@ -60,10 +60,10 @@ pub(crate) struct Share {
     pub(crate) concurrent_max: usize,
 }
 
-/// Opens a share of the connections and registers each with `poll` for reading. The token of a
+/// Opens a share of the connections and registers each with `poll` for reading. The poll token of a
 /// connection is its index in the share and in the result. The connections have the local addresses
-/// `sources` in turn; if there are none, the kernel chooses the address. `probe` is the protocol of
-/// `version`.
+/// `sources` in turn. If `sources` is empty, the kernel chooses the address. `probe` is the
+/// protocol in which `version` is sent.
 ///
 /// # Errors
 /// A connection cannot be opened, or `stop` was set (noticed within a second).
@@ -152,7 +152,8 @@ impl Default for Stage {
     }
 }
 
-/// Opens the connections of one share. In its methods, `connection` is an index in the share.
+/// The state of opening the connections of one share. In its methods, `connection` is an index in
+/// the share.
 struct Opener<'a> {
     targets: &'a [Target],
     sources: &'a [IpAddr],
@@ -172,9 +173,9 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// Starts the attempts that are due, while fewer than `concurrent_max` connections are in
-    /// progress. Returns the number of nanoseconds after which to call this again if no socket
-    /// becomes ready earlier.
+    /// Starts the attempts that are due, while fewer than `concurrent_max` connections are being
+    /// opened. Returns the longest time in nanoseconds to wait for a socket before this must be
+    /// called again.
     fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
         while self.in_progress < concurrent_max {
@@ -220,7 +221,7 @@ impl Opener<'_> {
         }
     }
 
-    /// Takes the next step of a connection whose socket is ready: sends `version` when the
+    /// Takes the next step of opening a connection whose socket is ready: sends `version` when the
     /// connection is established, and reads the answer when it arrives.
     fn advance(&mut self, connection: u32) -> Result<(), Error> {
         let opening = &mut self.openings[connection as usize];
@@ -313,8 +314,8 @@ impl Opener<'_> {
         }
     }
 
-    /// Schedules another attempt after a backoff that doubles with each attempt. Fails if another
-    /// attempt cannot succeed, or if this was the last of [`OPENING_ATTEMPTS_MAX`].
+    /// Schedules another attempt after a delay that doubles with each attempt. Fails if another
+    /// attempt could not succeed, or if [`OPENING_ATTEMPTS_MAX`] attempts have been made.
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let opening = &mut self.openings[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();
@@ -341,7 +342,7 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Fails if a connection has been in progress for longer than [`OPENING_TIMEOUT_NS`].
+    /// Fails if an attempt in progress has lasted longer than [`OPENING_TIMEOUT_NS`].
     fn check_deadlines(&self) -> Result<(), Error> {
         let now_ns = monotonic_ns();
         for (connection, opening) in (0..).zip(&self.openings) {
@@ -372,7 +373,8 @@ impl Opener<'_> {
     /// Returns the error of a target that has reached its connection limit.
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
-        // The advice includes 64 spare connections, for clients that monitor the server meanwhile.
+        // The connection limit that the error recommends leaves 64 connections to other clients,
+        // such as those that monitor the server.
         Error::TooManyConnections {
             target: self.target(connection),
             wanted,

@@ -1,8 +1,8 @@
 //! The division of a run's connections into parts. Each part is opened by one process.
 //!
 //! A part is a range of connection numbers. In open loop, the number of a connection determines its
-//! requests, their intended times ([`workload::Demand::schedule_of`]) and its target. They do not
-//! depend on the part, so all parts together offer exactly the load of the undivided run.
+//! target, its requests and their intended times ([`workload::Demand::schedule_of`]). None of these
+//! depends on the part, so all parts together offer exactly the load of the undivided run.
 
 use std::ops::Range;
 
@@ -79,8 +79,8 @@ impl Part {
         }
     }
 
-    /// Whether this can be a part of a run with these settings: its number and its connections are
-    /// within the bounds of the run, and it has at least one connection for each thread.
+    /// Whether a run with these settings can have this part: the part's number and connections are
+    /// within the bounds, and the part has at least one connection for each thread.
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let end = self.first.checked_add(self.count);
         self.number < PARTS_MAX
@@ -153,6 +153,7 @@ mod tests {
     fn part_outside_the_run_or_with_fewer_connections_than_threads_does_not_fit() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.connections, config.threads) = (8, 2);
+        // The arguments are the part's number, its first connection and its number of connections.
         let part = |number, first, count| Part {
             number,
             first,

@@ -25,13 +25,14 @@ pub struct Prefill {
     /// The number of counters set: one for each record and target if the load increments or
     /// decrements counters, otherwise 0.
     pub counters: u64,
-    /// The number of requests answered with an error. Over UDP, also those whose answers were lost.
+    /// The number of requests answered with an error. With the protocol textile, also the number of
+    /// requests that were not answered.
     pub refused: u64,
     /// The number of bytes sent for the sets, commands included.
     pub bytes: u64,
     /// The number of records read back.
     pub sampled: u64,
-    /// The share of the records read back that were found.
+    /// The share of these records that were found.
     pub resident: f64,
     /// The duration of the prefill, including the time in which records are read back.
     pub elapsed_ns: u64,
@@ -51,8 +52,9 @@ pub struct Progress {
 /// [`RESIDENT_SAMPLE_MAX`] that is drawn from the seed. Every answer is checked. `progress` is
 /// called about 200 times.
 ///
-/// A prefill uses persistent connections, even if the load itself uses another carrier. Only the
-/// protocol textile has none: its sets are sent over one connection each, and its gets over UDP.
+/// A prefill uses persistent connections, even if the load itself uses another carrier. The
+/// exception is the protocol textile, which has no persistent connections. There each set has its
+/// own TCP connection, and gets are sent over UDP.
 ///
 /// # Errors
 /// A setting is invalid, a server cannot be reached, or it stops answering.
@@ -69,14 +71,18 @@ pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefil
     }
 }
 
-/// The action of a prefill's request on its record.
+/// What a request of a prefill does with its record.
 #[derive(Clone, Copy)]
 enum Step {
+    /// Sets the record.
     Set,
+    /// Sets the record's counter to 0.
     SetCounter,
+    /// Gets the record.
     ReadBack,
 }
 
+/// Makes a prefill whose requests the carrier `C` transports.
 fn prefill_over<C: Carrier>(
     config: &Config,
     mut progress: impl FnMut(Progress),
@@ -142,8 +148,8 @@ fn prefill_over<C: Carrier>(
     Ok(result)
 }
 
-/// The connections of a prefill to one server. While requests remain, each connection has
-/// [`PREFILL_DEPTH`] of them outstanding, or one if each request has its own socket.
+/// The connections of a prefill to one server. While requests remain to be sent, each connection
+/// keeps [`Self::DEPTH`] of them outstanding.
 struct Prefiller<'a, C: Carrier> {
     target: &'a Target,
     poll: Poll,
@@ -161,7 +167,8 @@ struct Prefiller<'a, C: Carrier> {
 }
 
 impl<'a, C: Carrier> Prefiller<'a, C> {
-    /// The number of requests that a connection keeps outstanding.
+    /// The number of requests that a connection keeps outstanding: [`PREFILL_DEPTH`], or 1 if each
+    /// request has its own socket.
     const DEPTH: usize = if C::BATCH_MAX < PREFILL_DEPTH as usize {
         C::BATCH_MAX
     } else {
@@ -205,7 +212,7 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
             self.fill(number, &mut requests)
                 .map_err(|error| self.error(error.to_string()))?;
         }
-        // An answer on a persistent connection cannot be lost, but only be late.
+        // On a persistent connection, an answer can be late but not lost.
         let wait_ns = if C::TIMES_OUT {
             PREFILL_LOST_NS
         } else {
@@ -238,7 +245,8 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
     }
 
     /// Counts all outstanding requests as failed, because no answer has come for a while, and sends
-    /// further requests.
+    /// further requests. Called only if each request has its own socket, so each connection has at
+    /// most one outstanding request.
     fn give_up_all(
         &mut self,
         requests: &mut impl Iterator<Item = (Step, u64)>,
@@ -259,8 +267,8 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
         Ok(())
     }
 
-    /// Handles a connection whose socket is ready: sends unsent bytes, receives answers, and sends
-    /// further requests.
+    /// Serves a connection whose socket is ready: sends the bytes that the socket did not accept
+    /// before, receives answers, and sends further requests.
     fn serve(
         &mut self,
         number: usize,
@@ -287,8 +295,8 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
         self.fill(number, requests)
     }
 
-    /// Sends requests on a connection until it has [`Self::DEPTH`] outstanding or its socket is
-    /// full.
+    /// Sends requests on a connection until [`Self::DEPTH`] of them are outstanding or its socket
+    /// is full.
     fn fill(
         &mut self,
         number: usize,
@@ -306,12 +314,13 @@ impl<'a, C: Carrier> Prefiller<'a, C> {
                     Step::ReadBack => Op::Get,
                 };
                 let request = Request::new(op, record);
+                let (no_cas, opaque) = (0, record);
                 match step {
-                    Step::SetCounter => self.batch.push_counter::<C::Wire>(record, record),
-                    _ => self.batch.push::<C::Wire>(&request, 0, record),
+                    Step::SetCounter => self.batch.push_counter::<C::Wire>(record, opaque),
+                    _ => self.batch.push::<C::Wire>(&request, no_cas, opaque),
                 }
                 self.in_flight += 1;
-                let in_flight = InFlight::unmeasured::<C::Wire>(request, record);
+                let in_flight = InFlight::unmeasured::<C::Wire>(request, opaque);
                 connection.in_flight_mut().push_back(in_flight);
             }
             if self.batch.len() == 0 {

@@ -1,5 +1,6 @@
-//! Makes one run, or one part of a run: starts the generator threads at the same time, collects
-//! their windows every second, and merges their results.
+//! Makes one run, or one part of a run (some of its connections). Starts the load of all generator
+//! threads at the same time, collects their windows (the measurements of each second), and merges
+//! their results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,11 +34,12 @@ use crate::timeline::Timeline;
 use crate::wire::{Binary, Http, Meta, Text, Textile, Wire};
 use workload::Op;
 
-/// The delay from the moment at which all threads are ready to the start of the load. In this time
-/// every thread receives the timeline, so no thread starts late.
+/// The delay from the time at which all threads are ready to the start of the load. It is long
+/// enough for every thread to receive the timeline, so no thread starts late.
 pub(crate) const START_AHEAD_NS: u64 = 2_000_000;
-/// The number of low bits of an opaque token that hold the number of the request. The bits above
-/// them hold the numbers of the part and of the thread, so no two requests of a run share a token.
+/// A request is identified by a token of 64 bits, its `opaque`. This is the number of low bits that
+/// hold the number of the request within its thread. The bits above them hold the numbers of the
+/// part and of the thread, so no two requests of a run share a token.
 const OPAQUE_BITS: u32 = 44;
 const _: () = assert!(PARTS_MAX * THREADS_MAX <= 1 << (64 - OPAQUE_BITS));
 
@@ -97,8 +99,8 @@ fn run_local(
     let client = client.transpose()?;
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     threads.begin(&timeline);
-    // An error from here on must not leave the load running, because a search then begins its next
-    // trial.
+    // If an error occurs from here on, the load must be stopped. Otherwise it would still run
+    // during the next trial of a search.
     let stop_load = |_: &Error| stop.store(true, Ordering::Relaxed);
     let client = client.map(|client| client.begin(&timeline)).transpose();
     let client = client.inspect_err(stop_load)?;
@@ -106,8 +108,9 @@ fn run_local(
     let open = config.rate != Rate::Max;
     let on_window = &mut |number, window: &Window| {
         let span = timeline.span(number);
-        // A script may end early. The threads then send their remaining windows immediately. These
-        // windows are empty and lie in the future, so they are not shown.
+        // A script may end before the measured interval does. The threads then send their remaining
+        // windows immediately. These windows are empty and lie in the future, so they are not
+        // shown.
         let has_begun = span.is_some_and(|(from_ns, _)| from_ns <= monotonic_ns());
         if has_begun && let Some(second) = second(&timeline, number, window, open) {
             on_second(&second);
@@ -119,15 +122,16 @@ fn run_local(
     Ok((summary, recorded))
 }
 
-/// The threads that observe the server and the machine during the interval.
+/// The threads that observe the server and the machine during the measured interval.
 pub(crate) struct Observers {
     watch: ServerWatch,
     stalls: StallDetector,
 }
 
 impl Observers {
-    /// Returns the present resident memory of the process that `--watch-pid` names, and so checks
-    /// that it exists. To be called before the connections are opened. None: no process is named.
+    /// Returns the present resident memory of the process that `--watch-pid` names. Fails if the
+    /// process does not exist. To be called before the connections are opened. None: no process is
+    /// named.
     pub(crate) fn resident_bytes(config: &Config) -> Result<Option<u64>, Error> {
         let cost = config
             .watch_pid
@@ -135,7 +139,7 @@ impl Observers {
         Ok(cost.transpose()?.map(|it| it.resident_bytes))
     }
 
-    /// Starts those observers that `config` enables.
+    /// Starts the observers that `config` enables.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         Ok(Self {
             watch: ServerWatch::start(config, timeline)?,
@@ -165,20 +169,22 @@ impl Observers {
 /// The threads that generate the load of one part of a run.
 pub(crate) struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
-    /// Receives the ended windows of all threads.
+    /// Receives the windows of all threads as they end.
     windows: Receiver<EndedWindow>,
-    /// Channels that return cleared windows to the threads for reuse, by thread number.
+    /// Channels that return cleared windows to the threads for reuse. The index is the thread's
+    /// number.
     spares: Vec<Sender<Window>>,
-    /// The operations that the load consists of.
+    /// The operations that the load may have.
     operations: Vec<Op>,
     /// Whether files are requested.
     files: bool,
+    /// The counts of the script. None: there is no script.
     script: Option<ScriptReport>,
 }
 
 struct ThreadHandle {
-    /// Sends the timeline to the thread, which then starts its load. If this is dropped first, the
-    /// thread ends.
+    /// Sends the timeline to the thread, which then starts its load. If this is dropped before a
+    /// timeline was sent, the thread ends.
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
@@ -214,13 +220,14 @@ impl GeneratorThreads {
         if let Some(script) = script {
             threads.script = Some(script.report);
             sources = script.sources;
-            // The loop below takes the sources from the end.
+            // The loop below takes the sources from the end, and starts with the first thread.
             sources.reverse();
         }
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
-            // The engine creates the buffer of its first window. This is the buffer of its second
-            // window, which begins before the main thread can return the first buffer.
+            // The engine allocates its first window itself. It takes its second window from the
+            // channel. The window sent here is that one, because the second window begins before
+            // the main thread can return the first.
             let _ = spare_sender.send(Window::preallocated(&operations, threads.files));
             let (start_sender, start) = mpsc::channel();
             let connections = part.of_thread(number, config.threads);
@@ -272,7 +279,7 @@ impl GeneratorThreads {
             return Ok(threads);
         }
         // A thread has failed before it was ready. `join` drops the start channels, which ends the
-        // threads that are ready, and returns the error of the thread that failed.
+        // other threads. It returns the error of the thread that failed.
         match threads.join() {
             Err(error) => Err(error),
             Ok(_) => Err(Error::Panicked),
@@ -288,8 +295,8 @@ impl GeneratorThreads {
     }
 
     /// Waits for the end of the run. Returns the summary of the part, and the requests whose times
-    /// were recorded one by one. When all threads have sent a window, `on_window` is called with
-    /// the number of this window and its sum over the threads.
+    /// were recorded one by one. As soon as all threads have sent their window of a number, calls
+    /// `on_window` with this number and the sum of these windows.
     pub(crate) fn finish(
         self,
         config: &Config,
@@ -308,22 +315,22 @@ impl GeneratorThreads {
         Ok(aggregate.into_summary(config, part, timeline, script))
     }
 
-    /// Collects the windows of all threads and adds them up, until the last window is complete or
-    /// all threads have ended.
+    /// Collects the windows of all threads and adds up those of the same number. Ends when all
+    /// threads have sent their last window, or when all threads have ended.
     fn collect(
         &self,
         timeline: &Timeline,
         aggregate: &mut Aggregate,
         on_window: &mut dyn FnMut(usize, &Window),
     ) {
-        // An element for each window from number `next` on: the sum over the threads that have sent
-        // this window, and the number of these threads.
+        // For each window number from `next` on: the sum of the windows of this number that were
+        // received, and how many were received.
         let mut pending: Vec<(Window, usize)> = Vec::new();
         // Empty windows, for new sums.
         let mut free_sums = vec![Window::preallocated(&self.operations, self.files)];
         let mut next = 0;
-        // Every thread sends all its windows, unless it fails or is stopped. In that case `recv`
-        // fails when all threads have ended.
+        // Every thread sends all its windows, unless it fails or is stopped. If windows are missing
+        // for this reason, `recv` fails as soon as all threads have ended.
         while next <= timeline.boundaries() {
             let Ok(EndedWindow {
                 thread,
@@ -342,7 +349,7 @@ impl GeneratorThreads {
             sum.merge(&window);
             *received += 1;
             window.clear();
-            // The send fails only if the thread has ended, and then it needs no more windows.
+            // The send fails only if the thread has ended. Then the thread needs no window.
             let _ = self.spares[thread].send(window);
             while pending
                 .first()
@@ -391,7 +398,7 @@ impl ThreadSetup {
     /// Runs the thread with the loop that is compiled for the carrier and the protocol of `config`.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
         match self.config.protocol {
-            // The check of the settings admits each of these with one carrier only.
+            // `Config::validate` allows each of these two protocols with a single carrier.
             Protocol::Textile => self.run_on::<PerOperation<Textile>>(ready, start),
             Protocol::Http => self.run_on::<Renewed<Http>>(ready, start),
             Protocol::Text => self.run_wire::<Text>(ready, start),
@@ -412,7 +419,7 @@ impl ThreadSetup {
             }
             CarrierKind::Stream | CarrierKind::OneShot => self.run_on::<Renewed<W>>(ready, start),
             CarrierKind::Udp => self.run_on::<Udp<W>>(ready, start),
-            // The check of the settings admits it with one protocol only, which is this.
+            // `Config::validate` allows this carrier only with the protocol textile.
             CarrierKind::PerOperation => self.run_on::<PerOperation<Textile>>(ready, start),
         }
     }
@@ -447,7 +454,8 @@ impl ThreadSetup {
             true => None,
             false => Some(Saturating::new(
                 saturating,
-                // The measured connections have the streams with lower numbers.
+                // The measured connections draw their requests from the streams with the numbers
+                // below this one.
                 requests(config.connections)?,
                 config.saturating_depth,
             )),
@@ -487,8 +495,8 @@ impl ThreadSetup {
             self.channels,
             self.batch,
         );
-        // The main thread counts these messages until every sender is dropped, so this thread
-        // drops its sender too. The send fails only if the main thread has panicked.
+        // The main thread counts the messages of all threads until every sender is dropped, so this
+        // thread drops its sender. The send fails only if the main thread has panicked.
         let _ = ready.send(());
         drop(ready);
         match start.recv() {

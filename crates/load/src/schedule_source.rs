@@ -1,4 +1,5 @@
-//! The schedule of one generator thread, of which a part is generated in advance.
+//! The schedule of one generator thread. As many of its requests as fit in the memory limit are
+//! generated in advance.
 
 use std::collections::VecDeque;
 
@@ -23,8 +24,8 @@ pub(crate) struct ScheduleSource {
 }
 
 impl ScheduleSource {
-    /// Returns a source for the requests of `schedule` that are intended before `end_ns`, with the
-    /// first [`PREGENERATED_MAX`] of them generated. `rate_rps` is the rate of the schedule.
+    /// Returns a source of the requests of `schedule` that are intended before `end_ns`. Generates
+    /// the first [`PREGENERATED_MAX`] of them. `rate_rps` is the rate of the schedule.
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
         // 10 % above the expected number, so that the list rarely has to grow.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
@@ -53,8 +54,8 @@ impl ScheduleSource {
     pub(crate) fn pop(&mut self) -> Option<PlannedRequest> {
         let planned = self.generated.pop_front();
         if self.generated.is_empty() && !self.exhausted {
-            // The list has run empty, because the thread was not idle for long enough. A batch has
-            // to be generated now, and this time adds to the thread's lateness.
+            // The list has run empty, because the thread was not idle for long enough. A batch must
+            // be generated now, and the time for this adds to the thread's lateness.
             self.generate(GENERATE_BATCH);
         }
         planned
@@ -93,12 +94,13 @@ mod tests {
     fn source_yields_the_schedule_up_to_the_end_of_the_run() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 7;
-        let schedule = || config.demand().schedule(100_000.0).unwrap();
+        let rate_rps = 100_000.0;
+        let schedule = || config.demand().schedule(rate_rps).unwrap();
         let end_ns = 100_000_000;
         let expected: Vec<PlannedRequest> = schedule()
             .take_while(|planned| planned.intended_ns < end_ns)
             .collect();
-        let mut source = ScheduleSource::new(schedule(), 100_000.0, end_ns);
+        let mut source = ScheduleSource::new(schedule(), rate_rps, end_ns);
         let mut popped = Vec::new();
         while let Some(next_ns) = source.next_ns() {
             let planned = source.pop().unwrap();

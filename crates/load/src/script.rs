@@ -1,5 +1,5 @@
-//! Requests from a script. A separate thread reads the lines of operations, or the two lines of
-//! lengths ([`lengths`]).
+//! Requests from a script. Each line of a script is an operation. A script of lengths has two lines
+//! of numbers instead ([`lengths`]). A separate thread reads the script.
 //!
 //! ```text
 //! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
@@ -32,13 +32,13 @@ use crate::summary::ScriptSummary;
 pub(crate) struct ScriptRequest {
     /// The intended send time, from the beginning of the load. 0 in closed loop.
     pub(crate) intended_ns: u64,
-    /// The number of the connection that sends it.
+    /// The number of the connection that sends the request.
     pub(crate) connection: u32,
     pub(crate) op: Op,
     pub(crate) item: ScriptItem,
 }
 
-/// The keys, the value length and the TTL of a request of a script.
+/// The keys, the value length and the TTL of one request of a script.
 #[derive(Debug)]
 pub(crate) struct ScriptItem {
     /// The key, or the keys of a multiget with spaces between them.
@@ -72,8 +72,11 @@ impl ScriptItems {
             }
         };
         match op {
-            // The last argument, which selects the keys of a schedule, is not used for scripts.
-            Op::MultiGet => Request::multiget(index.into(), key_count, 0),
+            Op::MultiGet => {
+                // The number that selects the keys of a multiget if there is no script.
+                let unused = 0;
+                Request::multiget(index.into(), key_count, unused)
+            }
             _ => Request::new(op, index.into()).with_ttl(ttl_s),
         }
     }
@@ -87,8 +90,8 @@ impl ScriptItems {
         }
     }
 
-    /// Removes the item of a request that has ended: it was answered, or failed, or is no longer
-    /// waited for.
+    /// Removes the item of a request that has ended: the request was answered, has failed, or was
+    /// given up.
     pub(crate) fn remove(&mut self, request: &Request) {
         let item = self.items.get_mut(request.record as usize);
         if item.and_then(Option::take).is_some() {
@@ -100,7 +103,7 @@ impl ScriptItems {
 /// The script requests of one generator thread.
 pub(crate) struct ScriptSource {
     batches: Receiver<Vec<ScriptRequest>>,
-    /// The requests of the last batch that are not taken yet.
+    /// The requests of the last received batch that are not taken yet.
     received: VecDeque<ScriptRequest>,
     /// The reader has ended for any reason, and no further batch will come.
     reader_ended: bool,
@@ -144,10 +147,11 @@ impl ScriptSource {
         self.received.pop_front()
     }
 
-    /// Takes the next request at the end of a run. If none is received, waits for the reader until
-    /// `deadline_ns` on the monotonic clock, because the reader may be behind. The reader stops by
-    /// itself at the first request that lies after the end of the load. None: the reader has ended,
-    /// or has sent nothing in time because its own input is slow.
+    /// Takes the next request, for use at the end of a run. If no request is left of the last
+    /// received batch, waits for another batch until `deadline_ns` on the monotonic clock, because
+    /// the reader may be late. The reader stops by itself at the first request that lies after the
+    /// end of the load. None: the reader has ended, or its own input is so slow that it has sent
+    /// nothing in time.
     pub(crate) fn pop_until(&mut self, deadline_ns: u64) -> Option<ScriptRequest> {
         if self.received.is_empty() && !self.reader_ended {
             let wait_ns = deadline_ns.saturating_sub(monotonic_ns());
@@ -186,9 +190,9 @@ impl ScriptReport {
 }
 
 impl Script {
-    /// Opens the script that `config` names and starts the reader thread. `first_connections` has
-    /// the number of each generator thread's first connection. Returns None if `config` names no
-    /// script.
+    /// Opens the script that `config` names and starts the reader thread. Element n of
+    /// `first_connections` is the number of the first connection of generator thread n. Returns
+    /// None if `config` names no script.
     pub(crate) fn start(config: &Config, first_connections: &[u32]) -> Result<Option<Self>, Error> {
         let Some(path) = &config.script else {
             return Ok(None);
@@ -235,11 +239,13 @@ impl Script {
     }
 }
 
-/// Computes the intended times of a script's lines, one after the other.
+/// Computes the intended times of a script's lines, in the order of the lines.
 struct IntendedTimes {
-    /// The intended times of lines without a time. None: closed loop.
+    /// The arrival process, which gives the intended times of lines without a time. None: closed
+    /// loop.
     arrivals: Option<Arrivals>,
-    /// The time in the first line that has a time. Times of later lines are relative to it.
+    /// The time stated in the first line that has one. Times in later lines are relative to this
+    /// time.
     origin_ns: Option<u64>,
     /// The intended time of the last line.
     last_ns: u64,
@@ -269,8 +275,8 @@ impl IntendedTimes {
     }
 
     /// Returns the intended time of the next line, from the beginning of the load. `at_ns` is the
-    /// time in the line itself. A line without a time gets the next time of the arrival process.
-    /// The result is never earlier than the intended time of the line before.
+    /// time that the line states. A line without a time gets the next time of the arrival process.
+    /// The result is never earlier than the intended time of the previous line.
     fn next_ns(&mut self, at_ns: Option<u64>) -> u64 {
         let Some(arrivals) = &mut self.arrivals else {
             return 0;
@@ -331,20 +337,20 @@ impl ScriptReader {
         self.end(read_to_end);
     }
 
-    /// Sends the requests already read, although their batches are not full, if the next read may
-    /// block, for example on a pipe. Returns false if a thread has ended.
+    /// If the next read may block, for example on a pipe, sends the incomplete batches now.
+    /// Returns false if a thread has ended.
     fn send_before_wait(&mut self, input: &BufReader<impl Read>) -> bool {
         !input.buffer().is_empty() || self.send_all()
     }
 
-    /// Sends the remaining requests, and reports whether the script was read to its end.
+    /// Sends the remaining requests. Stores in the report whether the script was read to its end.
     fn end(&mut self, read_to_end: bool) {
         let _ = self.send_all();
         self.report.with(|report| report.ended = read_to_end);
     }
 
-    /// Adds the request of a line. Returns the same as [`Self::push`]. The error says what is wrong
-    /// with the line.
+    /// Adds the request of a line to the batches. Returns false if the reader can stop, as
+    /// [`Self::push`] does. The error says what is wrong with the line.
     fn add(&mut self, line: &[u8]) -> Result<bool, String> {
         let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
         // An empty line or a comment.
@@ -374,7 +380,8 @@ impl ScriptReader {
         }))
     }
 
-    /// Checks that the protocol has the operation of a line. The error says what it does not have.
+    /// Checks that the protocol has what a line needs: its operation, its TTL and its keys. The
+    /// error says what the protocol does not have.
     fn check_protocol(&self, line: &ScriptLine<'_>) -> Result<(), String> {
         if self.protocol != Protocol::Textile {
             return Ok(());
@@ -430,13 +437,14 @@ impl ScriptReader {
         true
     }
 
-    /// Counts a part of the script that is malformed or cannot be read. Records the first few, with
-    /// what they are and their numbers.
-    fn count_fault(&self, part: &str, number: u64, fault: &str) {
+    /// Counts a piece of the script that is malformed or cannot be read. `kind` names the piece,
+    /// such as `line`, `number` is its number, and `fault` says what is wrong with it. Only the
+    /// first few faults are recorded as text.
+    fn count_fault(&self, kind: &str, number: u64, fault: &str) {
         self.report.with(|report| {
             report.malformed += 1;
             if report.faults.len() < SCRIPT_FAULTS_MAX {
-                report.faults.push(format!("{part} {number}: {fault}"));
+                report.faults.push(format!("{kind} {number}: {fault}"));
             }
         });
     }
@@ -444,6 +452,7 @@ impl ScriptReader {
 
 /// The result of reading a line.
 enum Line {
+    /// A line was read to its end.
     Complete,
     /// The line is longer than [`SCRIPT_LINE_LEN_MAX`].
     TooLong,
@@ -451,10 +460,10 @@ enum Line {
     End,
 }
 
-/// Reads a line into `line`. If the line is too long, its rest is read and dropped.
+/// Reads a line into `line`. If the line is too long, its rest is read and discarded.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    // One more for the line end.
+    // The line end is one byte.
     let len_max = SCRIPT_LINE_LEN_MAX as u64 + 1;
     if input.by_ref().take(len_max).read_until(b'\n', line)? == 0 {
         return Ok(Line::End);
@@ -476,8 +485,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     }
 }
 
-/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), whose low bits are then mixed into the
-/// high bits by a shift and a multiplication, because the high bits choose the connection.
+/// Returns the hash of a key: FNV-1a (Fowler, Noll & Vo), followed by a shift and a multiplication.
+/// These mix the low bits into the high bits, because the high bits choose the connection.
 fn hash(key: &[u8]) -> u32 {
     let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
     let hash = key.iter().fold(2_166_136_261, fnv);

@@ -1,11 +1,12 @@
-//! The request that a server has to answer before a connection counts as open: `version`, in the
-//! protocol of the run, because the first byte of a connection selects its protocol.
+//! The probe of a new connection: the request `version`, which the server has to answer before the
+//! connection counts as open. It is sent in the protocol of the run, because a server takes the
+//! protocol of a connection from its first byte.
 
 use protocol::binary::reply::Reply as Frame;
 use protocol::binary::{Head, Opcode, Request, write};
 use protocol::client::{self, Reply, ReplyKind, ReplyReader, Status};
 
-/// The protocol of `version`.
+/// The protocol in which `version` is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// The text protocol.
@@ -17,6 +18,7 @@ pub(crate) enum Probe {
 /// The answer to `version`, as far as it has arrived.
 pub(crate) enum ProbeReader {
     Text(ReplyReader),
+    /// The bytes received.
     Binary(Vec<u8>),
 }
 
@@ -24,7 +26,7 @@ pub(crate) enum ProbeReader {
 pub(crate) struct Unexpected;
 
 impl Probe {
-    /// Appends the request.
+    /// Appends the request to `out`.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         let head = Head {
             opcode: Opcode::VERSION,
@@ -36,6 +38,7 @@ impl Probe {
         }
     }
 
+    /// Returns a reader for the answer, before any of its bytes has arrived.
     pub(crate) fn reader(self) -> ProbeReader {
         match self {
             Self::Text => ProbeReader::Text(ReplyReader::new()),

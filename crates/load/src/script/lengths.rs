@@ -1,5 +1,6 @@
-//! Scripts of lengths: a line with the lengths of keys and a line with those of values, as the
-//! `distribution.py` of the multithreaded-cache study prints them (and `curtail distribution`).
+//! Scripts of lengths: a line with the lengths of keys, and a line with the lengths of values. Such
+//! scripts are printed by `curtail distribution`, and by `distribution.py` of the
+//! multithreaded-cache study (akosik/TextileCache, 2016).
 //!
 //! ```text
 //! 31 28 40 …      key 1, key 2, key 3, …
@@ -7,9 +8,10 @@
 //! ```
 //!
 //! One operation is made of each pair. As in the clients of the study, a length includes the NUL
-//! byte that ends the text in memory, so a key of length 31 is 30 letters `K`. All keys of one
-//! length are therefore the same key. The clients store a length of a key in 8 bits without a
-//! check; here a key outside of 1 to 250 bytes is malformed, and its operation is skipped.
+//! byte that ends the text in memory, and a key consists of letters `K`: length 31 is a key of 30
+//! letters. All keys of one length are therefore the same key. The clients store the length of a
+//! key in 8 bits without a check. Here a key must have 1 to 250 bytes. Any other length is
+//! malformed, and its operation is skipped.
 //!
 //! Gets and deletes do not need the second line and are sent while the first one is read.
 
@@ -21,17 +23,19 @@ use workload::limits::KEY_LEN_MAX;
 use super::{ScriptItem, ScriptReader, ScriptRequest};
 use crate::limits::{SCRIPT_LENGTH_DIGITS_MAX, SCRIPT_LENGTHS_MAX};
 
+/// The longest key. All other keys are its beginnings.
 const KEY: [u8; KEY_LEN_MAX] = [b'K'; KEY_LEN_MAX];
 
-/// Mark of a key whose length is malformed. No valid key has this length.
+/// Stands for a malformed length of a key. No valid key has this length.
 const MALFORMED: u8 = 0;
 
-/// The names of the two lines in reports of malformed lengths.
+/// How a report of a malformed length names the lengths of the first line and of the second.
 const KEY_LENGTH: &str = "key length";
 const VALUE_LENGTH: &str = "value length";
 
 impl ScriptReader {
-    /// Reads both lines, and sends a request with the operation `op` for each pair of lengths.
+    /// Reads a script of lengths, and sends a request with the operation `op` for each pair of
+    /// lengths.
     pub(super) fn run_lengths(mut self, op: Op, input: BufReader<impl Read>) {
         let mut words = Words::new(input);
         let outcome = match op {
@@ -49,8 +53,8 @@ impl ScriptReader {
         while words.next().is_ok_and(|item| item != Item::End) {}
     }
 
-    /// Reads the first line, and sends a request for each length. Returns true at the end of the
-    /// line, and false if the reader can stop earlier.
+    /// Reads the first line, and sends a request for each length. Returns true if the whole line
+    /// was read. Returns false if the line was too long, or if the reader could stop earlier.
     fn read_keys(&mut self, words: &mut Words<impl Read>, op: Op) -> io::Result<bool> {
         let mut number = 0;
         while let Some(word) = words.next_in_line(number)? {
@@ -100,28 +104,29 @@ impl ScriptReader {
         Ok(is_complete)
     }
 
-    /// Returns the length of a key that a word of the first line states. None: it is malformed, and
-    /// counted.
+    /// Returns the key length that a word of the first line states. A malformed word is counted,
+    /// and None is returned.
     fn key_len(&self, number: u64, word: &[u8]) -> Option<u8> {
         let len = self.length(KEY_LENGTH, number, word, 1, KEY_LEN_MAX as u32)?;
         u8::try_from(len).ok()
     }
 
-    /// Returns the length that a word states, less the byte that ends the text. None: it is not
-    /// between `least` and `most`, or the word is not a number; it is then counted as malformed.
-    fn length(&self, part: &str, number: u64, word: &[u8], least: u32, most: u32) -> Option<u32> {
+    /// Returns the length that a word states, minus the NUL byte. If the word is not a number, or
+    /// the result is not between `least` and `most`, counts the word as malformed and returns None.
+    /// `kind` and `number` are those of [`Self::count_fault`].
+    fn length(&self, kind: &str, number: u64, word: &[u8], least: u32, most: u32) -> Option<u32> {
         let text = String::from_utf8_lossy(word);
         let len = text.parse::<u32>().ok().and_then(|it| it.checked_sub(1));
         let len = len.filter(|len| (least..=most).contains(len));
         if len.is_none() {
             let (least, most) = (u64::from(least) + 1, u64::from(most) + 1);
             let fault = format!("`{text}` is not a length from {least} to {most}");
-            self.count_fault(part, number, &fault);
+            self.count_fault(kind, number, &fault);
         }
         len
     }
 
-    /// Checks that a line was not longer than the maximum. Returns false if it was.
+    /// Returns true if a line with `count` lengths is not too long. Otherwise counts a fault.
     fn check_count(&self, count: u64) -> bool {
         let is_within = count < SCRIPT_LENGTHS_MAX as u64;
         if !is_within {
@@ -131,6 +136,7 @@ impl ScriptReader {
         is_within
     }
 
+    /// Sends the request of a pair of lengths. Returns the same as [`Self::push`].
     fn push_pair(&mut self, op: Op, key_len: u8, value_len: u32) -> bool {
         let key = &KEY[..key_len.into()];
         let request = ScriptRequest {
@@ -148,16 +154,17 @@ impl ScriptReader {
     }
 }
 
-/// What follows in the input.
+/// The next item of the input.
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     /// A word, cut after [`SCRIPT_LENGTH_DIGITS_MAX`] bytes.
     Word(Vec<u8>),
     LineEnd,
+    /// The end of the input.
     End,
 }
 
-/// Divides the input into words and lines. A line may have any length, because it is not kept.
+/// Divides the input into words and lines. Only the current word is kept in memory.
 struct Words<R> {
     input: BufReader<R>,
     /// The number of words read.
@@ -169,8 +176,9 @@ impl<R: Read> Words<R> {
         Self { input, count: 0 }
     }
 
-    /// Returns the next word of a line of which `before` words were read. Skips empty lines before
-    /// the first word. None: the line has ended, or has [`SCRIPT_LENGTHS_MAX`] words.
+    /// Returns the next word of a line. `before` is the number of its words that were read already.
+    /// Skips empty lines before the first word. None: the line has ended, or
+    /// [`SCRIPT_LENGTHS_MAX`] of its words were read.
     fn next_in_line(&mut self, before: u64) -> io::Result<Option<Vec<u8>>> {
         if before >= SCRIPT_LENGTHS_MAX as u64 {
             return Ok(None);
@@ -190,7 +198,7 @@ impl<R: Read> Words<R> {
             let byte = self.input.fill_buf()?.first().copied();
             let is_space = byte.is_none_or(|byte| byte.is_ascii_whitespace());
             if is_space && !word.is_empty() {
-                // The space stays in the input, because it may be a line end.
+                // The blank after the word stays in the input, because it may be a line end.
                 self.count += 1;
                 return Ok(Item::Word(word));
             }
@@ -232,7 +240,9 @@ mod tests {
             end_ns: 1,
             report: report.clone(),
         };
-        reader.run_lengths(op, BufReader::with_capacity(3, script.as_bytes()));
+        // The small buffer divides words, so that one word needs several reads.
+        let buffer_len = 3;
+        reader.run_lengths(op, BufReader::with_capacity(buffer_len, script.as_bytes()));
         let mut source = ScriptSource::new(batches, false);
         let mut requests = Vec::new();
         while let Some(request) = source.pop() {
