@@ -1,8 +1,9 @@
-//! The search for the sustained throughput: the highest offered rate that keeps latency objectives.
+//! The search for the sustained throughput: the highest offered rate at which a server keeps the
+//! latency objectives.
 //!
 //! [`measure::Search`] chooses the rate of each trial. A trial is a [`run()`] at this rate. All
 //! trials use the same records, but each has a different schedule. [`judge()`] turns the summary of
-//! the trial into a verdict. This module makes the trials and collects the result.
+//! a trial into a verdict. This module makes the trials and collects the result.
 
 mod judge;
 mod objective;
@@ -26,11 +27,11 @@ use crate::summary::Summary;
 /// The version of the JSON schema of [`SearchResult`].
 pub const SCHEMA: &str = "curtail.search/1";
 
-/// The settings of a search. The settings of its trials are a [`Config`]; its rate is the rate of
+/// The settings of a search. The settings of the trials are in a [`Config`], whose rate is that of
 /// the first trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchConfig {
-    /// The criteria that a trial must keep.
+    /// The criteria that a trial must meet.
     pub criteria: Criteria,
     /// The maximum number of trials.
     pub trials_max: usize,
@@ -59,14 +60,14 @@ impl SearchConfig {
         }
     }
 
-    /// Checks these settings and those of the trials against each other.
+    /// Checks these settings together with those of the trials.
     ///
     /// # Errors
-    /// The trials cannot be made at rates of the search's choice, or there are too few or too many
-    /// objectives.
+    /// The rate of the load cannot be set freely, as for a script or a closed loop, or there are
+    /// too few or too many objectives.
     pub fn validate(&self, config: &Config) -> Result<(), ConfigError> {
-        // The lines of a script have fixed times. And a script on standard input can be read for
-        // one trial only.
+        // The lines of a script may have fixed times. Besides, a script on standard input can be
+        // read for a single trial only.
         if config.script.is_some() {
             let fault = "its lines do not follow the rate of a trial; leave out --slo, or describe \
                          the load with --mix";
@@ -89,9 +90,9 @@ pub struct SearchResult {
     pub options: SearchOptions,
     /// The sustained throughput.
     pub sustained: Sustained,
-    /// The criterion that limits the throughput: the worst criterion of most broken trials near the
-    /// sustained throughput. The worst criterion of a trial is the one that it exceeds by the
-    /// greatest factor. None: no trial is broken.
+    /// The criterion that limits the throughput: the most frequent worst criterion of the broken
+    /// trials near the sustained throughput. The worst criterion of a trial is the one whose bound
+    /// is exceeded by the greatest factor. None: no trial is broken.
     pub binding: Option<String>,
     /// The share of the records that were resident after the prefill. None: there was no prefill.
     pub resident: Option<f64>,
@@ -125,8 +126,8 @@ pub enum SearchEvent<'a> {
     Begin(usize, f64),
     /// A second of the trial has passed.
     Second(&'a Second),
-    /// A trial has ended. The second field is the time in nanoseconds that the rest of the search
-    /// takes if it makes all trials that it may make, estimated from the mean trial so far.
+    /// A trial has ended. The second field is an estimate, in nanoseconds, of the longest time that
+    /// the rest of the search takes.
     Trial(&'a TrialResult, u64),
 }
 
@@ -134,9 +135,9 @@ pub enum SearchEvent<'a> {
 /// returns the result. `on_event` is called with each event as it happens.
 ///
 /// # Errors
-/// A setting is invalid, or the first run fails for a reason that does not depend on its rate,
-/// which is any reason except the loss of all connections. Later failures are not errors of the
-/// search: each is recorded as a failed trial.
+/// A setting is invalid, or the first run fails for a reason that does not depend on the rate. This
+/// is any reason except the loss of all connections. Any other failure of a run is not an error of
+/// the search, but is recorded as a failed trial.
 pub fn search(
     config: &Config,
     search_config: &SearchConfig,
@@ -153,7 +154,7 @@ pub fn search(
         on_event(SearchEvent::Begin(number, rate_rps));
         let mut config = config.clone();
         config.rate = Rate::PerSecond(rate_rps);
-        // The same seed with another repeat: the same records, but another schedule.
+        // The seed is the same, so the records are too. The repeat differs, so the schedule does.
         config.repeat = number as u64;
         let started_ns = monotonic_ns();
         let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
@@ -189,8 +190,8 @@ pub fn search(
     })
 }
 
-/// Returns an estimate of the time that the rest of the search takes if it makes all trials that it
-/// may make: the number of trials left, times the mean duration of the trials so far.
+/// Returns an estimate of the longest time that the rest of the search takes: the maximum number of
+/// further trials, multiplied by the mean duration of the trials so far.
 fn time_left_ns(search: &Search, trials: &[TrialResult]) -> u64 {
     let trials_left = match search.next_rps() {
         Some(_) => search.options().trials_max.saturating_sub(trials.len()) as u64,
@@ -230,7 +231,7 @@ fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOption
 }
 
 impl TrialResult {
-    /// Returns a trial whose run has a summary, which is judged.
+    /// Judges a trial by its summary, and returns its result.
     fn measured(
         number: usize,
         rate_rps: f64,
@@ -250,7 +251,7 @@ impl TrialResult {
         }
     }
 
-    /// Returns a trial whose run failed.
+    /// Returns the result of a trial whose run failed.
     fn failed(number: usize, rate_rps: f64, elapsed_ns: u64, error: &Error) -> Self {
         Self {
             number,
@@ -266,7 +267,7 @@ impl TrialResult {
 
 /// Returns the criterion that limits the throughput: the most frequent worst criterion of the
 /// broken trials near the sustained throughput. Trials at much higher rates are ignored, because
-/// there every criterion is broken.
+/// every criterion is broken at those rates.
 fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
     let broken = || {
         trials
@@ -274,7 +275,7 @@ fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
             .filter(|trial| trial.verdict == Verdict::Broken)
     };
     let lowest_rps = broken().map(|trial| trial.rate_rps).reduce(f64::min)?;
-    // Not below the lowest broken rate, so that at least one trial is near.
+    // The bound is at least the lowest broken rate, so that at least one trial counts as near.
     let near_max_rps = sustained
         .high_rps
         .map_or(lowest_rps, |high| high.max(lowest_rps));
@@ -289,7 +290,8 @@ fn binding(trials: &[TrialResult], sustained: &Sustained) -> Option<String> {
 }
 
 impl SearchResult {
-    /// Whether the search found at least one end of the interval.
+    /// Whether the search found at least one end of the interval that contains the sustained
+    /// throughput.
     #[must_use]
     pub fn has_answer(&self) -> bool {
         self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()

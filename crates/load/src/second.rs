@@ -5,25 +5,25 @@ use measure::{Bounded, WithCensored};
 use crate::metrics::Window;
 use crate::timeline::Timeline;
 
-/// The measurements of one second of a run, or of the rest of a second at the start of a warm-up or
-/// at the end of an interval.
+/// The measurements of one second of a run. At the start of the warm-up and at the end of the
+/// measured interval, the second may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     /// The end of the second, from the start of the load.
     pub at_ns: u64,
-    /// The length. It is less than one second where the length of the warm-up or of the interval is
-    /// not a whole number of seconds.
+    /// The length. It is less than one second at the start of the warm-up and at the end of the
+    /// interval, if their lengths are not whole numbers of seconds.
     pub span_ns: u64,
     /// The second belongs to the warm-up, which the summary does not include.
     pub warmup: bool,
     /// The number of answers per second.
     pub rate_rps: f64,
-    /// The median of the response time (closed loop: service time). None, as of the other two
-    /// percentiles: no request was answered or given up.
+    /// The median of the response time (closed loop: service time). None: no request was answered
+    /// or given up.
     pub p50: Option<Bounded>,
-    /// The 99th percentile of the response time (closed loop: service time).
+    /// The 99th percentile of the same times. None in the same case.
     pub p99: Option<Bounded>,
-    /// The 99.9th percentile of the response time (closed loop: service time).
+    /// The 99.9th percentile of the same times. None in the same case.
     pub p999: Option<Bounded>,
     /// The 99th percentile of the slip. None in closed loop, and if no request was answered.
     pub slip_p99_ns: Option<u64>,
@@ -92,10 +92,13 @@ mod tests {
     use crate::config::Config;
     use crate::text::second_line;
 
+    /// Returns the printed line of a window of one second in open loop, with single spaces.
     fn line(window: &Window) -> String {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.warmup_ns = 0;
-        let second = second(&Timeline::new(&config, 0), 0, window, true).unwrap();
+        let (start_ns, number, is_open_loop) = (0, 0, true);
+        let timeline = Timeline::new(&config, start_ns);
+        let second = second(&timeline, number, window, is_open_loop).unwrap();
         let words = second_line(&second);
         words.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -105,7 +108,7 @@ mod tests {
         let mut window = Window::default();
         window.counts.outstanding = 7;
         assert_eq!(line(&window), "1.0s 0.00 - - - - - 7");
-        // A failed request has a lower bound of its response time, but was not answered.
+        // A failed request adds a lower bound of its response time, although it was not answered.
         window.latencies.of(Op::Get).censored.record(100);
         assert_eq!(line(&window), "1.0s 0.00 ≥100 ns ≥100 ns ≥100 ns - - 7");
     }

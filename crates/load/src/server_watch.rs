@@ -1,8 +1,10 @@
-//! Measures the server's processor time, and how many connections are ready per wake-up of its
-//! workers (its *bursts*), during the measured interval.
+//! Measures two things of the server during the measured interval: the resources that its process
+//! uses, such as processor time, and how many connections are ready per wake-up of its workers (its
+//! *bursts*).
 //!
-//! The server has a counter for each. It is read at the start and at the end of the interval, and
-//! the difference is the result. A separate thread reads the counters, so that reading them and
+//! The kernel counts the resources of the process. The server counts its bursts and reports them in
+//! its answer to `stats`. These counters are read at the start and at the end of the interval, and
+//! the differences are the result. A separate thread reads the counters, so that reading them and
 //! printing the run's output do not delay each other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -95,7 +97,7 @@ impl Snapshot {
                 user_ns: cost.user_ns,
                 system_ns: cost.system_ns,
                 resident_bytes: cost.resident_bytes,
-                // It is not read here: the connections are open already.
+                // This value was read before the connections were opened. The caller sets it.
                 resident_before_bytes: None,
                 voluntary_switches: cost.voluntary_switches,
                 involuntary_switches: cost.involuntary_switches,
@@ -131,8 +133,8 @@ impl Stream for UnixStream {
 /// A connection that requests a server's `stats`.
 struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
-    /// The longest time until a complete answer. It is at most half of the interval, so that the
-    /// first snapshot is complete before the second is due.
+    /// The longest time from a request to its complete answer. It is at most half of the interval,
+    /// so that the first snapshot is complete before the second is due.
     timeout: Duration,
 }
 
@@ -171,9 +173,9 @@ impl StatsClient {
     }
 }
 
-/// Parses the bursts in an answer to `stats`. The rows `bursts_of_1`, `bursts_to_2` and so on are
-/// the counts, in this order; `bursts_connections` is the sum. None: the server does not count
-/// bursts.
+/// Parses the bursts in an answer to `stats`. The rows `bursts_of_1`, `bursts_to_2` and so on have
+/// the numbers of wake-ups, in this order. The row `bursts_connections` has the sum of the ready
+/// connections. None: the server does not count bursts.
 fn bursts_of(stats: &str) -> Option<Bursts> {
     let mut counts = Vec::new();
     let mut connections = None;
@@ -198,8 +200,8 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 }
 
 impl Bursts {
-    /// Returns the bursts since an earlier snapshot. None: there were none, or the counters have
-    /// decreased because the server was restarted in between.
+    /// Returns the bursts since an earlier snapshot, `before`. None: there were none, or a counter
+    /// has decreased because the server was restarted in between.
     fn since(self, before: &Self) -> Option<Self> {
         let has_same_rows = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self

@@ -1,8 +1,9 @@
-//! A sample of the answered requests with the sizes of their files and their latencies.
+//! A random sample of the answered requests. It has the size of each request's file and the
+//! request's latency.
 //!
 //! Each request has a pseudo-random priority, and the sample consists of the requests with the
-//! lowest ones (bottom-k sampling). So the samples of several threads are merged without a bias,
-//! whatever the number of requests of each.
+//! lowest priorities (bottom-k sampling). So the samples of several threads can be merged without a
+//! bias, even if the threads have different numbers of requests.
 
 use std::collections::BinaryHeap;
 
@@ -11,8 +12,8 @@ use measure::SizedLatency;
 /// A random sample of the requests that were added.
 #[derive(Debug, Default)]
 pub(crate) struct SizedSample {
-    /// The sample: priority, size in bytes, latency in nanoseconds. The greatest priority, which is
-    /// the next to be replaced, is at the top.
+    /// The sample. Each element is the priority, the size in bytes and the latency in nanoseconds
+    /// of a request. The request with the greatest priority is at the top and is replaced next.
     heap: BinaryHeap<(u64, u64, u64)>,
     /// Maximum number of requests of the sample.
     len_max: usize,
@@ -30,7 +31,7 @@ impl SizedSample {
         }
     }
 
-    /// Adds a request. `number` differs between any two requests of a run.
+    /// Adds a request. Any two requests of a run must have different values of `number`.
     #[inline]
     pub(crate) fn add(&mut self, number: u64, size_bytes: u64, latency_ns: u64) {
         self.added += 1;
@@ -48,7 +49,8 @@ impl SizedSample {
         }
     }
 
-    /// Adds the requests that another sample covers.
+    /// Merges another sample. Afterwards this is a sample of all requests that were added to one of
+    /// the two.
     pub(crate) fn merge(&mut self, other: Self) {
         self.len_max = self.len_max.max(other.len_max);
         self.added += other.added;
@@ -57,12 +59,12 @@ impl SizedSample {
         }
     }
 
-    /// The number of requests that were added.
+    /// Returns the number of requests that were added, whether they are in the sample or not.
     pub(crate) fn added(&self) -> u64 {
         self.added
     }
 
-    /// The requests of the sample.
+    /// Returns the requests of the sample.
     pub(crate) fn requests(&self) -> Vec<SizedLatency> {
         let request = |&(_, size_bytes, latency_ns): &(u64, u64, u64)| SizedLatency {
             size_bytes,
@@ -72,8 +74,9 @@ impl SizedSample {
     }
 }
 
-/// A hash of the number: the output function of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014). It
-/// is a bijection, so no two requests have the same priority.
+/// Returns the priority of a request: a hash of its number by the output function of SplitMix64
+/// (Steele, Lea & Flood, OOPSLA 2014). The function is a bijection, so no two requests have the
+/// same priority.
 fn priority(number: u64) -> u64 {
     let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -100,8 +103,9 @@ mod tests {
         );
     }
 
-    /// One thread has nine times as many requests as the other. So nine tenths of the sample are
-    /// requests of that thread.
+    /// Thread 0 has nine times as many requests as thread 1, so nine tenths of the sample should be
+    /// requests of thread 0. The size of a request is the number of its thread, and the latency is
+    /// its number within the thread.
     #[test]
     fn merged_sample_has_each_request_with_the_same_probability() {
         let mut merged = SizedSample::default();
@@ -113,14 +117,15 @@ mod tests {
             merged.merge(sample);
         }
         assert_eq!((merged.added(), merged.requests().len()), (100_000, 2_000));
-        let of_second = merged
+        let of_thread_1 = merged
             .requests()
             .iter()
             .filter(|it| it.size_bytes == 1)
             .count();
-        // Standard deviation 13.
-        assert!((135..265).contains(&of_second), "{of_second}");
-        // Requests of the whole run are sampled, not only the first ones.
+        // The expected number is 200, with a standard deviation of 13.
+        assert!((135..265).contains(&of_thread_1), "{of_thread_1}");
+        // Requests of the whole run are sampled, not only the first ones: about 900 are of the
+        // second half of thread 0.
         let late = merged
             .requests()
             .iter()

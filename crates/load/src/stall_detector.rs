@@ -1,10 +1,10 @@
-//! Measures the stalls of the machine on one processor: the times in which even a real-time thread
+//! Measures the stalls of the machine on one processor. During a stall, even a real-time thread
 //! that is ready to run does not get the processor.
 //!
 //! A real-time thread on that processor sleeps for 250 µs at a time and records how late it wakes
-//! up. It is late if the host of a virtual machine has taken the processor away, or if a system
-//! call of another program occupies the processor. A server on the same processor is stalled at the
-//! same times. A system call of the server itself can delay the thread too, but only by the
+//! up. It wakes up late if the host of a virtual machine has taken the processor away, or if a
+//! system call of another program occupies the processor. A server on the same processor is stalled
+//! at the same times. A system call of the server itself can delay the thread too, but only by the
 //! duration of that call. The measurement is invalid if the server runs at a real-time priority
 //! above [`PRIORITY`], because the server then preempts the thread.
 
@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
-/// The real-time priority of the detector's thread. It is above the lowest real-time priority, 1,
-/// which a server at real-time priority is expected to have.
+/// The real-time priority of the detector's thread. A server that runs at real-time priority is
+/// expected to have the lowest one, 1, which is below this.
 const PRIORITY: u8 = 2;
 
 /// The detector's thread. None: `config` names no processor for it.
@@ -70,8 +70,8 @@ fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
 }
 
 /// Records one wake-up latency for each period of [`STALL_DETECTOR_PERIOD_NS`] from `from_ns` to
-/// `end_ns`. If a stall lasts several periods, each of these periods is recorded when the stall
-/// ends, with the time since the period was due.
+/// `end_ns`. If a stall lasts several periods, all of them are recorded when the stall ends, each
+/// with the time since its wake-up was due.
 fn wake_up_latencies(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;
@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn every_period_that_passed_during_a_stall_is_recorded() {
         let now_ns = monotonic_ns();
-        // Ten periods were due in the past; the first of them has the highest latency. The eleventh
-        // is due now.
+        // Ten wake-ups were due in the past. The first of them has the highest latency. The
+        // eleventh is due now.
         let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
         let histogram = wake_up_latencies(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);

@@ -63,9 +63,9 @@ pub struct Summary {
     /// The achieved rate: the number of answers that arrived in the interval, divided by the
     /// interval's length.
     pub achieved_rps: f64,
-    /// The number of keys of answered intended requests that read.
+    /// The number of keys in those answered intended requests that read.
     pub gets: u64,
-    /// The number of values in the answers to these requests (hits).
+    /// The number of these keys whose value was found (hits).
     pub hits: u64,
     /// Answered intended requests that store a value.
     pub sets: u64,
@@ -87,16 +87,18 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slip_max_ns: Option<u64>,
     /// The lateness of answered requests: the delay that the generator itself caused. It is the sum
-    /// of two delays. Before the send, the request waits for the generator's thread alone, while
-    /// the socket has space and the connection is below its depth. After the wait that reports the
-    /// answer, the answer waits for the receive; this delay counts only for answers without a time
-    /// stamp of the kernel. None in closed loop.
+    /// of two delays. The first is the time before the send in which the request waits only for the
+    /// generator's thread, while the socket has space and the connection is below its depth. The
+    /// second is the time from the end of the poll that reports the answer to the receive. It
+    /// counts only for answers without a time stamp of the kernel. None in closed loop.
     pub lateness: Option<LatencyDistribution>,
-    /// The figures measure the generator rather than the server. In open loop, `lateness` exceeds
-    /// 50 µs at its 99th percentile. In closed loop, `generator_busy` exceeds 0.98. In both, a
-    /// request failed because the generator had no local port for it ([`Failures::no_port`]).
+    /// The figures measure the generator rather than the server. In open loop, this is so if
+    /// `lateness` exceeds 50 µs at its 99th percentile. In closed loop, it is so if
+    /// `generator_busy` exceeds 0.98. In both, it is so if a request failed because the generator
+    /// had no local port for the request ([`Failures::no_port`]).
     pub generator_limited: bool,
-    /// Processor time of the generator's threads in the interval, divided by threads × interval.
+    /// Processor time of the generator's threads in the interval, divided by the number of threads
+    /// and by the length of the interval.
     pub generator_cpu: f64,
     /// The share of the interval in which the generator's threads had work: they neither slept nor
     /// polled without result.
@@ -120,13 +122,13 @@ pub struct Summary {
     /// first moments of a run). The receiving thread's clock is used for them.
     #[serde(default)]
     pub unstamped: u64,
-    /// Answers per second on the saturating connections. Apart from `lost_connections`, no other
-    /// field includes these connections. None: there were no such connections. Its name in version
-    /// 1 is `greedy_rps`.
+    /// Answers per second on the saturating connections. Of the other fields, only
+    /// `lost_connections` includes these connections. None: there were no such connections. The
+    /// name of this field in version 1 is `greedy_rps`.
     #[serde(default, alias = "greedy_rps")]
     pub saturating_rps: Option<f64>,
-    /// Processor time, memory and context switches in the interval, of the process that
-    /// `--watch-pid` names. None: no process was named.
+    /// Processor time, memory and context switches of the process that `--watch-pid` names, in the
+    /// interval. None: no process was named.
     pub watched: Option<Watched>,
     /// The first server's wake-ups in the interval. None: `--watch-bursts` was not given, or the
     /// server does not count its wake-ups.
@@ -134,7 +136,7 @@ pub struct Summary {
     pub bursts: Option<Bursts>,
     /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
     /// `--detect-stalls` names, sampled every 250 µs of the interval. None: no processor was named.
-    /// Its name in version 1 is `witness`.
+    /// The name of this field in version 1 is `witness`.
     #[serde(default, alias = "witness")]
     pub stalls: Option<LatencyDistribution>,
     /// The operations that occurred, each with its own counts and latencies.
@@ -163,23 +165,25 @@ pub struct Summary {
     pub measuring_client: Option<Box<MeasuringReport>>,
 }
 
-/// The rates of a closed loop, by two definitions. Published results use both, and they differ:
-/// the second leaves out the time that a connection spends between an answer and its next request,
-/// and its requests at the ends of the interval.
+/// The rates of a closed loop. Published results define the rate in two ways, `requests_per_s` and
+/// `connections_over_mean_rps`, and the two differ. The second uses only the latencies of requests.
+/// Therefore it leaves out the time that a connection spends between an answer and its next
+/// request, and it does not depend on which requests the ends of the interval cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClosedLoop {
     /// The number of measured connections. With depth 1, each is one client.
     pub connections: u32,
-    /// Requests ÷ time: requests sent in the interval, failed ones included, divided by the length
-    /// of the interval.
+    /// Requests ÷ time: the number of requests sent in the interval, failed ones included, divided
+    /// by the length of the interval.
     pub requests_per_s: f64,
     /// Clients ÷ mean latency: the number of connections divided by the mean of
     /// [`Summary::service`], which includes failed requests with the lower bounds of their
-    /// latencies. 0 if there was no request. With a depth above 1, multiply it by the depth.
+    /// latencies. 0 if there was no request. With a depth above 1, this value must be multiplied by
+    /// the depth to be a rate.
     pub connections_over_mean_rps: f64,
-    /// Time ÷ requests of a client: the length of the interval, multiplied by the connections and
-    /// divided by the requests. Unlike the mean service time, it includes what the client does
-    /// between two requests. 0 if there was no request.
+    /// Time ÷ requests of a client: the length of the interval, multiplied by the number of
+    /// connections and divided by the number of requests. Unlike the mean service time, it includes
+    /// the time that a client spends between two requests. 0 if there was no request.
     pub time_per_request_ns: f64,
     /// The share of requests that failed without an answer ([`Summary::failures`]).
     pub failed_share: f64,
@@ -239,8 +243,8 @@ pub struct OperationSummary {
     pub count: u64,
     /// The number of keys of these requests.
     pub keys: u64,
-    /// The number of items that were found and read, deleted, touched, incremented or decremented,
-    /// or of values that were stored.
+    /// The number of items that were found (and read, deleted, touched, incremented or
+    /// decremented). For an operation that stores: the number of values that were stored.
     pub hits: u64,
     /// The number of items that were not found.
     pub misses: u64,
@@ -260,8 +264,9 @@ pub struct OperationSummary {
     pub service: LatencyDistribution,
 }
 
-/// The upper bounds in bytes of the size series by which [`FilesSummary::size_deciles`] divides the
-/// requests: those of Ruan & Pai, USENIX ATC 2006, figure of the latency deciles.
+/// [`FilesSummary::size_deciles`] divides the requests into series by the size of the file. These
+/// are the upper bounds of the series in bytes, as in the figure of the latency deciles of Ruan &
+/// Pai, USENIX ATC 2006.
 pub const SIZE_SERIES: [u64; 4] = [500, 4_000, 6_000, 900_000];
 
 /// The requests for files, by size.
@@ -275,14 +280,14 @@ pub struct FilesSummary {
     pub verified: bool,
     /// The latencies of each class of sizes.
     pub classes: Vec<FileClassSummary>,
-    /// How far the order of latencies is from the order of sizes
-    /// ([`measure::service_inversion`]): response times in open loop, service times in closed loop,
-    /// of the gets in the sample. None: there were too few.
+    /// How far the order of latencies is from the order of sizes, over the gets in the sample
+    /// ([`measure::service_inversion`]). Latencies are response times in open loop and service
+    /// times in closed loop. None: there were too few gets.
     pub service_inversion: Option<f64>,
-    /// The upper bounds in bytes of the series of sizes of `size_deciles`.
+    /// The upper bounds in bytes of the size series of `size_deciles` ([`SIZE_SERIES`]).
     pub size_series: Vec<u64>,
-    /// The mix of these series in each tenth of the same requests, by latency. None: there were too
-    /// few.
+    /// The same gets, in order of latency, are divided into tenths. This is the share of each size
+    /// series in each tenth. None: there were too few gets.
     pub size_deciles: Option<SizeDeciles>,
     /// The number of requests in the sample, at most [`crate::limits::SIZED_SAMPLE_MAX`].
     pub sampled: u64,
@@ -311,12 +316,12 @@ pub struct FileClassSummary {
 pub struct ScriptSummary {
     /// The number of operations read.
     pub operations: u64,
-    /// The number of malformed lines, which are skipped.
+    /// The number of malformed lines (or lengths, in a script of lengths). They are skipped.
     pub malformed: u64,
-    /// The line number and the fault of the first malformed lines.
+    /// The numbers and the faults of the first malformed lines or lengths.
     pub faults: Vec<String>,
-    /// The script was read to its end. In this case [`Summary::duration_ns`] may be shorter than
-    /// the interval that was set, because the run ends with the last answer.
+    /// The script was read to its end. In this case the run ends with the last answer, so
+    /// [`Summary::duration_ns`] may be shorter than the interval of the settings.
     pub ended: bool,
 }
 
@@ -330,14 +335,14 @@ pub struct CarrierSummary {
     /// the time-out of gets; that of other requests is at least
     /// [`crate::limits::TEXTILE_TCP_TIMEOUT_MIN_NS`].
     pub timeout_ns: u64,
-    /// The number of connections opened for one request or a few. Sockets of datagrams do not
-    /// count.
+    /// The number of connections that were opened for one request or a few. UDP sockets are not
+    /// counted.
     pub opened: u64,
-    /// The number of these connections that ended in a reset, which bounds the number of sockets in
-    /// TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
+    /// The number of these connections that the generator reset instead of closing, to bound the
+    /// number of sockets in TIME_WAIT ([`crate::limits::TIME_WAIT_MAX`]).
     pub resets: u64,
-    /// The number of answers that arrived after the time-out of their request, or a second time.
-    /// They are ignored.
+    /// The number of answers that arrived after the time-out of their request, or that arrived a
+    /// second time. They are ignored.
     pub late_or_duplicate: u64,
     /// The number of datagrams that are not part of an answer. They are ignored.
     pub malformed: u64,
@@ -362,13 +367,14 @@ pub struct HttpSummary {
     pub wrong_bodies: u64,
     /// Answers that could not be parsed. Their requests failed, and their connections were closed.
     pub malformed: u64,
-    /// What was wrong with one of these.
+    /// What was wrong with one of the malformed answers.
     pub fault: Option<String>,
 }
 
 impl Summary {
-    /// Returns the number of requests that the server answered in the interval: also those of
-    /// saturating connections and of a measuring client. The server's cost is for all of them.
+    /// Returns the number of requests that the server answered in the interval, including those of
+    /// saturating connections and of a measuring client. The resources that the server used were
+    /// spent on all of them.
     #[must_use]
     pub fn answers_of_server(&self) -> f64 {
         let client = self.measuring_client.as_ref();
@@ -393,8 +399,8 @@ impl Summary {
 
 /// A distribution of latencies in nanoseconds: chosen percentiles and the complete histogram.
 ///
-/// A censored request is one sample, with the lower bound of its latency as value. This makes some
-/// percentiles lower bounds, which `censored` lists.
+/// A censored request is one sample, whose value is a lower bound of its latency. Therefore some
+/// percentiles are lower bounds too. `censored` lists these percentiles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyDistribution {
     /// The number of samples.
@@ -409,8 +415,8 @@ pub struct LatencyDistribution {
     pub percentiles: Vec<(f64, u64)>,
     /// The histogram of all samples: base64 of the HDR V2 serialisation.
     pub hdr: String,
-    /// The samples of censored requests. None: there are none, or the file is of an older version,
-    /// which did not record them separately.
+    /// The samples of censored requests. None: there are none, or the summary is of an older
+    /// version, which did not record them separately.
     #[serde(default)]
     pub censored: Option<Censored>,
 }
@@ -421,8 +427,8 @@ pub struct LatencyDistribution {
 pub struct Censored {
     /// The number of these requests.
     pub count: u64,
-    /// The percentiles of the distribution that are lower bounds, ascending (the rule is in
-    /// [`measure::WithCensored`]). The mean and the maximum are lower bounds too.
+    /// The percentiles of the distribution that are lower bounds, ascending
+    /// ([`measure::WithCensored`] says which are). The mean and the maximum are lower bounds too.
     pub lower_bounds: Vec<f64>,
     /// The histogram of these samples alone: base64 of the HDR V2 serialisation.
     pub hdr: String,
@@ -431,8 +437,8 @@ pub struct Censored {
 /// The distribution of the number of ready connections per wake-up of a server's workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// The number of wake-ups with 1 ready connection, 2, 3 to 4, 5 to 8 and so on. The last
-    /// element has no upper bound.
+    /// The number of wake-ups with 1 ready connection, with 2, with 3 to 4, with 5 to 8, and so on.
+    /// The last element has no upper bound.
     pub counts: Vec<u64>,
     /// The sum of the ready connections of all wake-ups.
     pub connections: u64,
@@ -462,8 +468,8 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end of the interval.
     pub resident_bytes: u64,
-    /// Resident memory before the connections of the load were opened, and after a prefill. None:
-    /// the summary was written before this was measured.
+    /// Resident memory before the connections of the load were opened. If there was a prefill, it
+    /// was complete. None: the summary is of a version that did not measure this.
     #[serde(default)]
     pub resident_before_bytes: Option<u64>,
     /// Voluntary context switches of all threads. None: the process had more than

@@ -22,7 +22,7 @@ pub fn second_header() -> String {
     )
 }
 
-/// Returns the line of one second of a run. Notes on unusual events follow the columns.
+/// Returns the line of one second of a run. Notes follow the columns, such as the number of errors.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
     let latency = |it: Option<Bounded>| or_dash(it.map(show_bounded));
@@ -85,9 +85,9 @@ pub fn prefill_line(prefill: &Prefill) -> String {
     line
 }
 
-/// Returns the table at the end of a run: latencies at the summary's percentiles, then the
-/// operations, the sizes of files, the counts and the checks. The table of a measuring client
-/// follows.
+/// Returns the table that is printed at the end of a run: latencies at the summary's percentiles,
+/// then the operations, the latencies by size of file, the counts and the checks. If there was a
+/// measuring client, its table follows.
 #[must_use]
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
@@ -144,7 +144,7 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
 fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     let censored = distribution.censored.as_ref();
     let show = |value_ns, is_lower_bound| {
-        // The figures of an empty distribution are 0, but are not latencies.
+        // The percentiles and the mean of an empty distribution are 0. They are no latencies.
         let latency = (distribution.count > 0).then_some(Bounded {
             value_ns,
             is_lower_bound,
@@ -245,8 +245,8 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns the lines that only some runs have: failed requests by kind, the carrier's counts, the
-/// script, and the number of follow-ups.
+/// Returns the lines that only some runs have: failed requests by kind, the counts of the carrier
+/// and of the script, and the number of follow-up requests.
 fn optional_lines(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     let failures = &summary.failures;
@@ -390,8 +390,8 @@ fn warnings(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns what a request cost the process that `--watch-pid` names, over all requests that it
-/// answered in the interval.
+/// Returns the resources that the process named by `--watch-pid` used in the interval. Processor
+/// time is divided by the number of requests that the server answered.
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
     let answers = summary.answers_of_server().max(1.0);

@@ -6,9 +6,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The phases of a run, and the boundaries at which its windows end.
 ///
-/// Windows are one second long, counted from the start of the measured interval. The first window
-/// of the warm-up and the last window of the interval may be shorter. The grace period is the last
-/// window. It has no boundary, because it ends with the run.
+/// A window is a section of a run whose measurements are collected together. Windows are one second
+/// long, counted from the start of the measured interval. The first window of the warm-up and the
+/// last window of the interval may be shorter. The grace period is the last window. It has no
+/// boundary, because it ends with the run.
 ///
 /// ```text
 /// start    measure                        end      grace end
@@ -53,8 +54,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the boundary at which a window ends. None for the last window, which ends with the
-    /// run.
+    /// Returns the boundary at which the window with the number `window` ends. None for the last
+    /// window, which ends with the run.
     pub(crate) fn boundary(&self, window: usize) -> Option<u64> {
         self.boundaries.get(window).copied()
     }
@@ -87,14 +88,14 @@ impl Timeline {
         (self.measure_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// Returns the time `at_ns`, or the end of the measured interval if that is earlier.
+    /// Returns the time `at_ns` or, if it is later than the end of the measured interval, that end.
     #[inline]
     pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
         at_ns.min(self.end_ns)
     }
 
     /// Returns the lower bound of the response time of a request that was given up at
-    /// `given_up_ns`. A request that was given up before the end of the interval counts as
+    /// `given_up_ns`. A request that was given up before the end of the measured interval counts as
     /// unanswered until that end.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
@@ -107,8 +108,8 @@ impl Timeline {
             .saturating_sub(from_ns.max(self.measure_ns))
     }
 
-    /// Returns the time at which a window ends: its boundary or, for the last window, the end of
-    /// the grace period.
+    /// Returns the latest time at which a window ends: its boundary or, for the last window, the
+    /// end of the grace period.
     pub(crate) fn next_event_ns(&self, window: usize) -> u64 {
         self.boundary(window).unwrap_or(self.grace_end_ns)
     }
@@ -118,6 +119,7 @@ impl Timeline {
 mod tests {
     use super::*;
 
+    /// Returns the timeline of a run that starts at 1000 ns.
     fn timeline(warmup_ns: u64, duration_ns: u64) -> Timeline {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.warmup_ns, config.duration_ns) = (warmup_ns, duration_ns);
@@ -144,11 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn first_window_is_measured_if_there_is_no_warm_up() {
-        let timeline = timeline(0, SECOND_NS);
+    fn measured_interval_begins_with_the_load_if_there_is_no_warm_up() {
+        let warmup_ns = 0;
+        let timeline = timeline(warmup_ns, SECOND_NS);
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));
         assert_eq!(timeline.overlap_ns(0, 2_000), 1_000);
+        // A request given up in the interval counts as unanswered until the end of the interval.
         assert_eq!(timeline.lower_bound_ns(1_000, 5_000), SECOND_NS);
         assert_eq!(
             timeline.lower_bound_ns(1_000, 2 * SECOND_NS),

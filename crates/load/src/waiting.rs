@@ -1,5 +1,5 @@
-//! The queues of requests that are due but cannot be sent yet. Each connection has a queue. All
-//! queues are linked lists in one arena, whose size is bounded.
+//! The queues of requests that are due but cannot be sent yet. Each connection has a queue. The
+//! queues of all connections of a thread are linked lists in one array, whose size is bounded.
 
 use workload::Request;
 
@@ -9,7 +9,8 @@ pub(crate) struct Due {
     /// The intended send time, on the monotonic clock.
     pub(crate) intended_ns: u64,
     pub(crate) request: Request,
-    /// The CAS that the item must have, for [`workload::Op::Cas`]; otherwise 0.
+    /// For [`workload::Op::Cas`]: the CAS number that the item must have. For any other operation:
+    /// 0.
     pub(crate) cas: u64,
 }
 
@@ -19,9 +20,9 @@ const NONE: u32 = u32::MAX;
 /// The FIFO queue of one connection: a linked list of nodes in a [`Waiting`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
-    /// The index of the oldest request's node; [`NONE`] if the queue is empty.
+    /// The index of the node of the oldest request. [`NONE`]: the queue is empty.
     first: u32,
-    /// The index of the newest request's node; not used if the queue is empty.
+    /// The index of the node of the newest request. Not used if the queue is empty.
     last: u32,
 }
 
@@ -39,23 +40,24 @@ impl Queue {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     due: Due,
-    /// The index of the next node in the same list.
+    /// The index of the next node in the same list. [`NONE`]: this is the last node.
     next: u32,
 }
 
-/// The arena of all queues of a thread. The full capacity is reserved at the start. Otherwise the
-/// vector would copy all requests when it grows, which would delay them.
+/// The nodes of all queues of a thread. The full capacity is reserved at the start. Otherwise the
+/// vector would copy all nodes when it grows, which would delay requests.
 pub(crate) struct Waiting {
     nodes: Vec<Node>,
-    /// The index of the first node in the list of unused nodes.
+    /// The index of the first node in the list of unused nodes. [`NONE`]: there are none.
     free: u32,
     /// The number of requests in all queues.
     len: usize,
+    /// The maximum of `len`.
     len_max: usize,
 }
 
 impl Waiting {
-    /// Returns an arena for at most `len_max` requests.
+    /// Returns empty nodes for at most `len_max` requests.
     pub(crate) fn new(len_max: usize) -> Self {
         Self {
             nodes: Vec::with_capacity(len_max),
@@ -70,7 +72,8 @@ impl Waiting {
         self.len
     }
 
-    /// Appends a request to a queue. Returns false, without appending it, if the arena is full.
+    /// Appends a request to a queue. If the queues together have the maximum number of requests,
+    /// returns false and does not append it.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, due: Due) -> bool {
         if self.len == self.len_max {
@@ -96,7 +99,7 @@ impl Waiting {
         true
     }
 
-    /// Removes and returns the oldest request of a queue.
+    /// Removes and returns the oldest request of a queue. None: the queue is empty.
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Due> {
         if queue.first == NONE {

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use super::objective::{Figure, Objective};
 use crate::summary::Summary;
 
-/// The tolerance of the achieved rate: the share of the intended requests that may be unanswered at
-/// the end of the interval, while the achieved rate still counts as equal to the offered rate.
+/// The tolerance of the achieved rate. If at most this share of the intended requests is unanswered
+/// at the end of the interval, the achieved rate still counts as equal to the offered rate.
 ///
 /// An overloaded server has a backlog that grows during the interval. If fewer than 1 % of the
 /// requests are in the backlog at the end, the last request waits less than 1 % of the interval,
-/// for example 50 ms in 5 s. A greater backlog breaks this criterion. A smaller backlog makes
-/// requests wait, and breaks every latency objective with a limit below this wait. A smaller
-/// tolerance would let the verdict depend on a few requests, such as those in flight when a short
-/// trial begins and ends.
+/// for example 50 ms in 5 s. A larger backlog breaks the criterion of the achieved rate. A smaller
+/// backlog breaks every latency objective whose limit is below the wait that the backlog causes.
+/// With a smaller tolerance, the verdict would depend on a few requests, such as those in flight
+/// when a short trial begins and ends.
 const ACHIEVED_TOLERANCE: f64 = 0.01;
 
-/// The criteria that a trial must keep. A further criterion has no setting: the achieved rate must
-/// be the offered rate.
+/// The criteria that a trial must meet. A further criterion, which has no setting, is that the
+/// achieved rate must equal the offered rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
     /// The latency objectives.
@@ -34,7 +34,7 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why the trial is invalid. None: it is valid.
     pub invalid_reason: Option<String>,
-    /// The measured figure of each objective, in the order of the objectives.
+    /// The measured figure (mean or percentile) of each objective, in the order of the objectives.
     pub latencies: Vec<JudgedLatency>,
     /// The number of answers in the interval, divided by the number of requests intended in it.
     pub achieved_share: f64,
@@ -45,7 +45,7 @@ pub struct Judgement {
     pub failures: f64,
     /// The greatest `failures` that passes.
     pub failures_max: f64,
-    /// The broken criterion that is exceeded by the greatest factor. None: no criterion is broken.
+    /// The criterion whose bound is exceeded by the greatest factor. None: no criterion is broken.
     pub worst: Option<String>,
 }
 
@@ -66,25 +66,27 @@ pub struct JudgedLatency {
 
 /// Judges a trial.
 ///
-/// - [`Verdict::GeneratorLimited`]: the generator had no local port for a request, or it was late
-///   and its lateness may be why a criterion was broken. Lateness is judged at its 99th percentile.
-///   If an objective is above the 99th percentile, lateness is judged at its 99.9th percentile too.
+/// - [`Verdict::GeneratorLimited`]: the generator had no local port for a request. Or a criterion
+///   was broken, and the generator was so late that its lateness may be the reason. Lateness is
+///   judged at its 99th percentile. If an objective is above the 99th percentile, lateness is
+///   judged at its 99.9th percentile too.
 /// - [`Verdict::Failed`]: Little's law fails, or there are no response times, so nothing was
 ///   measured.
 /// - [`Verdict::Broken`]: an objective, the achieved rate or the share of failures is out of its
-///   bound. A request that was never answered may have taken any time. An objective is therefore
-///   kept only if its figure is within the limit even when all these requests took forever.
+///   bound. The latency of a request that was never answered is unknown. An objective is therefore
+///   kept only if its figure would be within the limit even with infinite latencies of all these
+///   requests.
 /// - [`Verdict::Kept`]: every criterion is within its bound.
 ///
 /// A late generator need not make a trial invalid. Two times of each request describe how late it
 /// is. The *slip* is its actual send time minus its intended time. The *lateness* is the part of
 /// its delay that the generator itself causes ([`Summary::lateness`]).
 ///
-/// Response times begin at the intended times, so they include the slip. At a server that takes
-/// requests in the order of arrival, requests that arrive later by at most d leave later by at most
-/// d, and never earlier. So a trial that keeps its objectives with a late generator would keep them
-/// with a punctual one. A trial that exceeds an objective by more than the greatest slip of its
-/// requests would break it with a punctual one.
+/// Response times begin at the intended times, so they include the slip. Suppose that a server
+/// serves requests in the order of arrival, and that each request arrives late by at most d. Then
+/// each is answered late by at most d, and never early. So a trial that keeps its objectives with a
+/// late generator would also keep them with a punctual generator. A trial that exceeds an objective
+/// by more than the greatest slip of its requests would also break it with a punctual generator.
 #[must_use]
 pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
     let mut judgement = Judgement {
@@ -130,10 +132,12 @@ pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
 /// Whether an objective would be broken with a punctual generator too. If every request had been
 /// sent at its intended time, no response time would be shorter by more than the greatest slip.
 ///
-/// The greatest lateness would be too small a bound. A request that waits for its connection waits
-/// longer if the request before it was late. This wait is part of its slip, but not of its own
-/// lateness. If a request has no answer, the result is false, because it may never have been sent
-/// and its slip is then unknown.
+/// The greatest lateness would be too small a bound. If a request was late, the next request on the
+/// connection may have to wait longer. This wait is part of the slip of the next request, but not
+/// of its lateness.
+///
+/// Returns false if a request has no answer. Such a request may never have been sent, so its slip
+/// is unknown.
 fn is_broken_by_server(summary: &Summary, criteria: &Criteria, responses: &Responses) -> bool {
     let Some(slip_max_ns) = summary.slip_max_ns else {
         return false;
@@ -156,11 +160,11 @@ fn achieved_share(summary: &Summary) -> f64 {
     answered / summary.intended.max(1) as f64
 }
 
-/// Returns the least achieved share that passes. It is 1, less two allowances: the tolerance, and
-/// the longest limit as a share of the interval. The second is needed because requests sent shortly
-/// before the end are answered after it. A server that answers each request within the limit leaves
-/// only those requests unanswered that were sent in the last part of the interval, a part as long
-/// as the limit.
+/// Returns the least achieved share that passes. It is 1 minus two allowances: the tolerance, and
+/// the longest limit divided by the length of the interval. The second allowance is for requests
+/// that are sent shortly before the end of the interval and answered after it. If a server answers
+/// every request within the limit, only requests sent in the last stretch of the interval, which is
+/// as long as the limit, are unanswered at the end.
 fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     let limits = criteria
         .objectives
@@ -170,7 +174,7 @@ fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
     (1.0 - ACHIEVED_TOLERANCE - longest_ns / summary.duration_ns.max(1) as f64).max(0.0)
 }
 
-/// Whether the generator was so late that the figure of an objective is invalid.
+/// Whether the generator was so late that its lateness may distort the figure of an objective.
 fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
     let is_above_p99 = |objective: &Objective| match objective.figure {
         Figure::Mean => false,
@@ -184,7 +188,8 @@ fn is_generator_late(summary: &Summary, criteria: &Criteria) -> bool {
     summary.generator_limited || (is_p999_needed && is_late_at_p999())
 }
 
-/// Returns the name of the broken criterion that is exceeded by the greatest factor.
+/// Returns the name of the criterion whose bound is exceeded by the greatest factor. None: no
+/// criterion is broken.
 fn worst_criterion(judgement: &Judgement) -> Option<String> {
     let latencies = judgement
         .latencies
@@ -212,8 +217,8 @@ struct Responses {
 }
 
 impl Responses {
-    /// Returns the response times of a summary. None: the load was a closed loop, or a histogram,
-    /// which the summary contains as text, cannot be decoded.
+    /// Returns the response times of a summary. None: the load was a closed loop, or a histogram of
+    /// the summary cannot be decoded.
     fn of(summary: &Summary) -> Option<Self> {
         let response = summary.response.as_ref()?;
         let (answered, censored) = response.answered_and_censored().ok()?;
@@ -266,8 +271,8 @@ mod tests {
     }
 
     /// Returns the summary of one second at 1000 requests/s with response times of 1, 2, … 1000 µs.
-    /// For each lower bound in `censored`, the request with the longest response time is left out
-    /// and a censored request with that lower bound added.
+    /// Each lower bound in `censored` adds a censored request with this bound. In exchange, the
+    /// answered request with the longest response time is left out.
     fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
         let censored = histogram_of(censored);
         let answered = histogram_of((1..=1000 - censored.len()).map(|us| us * 1000));
@@ -348,8 +353,8 @@ mod tests {
         let late = judged(&summary([2_000_000_000; 20]), "p99=10ms");
         assert!(late.latencies[0].is_lower_bound && !late.latencies[0].is_kept);
         // The lower bound is below the limit, because a connection was lost and its requests were
-        // given up after 2 µs. Only the latency objective shall break here, not the share of
-        // failures and not the achieved rate.
+        // given up after 2 µs. The counts are changed such that only the latency objective can be
+        // broken, not the share of failures or the achieved rate.
         let mut early = summary([2_000; 20]);
         (early.censored, early.achieved_rps) = (0, 1000.0);
         let early = judged(&early, "p99=10ms");
@@ -383,7 +388,7 @@ mod tests {
 
     #[test]
     fn trial_with_a_late_generator_is_invalid_only_if_lateness_may_have_broken_a_criterion() {
-        // Response times are 1 to 1000 µs, and each request is late by 100 µs.
+        // Response times are 1 to 1000 µs, and requests are late by up to 100 µs.
         let mut late = summary([]);
         late.generator_limited = true;
         late.slip_max_ns = Some(100_000);
@@ -399,10 +404,10 @@ mod tests {
         ] {
             assert_eq!(judged(&late, objectives).verdict, verdict, "{objectives}");
         }
-        // With a punctual generator, the same response times break the objective.
+        // If the generator was punctual, the same response times break the objective.
         late.generator_limited = false;
         assert_eq!(judged(&late, "p99=900us").verdict, Verdict::Broken);
-        // Requests may be missing because they were never sent.
+        // Answers may be missing because their requests were never sent.
         late.generator_limited = true;
         late.achieved_rps = 900.0;
         assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::GeneratorLimited);
@@ -421,8 +426,8 @@ mod tests {
         );
     }
 
-    /// Requests of a server that answers one after another, with exponential service times of 100
-    /// µs on average. A connection has one outstanding request.
+    /// A model of a server that serves one request at a time, with exponential service times of 100
+    /// µs on average. Each connection has at most one outstanding request.
     struct Queue {
         random: Xoshiro256PlusPlus,
         /// The load of the server, as a share of its capacity.
@@ -431,6 +436,7 @@ mod tests {
     }
 
     impl Queue {
+        /// Returns a random number from 0 to below 1.
         fn unit(&mut self) -> f64 {
             (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
         }
@@ -439,12 +445,12 @@ mod tests {
             -(1.0 - self.unit()).ln() * mean_ns
         }
 
-        /// Sends 1000 requests by a punctual generator, and the same requests by a late generator,
-        /// which delays each by up to `late_max_ns`. Returns the response times with the punctual
-        /// generator, those with the late generator, and the greatest slip of the late generator.
+        /// Simulates 1000 requests from a punctual generator, and the same requests from a late
+        /// generator, which delays each by up to `late_max_ns`. Returns the response times with the
+        /// punctual generator, those with the late generator, and the greatest slip of the latter.
         fn run(&mut self, late_max_ns: f64) -> (Vec<u64>, Vec<u64>, u64) {
-            // In each array, the first element is that of the punctual generator, the second that
-            // of the late generator.
+            // Element 0 of each array belongs to the punctual generator, element 1 to the late one.
+
             // The time at which the server becomes idle.
             let mut idle_ns = [0.0_f64; 2];
             // The time at which each connection becomes idle.
@@ -483,6 +489,7 @@ mod tests {
 
     #[test]
     fn verdict_with_a_late_generator_never_contradicts_that_with_a_punctual_one() {
+        // The number of verdicts with a late generator that are kept, and that are broken.
         let mut decided = [0; 2];
         for trial in 0..600 {
             let mut queue = Queue {

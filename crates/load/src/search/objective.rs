@@ -7,7 +7,7 @@ use units::{UnitError, duration_ns, show_duration};
 
 use crate::limits::{BEYOND_PERCENTILE_MIN, MEAN_REQUESTS_MIN};
 
-/// A figure of the response times of a trial: their mean or a percentile.
+/// A statistic of the response times of a trial: their mean or a percentile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Figure {
     /// The arithmetic mean.

@@ -8,8 +8,8 @@ use units::{show_duration, show_rate};
 use super::{JudgedLatency, Judgement, SearchResult, TrialResult};
 use crate::text::show_bounded;
 
-/// Returns the line of one trial of at most `trials_max`. `left_ns` is the longest time that the
-/// rest of the search can take; 0: the line does not show it.
+/// Returns the line of one trial. The search makes at most `trials_max` trials. `left_ns` is the
+/// longest time that the rest of the search can take. 0: the line does not show this time.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, trials_max: usize, left_ns: u64) -> String {
     let mut line = format!(
@@ -40,7 +40,8 @@ fn verdict_text(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Returns the reasons of a verdict: each latency with its limit, and other broken criteria.
+/// Returns the reasons of a verdict: why the trial is invalid, each latency with its limit, and any
+/// other broken criterion.
 fn reasons_text(judgement: &Judgement) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(judgement.invalid_reason.clone());
@@ -75,8 +76,9 @@ fn latency_text(latency: &JudgedLatency) -> String {
     format!("{figure} {value} {relation} {}", show_duration(*limit_ns))
 }
 
-/// Returns the result of a search: a line each for the answer, the objective, the interval, what
-/// breaks first, the trials, and why the search ended.
+/// Returns the result of a search as text. It has a line for each of these: the sustained
+/// throughput, the objective, the interval, the criterion that breaks first, the trials, and why
+/// the search ended.
 #[must_use]
 pub fn result(searched: &SearchResult) -> String {
     let sustained = &searched.sustained;
@@ -98,8 +100,8 @@ pub fn result(searched: &SearchResult) -> String {
             ),
         ),
         (Some(_), None) | (None, Some(_)) => {
-            // The two ends of an interval share the probability of error. A single end has half of
-            // it.
+            // The probability of error is divided equally between the two ends of an interval.
+            // Here only one end is known, so only half of this probability applies.
             let one_sided = f64::midpoint(1.0, confidence);
             line("confidence", show_percent(one_sided));
         }
@@ -170,7 +172,7 @@ fn ended_text(searched: &SearchResult) -> String {
 
 struct SearchEndText {
     why: String,
-    /// Empty: there is nothing to do.
+    /// What the user can do about it. Empty: there is nothing to do.
     remedy: &'static str,
 }
 
@@ -241,8 +243,8 @@ mod tests {
     use super::*;
     use crate::search::{SCHEMA, binding};
 
-    /// Returns the result of a search. The server's 99th percentile is 20 s ÷ (60 000 − rate),
-    /// which is 500 µs at 20 000/s. Trials above `limit_rps` are generator-limited.
+    /// Returns the result of a search with simulated trials ([`trial`]). Trials above `limit_rps`
+    /// are generator-limited.
     fn searched(limit_rps: f64, trials_max: usize) -> SearchResult {
         let options = SearchOptions {
             start_rps: 5_000.0,
@@ -272,6 +274,8 @@ mod tests {
         }
     }
 
+    /// Returns the result of a trial at a server whose 99th percentile is 20 s ÷ (60 000 − rate),
+    /// which is 500 µs at 20 000/s. `is_limited`: the trial is generator-limited.
     fn trial(number: usize, rate_rps: f64, is_limited: bool) -> TrialResult {
         let value_ns = (20e9 / (60_000.0 - rate_rps).max(1.0)) as u64;
         let is_kept = value_ns <= 500_000;
@@ -324,7 +328,8 @@ mod tests {
             line(10_000.0, true, 0),
             "  7 of ≤ 40   10.0 k/s  invalid   the generator was the limit, p99 400 µs ≤ 500 µs"
         );
-        // The lower bound is below the limit, but the latency may be above it.
+        // The latency is only known to be at least 400 µs. This lower bound is below the limit, but
+        // the latency may be above it.
         let mut undecided = trial(7, 10_000.0, false);
         if let Some(judgement) = &mut undecided.judgement {
             let latency = &mut judgement.latencies[0];

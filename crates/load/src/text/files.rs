@@ -1,13 +1,14 @@
-//! The text of a run against web servers: latencies by the size of the files, service inversion,
-//! and statuses.
+//! The text output of a run against web servers: latencies by the size of the files, the service
+//! inversion, and the statuses of the answers.
 
 use std::fmt::Write as _;
 
 use super::{latency_line, or_dash};
 use crate::summary::{FilesSummary, HttpSummary, Loop, Summary};
 
-/// Returns the latencies of each class of sizes, and the service inversion with the sizes of the
-/// fastest and the slowest tenth. Empty: no files were requested.
+/// Returns lines with the latencies of each size class, with the service inversion, and with the
+/// sizes of the files in the fastest and the slowest tenth of the gets. Empty: no files were
+/// requested.
 pub(super) fn lines(summary: &Summary) -> Vec<String> {
     let Some(files) = &summary.files else {
         return Vec::new();
@@ -39,6 +40,7 @@ fn size_range(smallest: u64, largest: u64) -> String {
     }
 }
 
+/// Returns the service inversion, and the number of gets from which it was computed.
 fn inversion_line(files: &FilesSummary) -> String {
     let inversion = files.service_inversion.map(|it| format!("{it:.3}"));
     let sampled = match files.sampled == files.sampled_of {
@@ -52,7 +54,8 @@ fn inversion_line(files: &FilesSummary) -> String {
     )
 }
 
-/// Returns the shares of the series of sizes in the fastest and in the slowest tenth of the gets.
+/// Returns the share of each size series in the fastest and in the slowest tenth of the gets. None:
+/// there were too few gets.
 fn decile_line(files: &FilesSummary) -> Option<String> {
     let deciles = files.size_deciles.as_ref()?;
     let mut text = format!("{:<10}", "sizes");
@@ -73,8 +76,8 @@ fn decile_line(files: &FilesSummary) -> Option<String> {
     Some(text)
 }
 
-/// Returns the number of answers by status, and the numbers of answers with wrong bodies and of
-/// malformed answers.
+/// Returns the number of answers by status. If there are answers with wrong bodies or malformed
+/// answers, also returns their numbers.
 pub(super) fn http_line(http: &HttpSummary) -> String {
     let mut line = format!(
         "{:<10} {} 2xx, {} 3xx, {} 4xx, {} 5xx",
