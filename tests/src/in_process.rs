@@ -111,7 +111,7 @@ pub fn cache(control: &Arc<Fragile>) -> CacheService {
         store: store.unwrap(),
         control: Arc::<Fragile>::clone(control),
         counters: Arc::<CounterRegistry>::default(),
-        records_latency: true,
+        latency: session::LatencyRecording::Every,
         clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
         tier: None,
         access: Access::default(),

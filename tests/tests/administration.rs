@@ -2,7 +2,7 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, memcached, memcached_command, runtime, server};
@@ -148,10 +148,20 @@ fn a_watcher_sees_connections_and_evictions() {
     let eviction = line_with(&mut watcher, "type=eviction");
     assert!(eviction.contains(" fetch=no ttl=-1 la=") && eviction.contains(" clsid="));
     drop(client);
-    assert_eq!(
-        line_with(&mut watcher, "conn_close"),
-        "ts=* gid=* type=conn_close rip=127.0.0.1 rport=* transport=tcp reason=normal cfd=*"
-    );
+    let closed = |reason| {
+        format!(
+            "ts=* gid=* type=conn_close rip=127.0.0.1 rport=* transport=tcp reason={reason} cfd=*"
+        )
+    };
+    assert_eq!(line_with(&mut watcher, "conn_close"), closed("normal"));
+    // A line that is not of the protocol, and a frame of a `get` without a key.
+    let mut frame = [0; 24];
+    frame[0] = 0x80;
+    for input in [b"GET / HTTP/1.1\r\n".as_slice(), &frame] {
+        let mut client = Client::connect(&server.address).unwrap();
+        client.send(input).unwrap();
+        assert_eq!(line_with(&mut watcher, "conn_close"), closed("error"));
+    }
 }
 
 /// A client that does not read its lines loses some of them, and others lose nothing.
@@ -198,6 +208,7 @@ fn connections_are_listed() {
         assert_eq!(client.request("mn").unwrap(), "MN");
     }
     let mut names = BTreeSet::new();
+    let mut states = BTreeMap::<String, usize>::new();
     let mut line = clients[0].request("stats conns").unwrap();
     while line != "END" {
         let (name, value) = line.strip_prefix("STAT ").unwrap().split_once(' ').unwrap();
@@ -205,13 +216,21 @@ fn connections_are_listed() {
         assert!(number.parse::<u32>().is_ok(), "{line}");
         match name {
             "addr" | "listen_addr" => assert!(value.starts_with("tcp:127.0.0.1:"), "{line}"),
-            "state" => assert!(value.starts_with("conn_"), "{line}"),
+            "state" => *states.entry(value.to_owned()).or_default() += 1,
             _ => assert_eq!(name, "secs_since_last_cmd"),
         }
         names.insert((number.to_owned(), name.to_owned()));
         line = clients[0].line().unwrap();
     }
-    assert_eq!(names.len(), 4 * clients.len());
+    // The socket that listens has no `listen_addr`.
+    assert_eq!(names.len(), 4 * clients.len() + 3);
+    let states: Vec<_> = states.iter().map(|(state, n)| (&**state, *n)).collect();
+    let expected = [
+        ("conn_listening", 1),
+        ("conn_parse_cmd", 1),
+        ("conn_read", clients.len() - 1),
+    ];
+    assert_eq!(states, expected);
 }
 
 #[test]
@@ -256,4 +275,241 @@ fn a_dump_waits_for_its_reader_and_lists_every_item() {
     }
     assert_eq!(keys.len(), ITEMS);
     assert_eq!(reader.request("mn").unwrap(), "MN");
+}
+
+/// Requests that follow in the same packet see the change too.
+#[test]
+fn clients_move_the_clock_where_the_operator_allows_it() {
+    let server = server(&["-m", "64", "--debug-time"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let mut other = Client::connect(&server.address).unwrap();
+    assert_eq!(client.request("debugtime p").unwrap(), "OK");
+    client
+        .send(b"set key 0 1000 1\r\nx\r\nmg key t\r\n")
+        .unwrap();
+    assert_eq!(client.line().unwrap(), "STORED");
+    assert_eq!(client.line().unwrap(), "HD t1000");
+    client.send(b"debugtime 990\r\nmg key t\r\n").unwrap();
+    assert_eq!(client.line().unwrap(), "OK");
+    assert_eq!(client.line().unwrap(), "HD t10");
+    assert_eq!(other.request("mg key t").unwrap(), "HD t10");
+    let started = client.stat("uptime").unwrap();
+    assert!((990..1990).contains(&started), "{started}");
+    assert_eq!(other.request("debugtime 10").unwrap(), "OK");
+    assert_eq!(client.request("mg key t").unwrap(), "EN");
+    assert_eq!(client.stat("uptime").unwrap(), started + 10);
+    assert_eq!(client.request("debugtime r").unwrap(), "OK");
+    assert!(client.stat("uptime").unwrap() >= started + 10);
+    let refused = "CLIENT_ERROR the clock moves forward only, by at most 2147483647 seconds";
+    for seconds in ["-1", "2147483648"] {
+        let reply = client.request(&format!("debugtime {seconds}")).unwrap();
+        assert_eq!(reply, refused);
+    }
+    for invalid in ["debugtime", "debugtime x", "debugtime 1x"] {
+        assert_eq!(client.request(invalid).unwrap(), "ERROR");
+    }
+}
+
+#[test]
+fn clients_cannot_move_the_clock_of_other_servers() {
+    let server = server(&["-m", "64"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    client.set("key", b"value").unwrap();
+    for command in ["debugtime p", "debugtime r", "debugtime 9", "debugtime -1"] {
+        assert_eq!(client.request(command).unwrap(), "ERROR");
+    }
+}
+
+/// The value of a row of `stats latency`.
+fn latency(client: &mut Client, name: &str) -> Option<u64> {
+    let (mut line, mut value) = (client.request("stats latency").unwrap(), None);
+    while line != "END" {
+        let (row, number) = line.strip_prefix("STAT ").unwrap().split_once(' ').unwrap();
+        if row == format!("latency:{name}") {
+            value = Some(number.parse().unwrap());
+        }
+        line = client.line().unwrap();
+    }
+    value
+}
+
+#[test]
+fn percentiles_of_each_command_class_are_shown_and_reset() {
+    let server = server(&["-m", "64", "-t", "1"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let interval = latency(&mut client, "burst_interval").unwrap();
+    assert!(interval > 1);
+    // Each request is at least one burst.
+    let requests = 4 * interval;
+    for _ in 0..requests {
+        client.set("key", b"value").unwrap();
+        client.get("key").unwrap();
+    }
+    let of = |client: &mut Client, name: &str| latency(client, name).unwrap_or(0);
+    let recorded = of(&mut client, "get:count") + of(&mut client, "set:count");
+    // A runtime may make several bursts of a request.
+    assert!((4..=2 * requests).contains(&recorded), "{recorded}");
+    for class in ["get", "set"] {
+        let row = |name: &str| format!("{class}:{name}");
+        let Some(p50) = latency(&mut client, &row("p50_ns")) else {
+            continue;
+        };
+        let p99 = of(&mut client, &row("p99_ns"));
+        let p999 = of(&mut client, &row("p999_ns"));
+        let max = of(&mut client, &row("max_ns"));
+        assert!(
+            0 < p50 && p50 <= p99 && p99 <= p999 && p999 <= max,
+            "{class}"
+        );
+    }
+    assert_eq!(client.request("stats reset").unwrap(), "RESET");
+    assert_eq!(latency(&mut client, "get:count"), None);
+
+    let silent = self::server(&["-m", "64", "--no-latency"]);
+    let mut client = Client::connect(&silent.address).unwrap();
+    assert_eq!(latency(&mut client, "burst_interval"), Some(0));
+}
+
+/// A dump that makes no step for a minute gives way to the next one.
+#[test]
+fn a_dump_whose_reader_waits_gives_way_after_a_minute() {
+    const ITEMS: usize = 60_000;
+    let server = server(&["-m", "64", "--debug-time"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let filler = "x".repeat(200);
+    for number in 0..ITEMS {
+        let set = format!("set {filler}{number:05} 0 0 1 noreply\r\nx\r\n");
+        client.send(set.as_bytes()).unwrap();
+    }
+    assert_eq!(client.request("mn").unwrap(), "MN");
+    let mut reader = Client::connect(&server.address).unwrap();
+    reader.send(b"lru_crawler metadump all\r\n").unwrap();
+    assert_eq!(reader.line().unwrap(), "OK");
+    // The reader reads no further. Its dump, of 15 MB, does not end.
+    let busy = "BUSY currently processing crawler request";
+    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), busy);
+    let mut lines = 0;
+    loop {
+        assert_eq!(client.request("debugtime 61").unwrap(), "OK");
+        let reply = client.request("lru_crawler mgdump all").unwrap();
+        if reply != busy {
+            assert_eq!(reply, "OK");
+            break;
+        }
+        // The reader's dump has made a step meanwhile: the kernel still took lines.
+    }
+    while client.line().unwrap() != "EN" {
+        lines += 1;
+    }
+    assert_eq!(lines, ITEMS);
+    let mut last = String::new();
+    while !last.starts_with("ERROR") {
+        last = reader.line().unwrap();
+        assert!(
+            last.starts_with("key=") || last.starts_with("ERROR"),
+            "{last}"
+        );
+    }
+    assert_eq!(last, "ERROR locked try again later");
+    assert_eq!(reader.request("mn").unwrap(), "MN");
+}
+
+/// Without a line for it.
+#[test]
+fn a_watcher_that_closes_its_connection_is_noticed() {
+    if runtime() == "bypass" {
+        eprintln!("skipped: connections have no descriptors");
+        return;
+    }
+    let server = server(&["-m", "64"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let mut watcher = Client::connect(&server.address).unwrap();
+    assert_eq!(watcher.request("watch evictions").unwrap(), "OK");
+    assert_eq!(client.stat("log_watchers").unwrap(), 1);
+    drop(watcher);
+    client
+        .stat_until("log_watchers", |watchers| watchers == 0)
+        .unwrap();
+}
+
+/// The value of `items` in the reply to `prefix count` or `prefix delete`.
+fn prefix_items(client: &mut Client, command: &str) -> usize {
+    let line = client.request(command).unwrap();
+    let items = line.strip_prefix("STAT items ").unwrap().parse().unwrap();
+    assert!(client.line().unwrap().starts_with("STAT bytes "));
+    assert_eq!(client.line().unwrap(), "END");
+    items
+}
+
+#[test]
+fn items_are_listed_counted_and_deleted_by_prefix() {
+    const ITEMS: usize = 3_000;
+    let server = server(&["-m", "64", "--prefix-commands", "10000000"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    for number in 0..ITEMS {
+        client.set(&format!("a:{number}"), b"value").unwrap();
+        client.set(&format!("b:{number}"), b"value").unwrap();
+    }
+    client.set("a", b"value").unwrap();
+    assert_eq!(prefix_items(&mut client, "prefix count a:"), ITEMS);
+    assert_eq!(prefix_items(&mut client, "prefix count a"), ITEMS + 1);
+    assert_eq!(prefix_items(&mut client, "prefix count c:"), 0);
+    let (mut keys, mut line) = (BTreeSet::new(), client.request("prefix list b:12").unwrap());
+    while line != "END" {
+        keys.insert(line.split(' ').next().unwrap().to_owned());
+        line = client.line().unwrap();
+    }
+    // 12, 120 to 129, and 1200 to 1299.
+    assert_eq!(keys.len(), 111);
+    assert!(
+        keys.iter().all(|key| key.starts_with("key=b%3A12")),
+        "{keys:?}"
+    );
+    assert_eq!(prefix_items(&mut client, "prefix delete a:"), ITEMS);
+    assert_eq!(client.get("a:7").unwrap(), None);
+    assert_eq!(client.get("a").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(client.get("b:7").unwrap(), Some(b"value".to_vec()));
+    assert_eq!(client.stat("curr_items").unwrap(), ITEMS as u64 + 1);
+    for invalid in ["prefix", "prefix count", "prefix cut a", "prefix count a b"] {
+        assert_eq!(client.request(invalid).unwrap(), "ERROR");
+    }
+}
+
+/// It takes as long as the rate says, and others are served meanwhile.
+#[test]
+fn a_prefix_command_keeps_to_its_rate_and_delays_no_other_client() {
+    // 2,000 entries of the index each 10 ms.
+    let server = server(&["-m", "64", "-t", "1", "--prefix-commands", "200000"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    for number in 0..3_000 {
+        client.set(&format!("a:{number}"), b"value").unwrap();
+    }
+    let mut walker = Client::connect(&server.address).unwrap();
+    walker.send(b"prefix delete a:\r\n").unwrap();
+    let mut other = Client::connect(&server.address).unwrap();
+    let busy = "BUSY currently processing crawler request";
+    while other.stat("curr_items").unwrap() == 3_000 {}
+    // It is on its way, and another walk cannot begin.
+    assert_eq!(other.request("prefix count a:").unwrap(), busy);
+    assert!(client.stat("curr_items").unwrap() > 0);
+    assert_eq!(walker.line().unwrap(), "STAT items 3000");
+    assert_eq!(client.stat("curr_items").unwrap(), 0);
+}
+
+#[test]
+fn prefix_commands_are_refused_unless_the_operator_allows_them() {
+    let without = server(&["-m", "64"]);
+    let mut client = Client::connect(&without.address).unwrap();
+    for command in ["prefix list a", "prefix count a", "prefix delete a"] {
+        assert_eq!(client.request(command).unwrap(), "ERROR");
+    }
+    let restricted = server(&["-m", "64", "-F", "-X", "--prefix-commands", "1000000"]);
+    let mut client = Client::connect(&restricted.address).unwrap();
+    for (command, reply) in [
+        ("prefix list a", "CLIENT_ERROR prefix list not allowed"),
+        ("prefix delete a", "CLIENT_ERROR prefix delete not allowed"),
+        ("prefix count a", "STAT items 0"),
+    ] {
+        assert_eq!(client.request(command).unwrap(), reply);
+    }
 }

@@ -1,9 +1,10 @@
 //! memcached's own tests, the `t/*.t` of its source tree, against this server.
 //!
 //! They are Perl programs that start `memcached-debug` of the tree they are in. A scratch tree has
-//! copies of them, and links of that name to `curtail`. `xtask/upstream.toml` says which files are
-//! of features that the server does not have, and which fail, with the reasons; anything else that
-//! fails is an error, and so is a file that passes although it is listed.
+//! copies of them, and a script of that name that starts `curtail`, with `--debug-time`.
+//! `xtask/upstream.toml` says which files are of features that the server does not have, and which
+//! fail, with the reasons; anything else that fails is an error, and so is a file that passes
+//! although it is listed.
 
 mod expected;
 mod tap;

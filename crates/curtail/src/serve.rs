@@ -186,6 +186,8 @@ impl Flags {
                 dump: !self.disable_dumping,
                 watch: !self.disable_watch,
             },
+            debug_time: self.debug_time,
+            prefix_rate: self.prefix_commands,
             prefix_delimiter: self.delimiter,
             settings,
             runtime: self.runtime.0,
@@ -316,9 +318,6 @@ impl Flags {
             notes.push(format!(
                 "-N {ids} (the kernel chooses a worker's connections)"
             ));
-        }
-        if self.no_latency && self.admin.is_none() {
-            notes.push("--no-latency (without --admin nothing is recorded)".to_owned());
         }
         notes
     }

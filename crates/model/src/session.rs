@@ -164,7 +164,7 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::MetaNoop => b"MN\r\n".to_vec(),
         Request::Shutdown { noreply: true, .. } => Vec::new(),
         Request::Shutdown { .. } => b"SERVER_ERROR: shutdown not enabled\r\n".to_vec(),
-        Request::Watch(_) => b"ERROR\r\n".to_vec(),
+        Request::Watch(_) | Request::DebugTime(_) | Request::Prefix(_) => b"ERROR\r\n".to_vec(),
         Request::Crawler(crawler) => administration::crawler(cache, now_s, crawler),
         Request::Tune(_) => b"OK\r\n".to_vec(),
         // These are handled by the caller.

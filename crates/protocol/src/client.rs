@@ -7,7 +7,7 @@
 mod administration;
 mod reader;
 
-pub use administration::{crawler, tune, watch};
+pub use administration::{crawler, debug_time, prefix, tune, watch};
 pub use reader::{
     Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
 };
@@ -135,6 +135,7 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Sizes => words(out, [b"sizes".as_slice()]),
         Stats::Connections => words(out, [b"conns".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
+        Stats::Latency => words(out, [b"latency".as_slice()]),
         Stats::Detail(detail) => {
             words(out, [b"detail".as_slice()]);
             match detail {

@@ -49,12 +49,17 @@ pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
     if word.len() > 11 {
         return None;
     }
+    signed_64(word).and_then(|value| i32::try_from(value).ok())
+}
+
+/// Parses digits after an optional minus, down to `-i64::MAX`.
+pub(crate) fn signed_64(word: &[u8]) -> Option<i64> {
     let (digits, sign) = match word {
         [b'-', digits @ ..] => (digits, -1),
         digits => (digits, 1),
     };
     let magnitude = i64::try_from(unsigned_64(digits)?).ok()?;
-    i32::try_from(sign * magnitude).ok()
+    Some(sign * magnitude)
 }
 
 /// Parses client flags like C's `strtoul` with memcached's `safe_strtoul`: white space and a sign

@@ -80,6 +80,8 @@ fn check_round_trip(request: Request<'_>) {
         Request::Watch(streams) => client::watch(&mut line, streams),
         Request::Crawler(crawler) => client::crawler(&mut line, crawler),
         Request::Tune(tuning) => client::tune(&mut line, tuning),
+        Request::DebugTime(change) => client::debug_time(&mut line, change),
+        Request::Prefix(command) => client::prefix(&mut line, command),
         Request::Quit => client::quit(&mut line),
         Request::MetaNoop => client::meta_noop(&mut line),
         Request::MetaDebug(key) => client::meta_debug(&mut line, &key),

@@ -31,7 +31,8 @@ pub use login::{Credentials, ParsedLogin, parse_login};
 pub use parse::parse;
 pub use rejection::Rejection;
 pub use request::{
-    Arith, ArithMode, Classes, Crawler, Delete, Detail, DumpForm, FlushAll, Get, Keys, MetaArith,
-    MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set,
-    SetMode, ShutdownMode, Stats, Streams, Touch, Tuning,
+    Arith, ArithMode, Classes, Crawler, DebugTime, Delete, Detail, DumpForm, FlushAll, Get, Keys,
+    MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed,
+    PrefixAction, PrefixCommand, Request, Set, SetMode, ShutdownMode, Stats, Streams, Touch,
+    Tuning,
 };

@@ -57,6 +57,13 @@ pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
 /// `lru_crawler enable` where the crawler is enabled.
 pub const CRAWLER_NOT_STARTED: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
+/// `debugtime` with a number that is negative or too large.
+pub const CLOCK_ONLY_FORWARD: &[u8] =
+    b"CLIENT_ERROR the clock moves forward only, by at most 2147483647 seconds\r\n";
+/// `prefix list` where the server was started with `-X`.
+pub const PREFIX_LIST_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR prefix list not allowed\r\n";
+/// `prefix delete` where the server was started with `-F`.
+pub const PREFIX_DELETE_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR prefix delete not allowed\r\n";
 /// `stats detail` where the server was started with `-X`.
 pub const DETAIL_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 /// `stats detail` with an unknown word.

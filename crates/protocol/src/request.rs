@@ -2,7 +2,9 @@
 
 mod administration;
 
-pub use administration::{Classes, Crawler, DumpForm, Streams, Tuning};
+pub use administration::{
+    Classes, Crawler, DebugTime, DumpForm, PrefixAction, PrefixCommand, Streams, Tuning,
+};
 
 use crate::Rejection;
 
@@ -82,6 +84,10 @@ pub enum Request<'a> {
     Crawler(Crawler),
     /// `lru`, `slabs`, `lru_crawler sleep` and `lru_crawler tocrawl`.
     Tune(Tuning),
+    /// `debugtime`
+    DebugTime(DebugTime),
+    /// `prefix`
+    Prefix(PrefixCommand<'a>),
     /// `quit`
     Quit,
     /// `mg`
@@ -224,6 +230,8 @@ pub enum Stats<'a> {
     Connections,
     /// `stats hotkeys`, which memcached does not have.
     HotKeys,
+    /// `stats latency`, which memcached does not have.
+    Latency,
     /// `stats detail`
     Detail(Detail),
     /// `stats cachedump CLASS LIMIT`

@@ -186,6 +186,7 @@ fn names_of_statistics() {
         (b"detail dump", Stats::Detail(Detail::Dump)),
         (b"detail x", Stats::Detail(Detail::Usage)),
         (b"hotkeys", Stats::HotKeys),
+        (b"latency", Stats::Latency),
         (b"items", Stats::Items),
         (b"slabs", Stats::Slabs),
         (b"sizes", Stats::Sizes),

@@ -380,6 +380,7 @@ fn other_classic_requests() {
         ("stats res\r\n", Request::Stats(Stats::Reset)),
         ("stats settings\r\n", Request::Stats(Stats::Settings)),
         ("stats hotkeys\r\n", Request::Stats(Stats::HotKeys)),
+        ("stats latency\r\n", Request::Stats(Stats::Latency)),
         (
             "stats cachedump 1 100\r\n",
             Request::Stats(Stats::CacheDump {

@@ -8,8 +8,9 @@ use proptest::sample::{select, subsequence};
 use protocol::client::{self, MetaResult, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::{self, MetaStatus};
 use protocol::{
-    Arith, ArithMode, Classes, Crawler, Delete, DumpForm, FlushAll, MetaKey, Parsed, Request, Set,
-    SetMode, Stats, Streams, Touch, Tuning, fuzzing, limits, parse,
+    Arith, ArithMode, Classes, Crawler, DebugTime, Delete, DumpForm, FlushAll, MetaKey, Parsed,
+    PrefixAction, PrefixCommand, Request, Set, SetMode, Stats, Streams, Touch, Tuning, fuzzing,
+    limits, parse,
 };
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -176,6 +177,11 @@ const TUNING: Tuning = Tuning::LruShares {
     hot_factor: 200,
     warm_factor: 2_050,
 };
+const SESSIONS: PrefixCommand<'_> = PrefixCommand {
+    action: PrefixAction::Delete,
+    prefix: b"session:",
+};
+const BACK: DebugTime = DebugTime::Advance { seconds: -3 };
 const STREAMS: Streams = Streams::FETCHERS.with(Streams::PROXY);
 
 #[test]
@@ -208,6 +214,22 @@ fn requests_without_arguments_survive_a_round_trip() {
         (&|out| client::crawler(out, CRAWL), Request::Crawler(CRAWL)),
         (&|out| client::tune(out, TUNING), Request::Tune(TUNING)),
         (&|out| client::watch(out, STREAMS), Request::Watch(STREAMS)),
+        (
+            &|out| client::debug_time(out, DebugTime::Pause),
+            Request::DebugTime(DebugTime::Pause),
+        ),
+        (
+            &|out| client::debug_time(out, DebugTime::Resume),
+            Request::DebugTime(DebugTime::Resume),
+        ),
+        (
+            &|out| client::debug_time(out, BACK),
+            Request::DebugTime(BACK),
+        ),
+        (
+            &|out| client::prefix(out, SESSIONS),
+            Request::Prefix(SESSIONS),
+        ),
     ];
     for (write, request) in table {
         let mut line = Vec::new();

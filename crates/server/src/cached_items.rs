@@ -40,8 +40,8 @@ impl CachedItems {
             store: Arc::clone(store),
             worker: store.worker(),
             readers: readers.cloned(),
-            clock,
             now: clock.at(0),
+            clock,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use runtime::ConnectionCounts;
-use session::{Access, AllowedProtocols, Permissions};
+use session::{Access, AllowedProtocols, LatencyRecording, Permissions};
 
 use crate::datagram_sockets::DatagramsConfig;
 use crate::documents::Documents;
@@ -77,6 +77,11 @@ pub struct Config {
     pub passwords: Option<PasswordFile>,
     /// Commands that flags enable or disable (`-A`, `-F`, `-X`, `-W`).
     pub permissions: Permissions,
+    /// Whether clients may stop and advance the server's clock (`--debug-time`).
+    pub debug_time: bool,
+    /// How many entries of the index the command `prefix` visits in a second
+    /// (`--prefix-commands`). `None`: it is not served.
+    pub prefix_rate: Option<u32>,
     /// Count by key prefix from the start; this byte ends a prefix (`-D`).
     pub prefix_delimiter: Option<u8>,
     /// Further rows of `stats settings`: values of memcached's flags, most of which have no effect.
@@ -98,7 +103,7 @@ pub struct Config {
     pub tier: Option<TierConfig>,
     /// The pool of memory in which the items are, instead of a store.
     pub pool: Option<PoolConfig>,
-    /// Record how long requests are in the server. It has an effect only with `admin`.
+    /// Record how long requests are in the server: of all bursts with `admin`, else of some.
     pub records_latency: bool,
     /// The level of detail on standard error (`-v`).
     pub verbosity: u32,
@@ -110,6 +115,15 @@ impl Config {
         Access {
             protocols: self.protocols,
             needs_login: self.passwords.is_some(),
+        }
+    }
+
+    /// The bursts whose times are recorded.
+    pub(crate) fn latency_recording(&self) -> LatencyRecording {
+        match (self.records_latency, self.admin) {
+            (false, _) => LatencyRecording::Off,
+            (true, None) => LatencyRecording::Sampled,
+            (true, Some(_)) => LatencyRecording::Every,
         }
     }
 

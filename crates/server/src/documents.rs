@@ -139,9 +139,15 @@ impl Parts {
 
 /// The items of the cache.
 fn items(cache: &CacheService, config: &Config) -> ItemService {
-    let (store, readers, clock) = (Arc::clone(&cache.store), cache.tier.clone(), cache.clock);
+    let (store, readers, clock) = (
+        Arc::clone(&cache.store),
+        cache.tier.clone(),
+        cache.clock.clone(),
+    );
     ItemService {
-        worker: Arc::new(move || Box::new(CachedItems::new(&store, readers.as_ref(), clock))),
+        worker: Arc::new(move || {
+            Box::new(CachedItems::new(&store, readers.as_ref(), clock.clone()))
+        }),
         wake_maintenance: Arc::from(cache.maintenance_waker()),
         value_max: (config.item_size_max as usize).min(ITEM_VALUE_MAX),
     }

@@ -11,9 +11,6 @@ use crate::passwords::PasswordFileError;
 /// Why a server did not start, or did not stop in order.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The configuration has neither a TCP address nor a Unix socket.
-    #[error("nothing to listen on: give a port other than 0 (-p) or a Unix socket (-s)")]
-    NothingToListenOn,
     /// Listening on an address failed.
     #[error(
         "failed to listen on {address}: {source} (is another server running? choose another \
@@ -154,6 +151,9 @@ pub enum Error {
     /// Flags that need a store.
     #[error("--pool has no store of its own, which --tier and --http need: leave one of them out")]
     PoolAlone,
+    /// The clients of a pool have clocks of their own.
+    #[error("--debug-time does not change when items of --pool expire: leave one of them out")]
+    PoolDebugTime,
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

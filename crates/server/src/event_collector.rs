@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use protocol::Streams;
 use session::{CounterRegistry, LogConfig, WatchRefused, Watching};
 use store::Store;
 
 use crate::config::Config;
-use crate::limits::{COLLECTOR_SLEEP_MAX, COLLECTOR_SLEEP_MIN, LOG_BUFFER_MIN};
+use crate::limits::{
+    COLLECTOR_SLEEP_MAX, COLLECTOR_SLEEP_MIN, LOG_BUFFER_MIN, WATCHERS_CHECKED_EACH,
+};
 
 /// The sizes of memcached's buffers in bytes, without `-o worker_logbuf_size` and
 /// `-o watcher_logbuf_size`.
@@ -43,8 +45,9 @@ pub(crate) fn watch(
     counters: &Arc<CounterRegistry>,
     store: &Arc<Store>,
     streams: Streams,
+    descriptor: i32,
 ) -> Result<Watching, WatchRefused> {
-    let (watching, starts_collector) = counters.watch(streams)?;
+    let (watching, starts_collector) = counters.watch(streams, descriptor)?;
     record_evicted(counters, store);
     if starts_collector {
         let collector = Collector {
@@ -83,8 +86,13 @@ impl Drop for Collector {
 
 fn collect(counters: &CounterRegistry, store: &Store) {
     let mut sleep = COLLECTOR_SLEEP_MIN;
+    let mut checked = Instant::now();
     while let Some(found) = counters.collect_log() {
         record_evicted(counters, store);
+        if checked.elapsed() >= WATCHERS_CHECKED_EACH {
+            checked = Instant::now();
+            counters.close_watchers(sys::hang_up::has_hung_up);
+        }
         sleep = match found {
             true => sleep / 2,
             false => sleep + sleep / 8,

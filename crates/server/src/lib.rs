@@ -10,6 +10,7 @@
 mod admin;
 mod cached_items;
 mod class_statistics;
+mod command_latencies;
 mod config;
 mod datagram_sockets;
 mod documents;
@@ -18,6 +19,7 @@ mod event_collector;
 mod limits;
 mod maintenance;
 mod passwords;
+mod pauses;
 mod pool;
 mod serving;
 mod settings;

@@ -15,3 +15,5 @@ pub(crate) const COLLECTOR_SLEEP_MIN: std::time::Duration = std::time::Duration:
 pub(crate) const COLLECTOR_SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(100);
 /// Least size of a buffer of log lines, in bytes.
 pub(crate) const LOG_BUFFER_MIN: usize = 8 << 10;
+/// How often that thread looks for clients that have closed their connections.
+pub(crate) const WATCHERS_CHECKED_EACH: std::time::Duration = std::time::Duration::from_millis(200);

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
 use crate::passwords::PresentPasswords;
 use crate::pool;
-use crate::state::{HttpState, Items, ServerState};
+use crate::state::{HttpState, Items, ServerState, Sources};
 use crate::tier::{self, OpenTier, RunningTier};
 
 /// Factor by which `cache_memlimit` may grow the memory of a running server. Until then, the
@@ -111,7 +111,7 @@ impl Foundation<'_> {
     /// The sources of the admin pages besides the state.
     pub(crate) fn figures(&self) -> Figures {
         Figures {
-            clock: self.clock,
+            clock: self.clock.clone(),
             counters: Arc::clone(&self.counters),
             // A pool's operations take longer than a burst.
             records_latency: self.config.records_latency && self.config.pool.is_none(),
@@ -126,7 +126,7 @@ impl Foundation<'_> {
         say: &mut dyn FnMut(&str),
     ) -> Result<Serving, Error> {
         let config = self.config;
-        let (store, lower) = open_store(config, self.clock, say)?;
+        let (store, lower) = open_store(config, &self.clock, say)?;
         // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
         let mut log_verbose = |line: &str| {
@@ -150,8 +150,8 @@ impl Foundation<'_> {
             store,
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
-            clock: self.clock,
-            records_latency: config.admin.is_some() && config.records_latency,
+            clock: self.clock.clone(),
+            latency: config.latency_recording(),
         };
         let mut serving = Serving {
             state,
@@ -206,7 +206,7 @@ impl Foundation<'_> {
             clients: Arc::clone(clients),
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&self.counters),
-            clock: self.clock,
+            clock: self.clock.clone(),
             unix_start_ns,
             access: self.config.access(),
             workers: AtomicUsize::new(0),
@@ -251,16 +251,14 @@ impl Foundation<'_> {
         if let Some(delimiter) = self.config.prefix_delimiter {
             self.counters.set_prefix_counting(true, delimiter);
         }
-        let passwords = self.passwords.clone();
-        let state = ServerState::new(
-            self.config,
-            items,
-            &self.counts,
-            http,
-            &self.counters,
-            passwords,
-            &self.datagram_counts,
-        );
+        let sources = Sources {
+            counts: Arc::clone(&self.counts),
+            counters: Arc::clone(&self.counters),
+            datagram_counts: Arc::clone(&self.datagram_counts),
+            clock: self.clock.clone(),
+            passwords: self.passwords.clone(),
+        };
+        let state = ServerState::new(self.config, items, http, sources);
         Ok(Arc::new(state.map_err(Error::Start)?))
     }
 
@@ -281,7 +279,7 @@ impl Foundation<'_> {
 /// Creates the store, and opens the tier below it, if one is configured.
 fn open_store(
     config: &Config,
-    clock: Clock,
+    clock: &Clock,
     say: &mut dyn FnMut(&str),
 ) -> Result<(Arc<Store>, Option<OpenTier>), Error> {
     // The standard library seeds its hashers with system randomness.

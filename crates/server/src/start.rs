@@ -1,11 +1,13 @@
 //! Starting a server in the right order, and stopping it.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use runtime::{ConnectionCounts, Kind, Running, Scheduler, bypass};
-use session::{Clock, CounterRegistry};
+use service::address_text;
+use session::{Clock, CounterRegistry, ListeningKind, ListeningSocket};
 use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
@@ -53,7 +55,7 @@ impl Server {
         raise_open_files(&config)?;
         // This needs root privileges. Clients cannot connect before `listen`, because the
         // remaining steps take time and may fail.
-        let bound = bind(&config)?;
+        let bound = bind(&config, say)?;
         let interface = config.interface.as_ref();
         let opened = interface.map(|it| open_interface(it, config.workers));
         let opened = opened.transpose()?;
@@ -64,7 +66,8 @@ impl Server {
             .datagrams
             .as_ref()
             .map(datagram_sockets::bind)
-            .transpose()?;
+            .transpose()?
+            .unwrap_or_default();
         let admin = config.admin.map(admin::bind).transpose()?;
         let documents = config.documents.as_ref();
         let http = documents
@@ -77,8 +80,7 @@ impl Server {
         let passwords = read_passwords(&config, say)?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
-        let datagram_addresses = sockets.as_deref().map(datagram_sockets::addresses);
-        let datagram_addresses = datagram_addresses.unwrap_or_default();
+        let datagram_addresses = datagram_sockets::addresses(&sockets);
         if let Some(config) = &mut config.datagrams {
             config.addresses.clone_from(&datagram_addresses);
         }
@@ -92,17 +94,16 @@ impl Server {
         let root = config.documents.as_ref();
         let root = root.map(documents::Root::open).transpose()?;
         let counts = config.connection_counts();
-        let counters = Arc::<CounterRegistry>::default();
-        event_collector::enable(&config, &counters);
+        let counters = counters(&config, &bound, &sockets);
         let foundation = Foundation {
             config: &config,
             kind,
             fibre_scheduler: config.fibre_scheduler.unwrap_or(Scheduler::Fair),
             counts: Arc::clone(&counts),
             counters,
-            clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
+            clock: clock(&config),
             passwords,
-            sockets: sockets.unwrap_or_default(),
+            sockets,
             datagram_counts: Arc::default(),
         };
         let figures = foundation.figures();
@@ -165,6 +166,15 @@ impl Server {
     }
 }
 
+/// A clock that starts now.
+fn clock(config: &Config) -> Clock {
+    let clock = Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S);
+    match config.debug_time {
+        true => clock.adjustable(),
+        false => clock,
+    }
+}
+
 /// Rejects flags that do not apply to the configured runtime.
 fn reject_contradictions(config: &Config) -> Result<(), Error> {
     let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
@@ -193,6 +203,9 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
         if passwords.is_below(&documents.root) {
             return Err(Error::PasswordsBelowRoot);
         }
+    }
+    if config.pool.is_some() && config.debug_time {
+        return Err(Error::PoolDebugTime);
     }
     if config.pool.is_some() && (config.tier.is_some() || config.documents.is_some()) {
         return Err(Error::PoolAlone);
@@ -306,19 +319,64 @@ fn become_who_serves(
     Ok(())
 }
 
-/// Binds the configured addresses and paths.
-fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
+/// Binds the configured addresses and paths. As in memcached, a server starts although there are
+/// none; `say` receives a warning then.
+fn bind(config: &Config, say: &mut dyn FnMut(&str)) -> Result<Vec<Bound>, Error> {
     let failed = |address, source| Error::Listen { address, source };
     let mut bound = bind_all(&config.listen, Bound::tcp, failed)?;
     if let Some(unix) = &config.unix_socket {
         let socket = Bound::unix(&unix.path, unix.mode);
         bound.push(socket.map_err(|source| listen_unix(unix, source))?);
     }
-    if bound.is_empty() && config.interface.is_none() && config.datagrams.is_none() {
-        Err(Error::NothingToListenOn)
-    } else {
-        Ok(bound)
+    let is_reachable = !bound.is_empty()
+        || config.interface.is_some()
+        || config.datagrams.is_some()
+        || config.documents.is_some();
+    if !is_reachable {
+        say("nothing to listen on (give a port other than 0 with -p, or a Unix socket with -s)");
     }
+    Ok(bound)
+}
+
+/// The registry of counters, with a log, and the list of the sockets.
+fn counters(config: &Config, bound: &[Bound], datagrams: &[UdpSocket]) -> Arc<CounterRegistry> {
+    let counters = Arc::<CounterRegistry>::default();
+    event_collector::enable(config, &counters);
+    let listening = listening_sockets(config, bound, datagrams);
+    counters.connections().set_listening(listening);
+    counters
+}
+
+/// The sockets for clients of the cache, for `stats conns`.
+fn listening_sockets(
+    config: &Config,
+    bound: &[Bound],
+    datagrams: &[UdpSocket],
+) -> Vec<ListeningSocket> {
+    let streams = bound.iter().filter_map(|socket| {
+        let unix = config.unix_socket.as_ref();
+        let (kind, address) = match socket.address() {
+            Some(address) => (ListeningKind::Tcp, address_text(Some(address))),
+            None => (
+                ListeningKind::Unix,
+                format!("unix:{}", unix?.path.display()),
+            ),
+        };
+        Some(ListeningSocket {
+            descriptor: socket.as_fd().as_raw_fd(),
+            kind,
+            address,
+        })
+    });
+    let datagrams = datagrams.iter().filter_map(|socket| {
+        let address = address_text(Some(socket.local_addr().ok()?));
+        Some(ListeningSocket {
+            descriptor: socket.as_raw_fd(),
+            kind: ListeningKind::Datagrams,
+            address: address.replacen("tcp", "udp", 1),
+        })
+    });
+    streams.chain(datagrams).collect()
 }
 
 /// Binds a socket to each address. On a system without IPv6 it leaves out those that may be.

@@ -9,21 +9,25 @@ use ::tier::Tier;
 use datagrams::Count;
 use files::documents::AccessLog;
 use files::{FileCount, FileSet, SystemDisk};
-use protocol::{Streams, Tuning};
+use protocol::{DebugTime, Streams, Tuning};
 use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts, FrameCount, Traffic, TrafficCounts};
+use service::Ticket;
 use session::{
-    ClassCounts, Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS, Now, Permissions,
-    PrefixSums, ServerControl, StatWriter, WatchRefused, Watching, ZERO_STATISTICS,
+    ClassCounts, Clock, ClockRefused, Counter, CounterRegistry, CounterSnapshot, FIXED_STATISTICS,
+    LatencySnapshot, Now, Permissions, PrefixSums, ServerControl, StatWriter, TierRead,
+    WatchRefused, Watching, ZERO_STATISTICS,
 };
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
 use crate::class_statistics::{self, ResetClasses};
+use crate::command_latencies;
 use crate::config::Config;
 use crate::datagram_sockets;
 use crate::documents::Parts;
 use crate::event_collector;
 use crate::passwords::PresentPasswords;
+use crate::pauses::Pauses;
 use crate::settings::{self, CurrentSettings, TunedSettings, yes_or_no};
 
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
@@ -41,6 +45,8 @@ pub(crate) struct ServerState {
     /// The documents over HTTP, if they are served.
     http: Option<HttpState>,
     counters: Arc<CounterRegistry>,
+    clock: Clock,
+    pauses: Arc<Pauses>,
     /// The passwords, if clients need one.
     pub(crate) passwords: Option<Arc<PresentPasswords>>,
     datagram_counts: Arc<datagrams::Counts>,
@@ -96,7 +102,17 @@ impl HttpState {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+/// What the state shares with other parts of the server.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) counts: Arc<ConnectionCounts>,
+    pub(crate) counters: Arc<CounterRegistry>,
+    pub(crate) datagram_counts: Arc<datagrams::Counts>,
+    pub(crate) clock: Clock,
+    pub(crate) passwords: Option<Arc<PresentPasswords>>,
+}
+
+#[derive(Debug, Clone, Default)]
 struct Reset {
     counters: CounterSnapshot,
     traffic: TrafficCounts,
@@ -107,6 +123,7 @@ struct Reset {
     bursts: BurstCounts,
     store: Statistics,
     class_counts: ClassCounts,
+    latencies: LatencySnapshot,
     classes: ResetClasses,
 }
 
@@ -114,20 +131,26 @@ impl ServerState {
     pub(crate) fn new(
         config: &Config,
         items: Items,
-        counts: &Arc<ConnectionCounts>,
         http: Option<HttpState>,
-        counters: &Arc<CounterRegistry>,
-        passwords: Option<Arc<PresentPasswords>>,
-        datagram_counts: &Arc<datagrams::Counts>,
+        sources: Sources,
     ) -> io::Result<Self> {
+        let Sources {
+            counts,
+            counters,
+            datagram_counts,
+            clock,
+            passwords,
+        } = sources;
         Ok(Self {
             config: config.clone(),
             items,
-            counts: Arc::clone(counts),
+            counts,
             http,
-            counters: Arc::clone(counters),
+            counters,
+            clock,
+            pauses: Arc::default(),
             passwords,
-            datagram_counts: Arc::clone(datagram_counts),
+            datagram_counts,
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
@@ -179,7 +202,8 @@ impl ServerState {
     }
 
     fn last_reset(&self) -> Reset {
-        *self.reset.lock().unwrap_or_else(PoisonError::into_inner)
+        let reset = self.reset.lock().unwrap_or_else(PoisonError::into_inner);
+        reset.clone()
     }
 }
 
@@ -251,6 +275,17 @@ impl ServerControl for ServerState {
         }
     }
 
+    fn write_latencies(&self, out: &mut dyn StatWriter) -> bool {
+        if self.items.store().is_none() {
+            return false;
+        }
+        let interval = self.config.latency_recording().burst_interval();
+        out.number(b"latency:burst_interval", interval.into());
+        let before = &self.last_reset().latencies;
+        command_latencies::write(&self.counters.latencies().since(before), out);
+        true
+    }
+
     fn write_settings(&self, out: &mut dyn StatWriter) {
         let memory = self.items.store().map_or(0, Store::limit);
         let current = CurrentSettings {
@@ -271,6 +306,7 @@ impl ServerControl for ServerState {
         let snapshot = self.counts.snapshot();
         let store = self.items.store().map(Store::statistics);
         self.counters.clear_prefixes();
+        self.counters.clear_latency_max();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counters: self.counters.counts(),
             traffic: self.traffic(),
@@ -281,6 +317,7 @@ impl ServerControl for ServerState {
             bursts: self.counts.bursts(),
             store: store.unwrap_or_default(),
             class_counts: self.counters.class_counts(),
+            latencies: self.counters.latencies(),
             classes: ResetClasses(self.items.store().map(Store::class_statistics)),
         };
     }
@@ -319,11 +356,26 @@ impl ServerControl for ServerState {
         self.config.setting("track_sizes") == Some("yes")
     }
 
-    fn watch(&self, streams: Streams) -> Result<Watching, WatchRefused> {
+    fn watch(&self, streams: Streams, descriptor: i32) -> Result<Watching, WatchRefused> {
         let Items::Store { store, .. } = &self.items else {
             return Err(WatchRefused::Unsupported);
         };
-        event_collector::watch(&self.counters, store, streams)
+        event_collector::watch(&self.counters, store, streams, descriptor)
+    }
+
+    fn prefix_rate(&self) -> Option<u32> {
+        self.config.prefix_rate
+    }
+
+    fn pause(&self, ticket: Ticket<TierRead>) {
+        self.pauses.add(ticket);
+    }
+
+    fn change_clock(&self, change: DebugTime) -> Result<Now, ClockRefused> {
+        let now = self.clock.change(change, sys::clock::monotonic_ns())?;
+        // Items may have expired.
+        self.waker.wake();
+        Ok(now)
     }
 
     fn tune(&self, tuning: Tuning) {

@@ -21,12 +21,6 @@ impl Endpoint {
         address_text(self.peer)
     }
 
-    /// The server's address in the same form.
-    #[must_use]
-    pub fn local_text(&self) -> String {
-        address_text(self.local)
-    }
-
     /// Writes the peer as memcached's log lines show it: `rip=… rport=… transport=…`.
     ///
     /// # Errors
@@ -39,7 +33,9 @@ impl Endpoint {
     }
 }
 
-fn address_text(address: Option<SocketAddr>) -> String {
+/// An address as memcached shows it in `stats conns`. `None`: that of a Unix socket.
+#[must_use]
+pub fn address_text(address: Option<SocketAddr>) -> String {
     match address {
         Some(SocketAddr::V4(address)) => format!("tcp:{address}"),
         Some(SocketAddr::V6(address)) => format!("tcp6:{address}"),
@@ -59,7 +55,7 @@ mod tests {
             local: "[::1]:11211".parse().ok(),
         };
         assert_eq!(endpoint.peer_text(), "tcp:10.0.0.1:5");
-        assert_eq!(endpoint.local_text(), "tcp6:[::1]:11211");
+        assert_eq!(address_text(endpoint.local), "tcp6:[::1]:11211");
         let mut text = String::new();
         assert!(endpoint.write_log_fields(&mut text).is_ok());
         assert_eq!(text, "rip=10.0.0.1 rport=5 transport=tcp");

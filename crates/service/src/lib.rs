@@ -32,7 +32,7 @@ mod progress;
 mod worker;
 
 pub use completion::{Abandoned, Completed, ConnectionId, Mailbox, OpenTickets, Ticket, Tickets};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, address_text};
 pub use file_range::{FileRange, FileRest};
 pub use output::{Output, Pin};
 pub use progress::{Next, Progress};

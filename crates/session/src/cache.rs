@@ -14,7 +14,7 @@ use tier::Readers;
 use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::event_log::push_key;
-use crate::latency::LatencyRecorder;
+use crate::latency::{LatencyRecorder, LatencyRecording};
 use crate::limits::EARLY_HASHES_MAX;
 use crate::now::{Clock, Now};
 use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
@@ -34,10 +34,10 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Whether workers record how long requests are in the server
+    /// Of which bursts workers record how long requests are in the server
     /// ([`CounterRegistry::latencies`]). Recording costs a second reading of the clock and a dozen
     /// loads per burst.
-    pub records_latency: bool,
+    pub latency: LatencyRecording,
     /// The threads that read from the tier below the store, if it has one.
     pub tier: Option<Arc<Readers>>,
     /// The protocols that connections may use, and whether they need a password.
@@ -79,7 +79,7 @@ impl Service for CacheService {
             store: self.store.worker(),
             counters: self.counters.register(),
             now: self.clock.at(0),
-            latency: LatencyRecorder::default(),
+            latency: LatencyRecorder::new(self.latency),
             early_hashes: Vec::with_capacity(EARLY_HASHES_MAX),
         }
     }
@@ -119,6 +119,7 @@ impl service::Worker for CacheWorker {
     #[inline]
     fn begin_burst(&mut self, now_ns: u64) {
         self.now = self.service.clock.at(now_ns);
+        self.latency.begin(&self.counters);
     }
 
     #[inline]
@@ -161,7 +162,7 @@ impl service::Worker for CacheWorker {
 
     #[inline]
     fn needs_elapsed_time(&self) -> bool {
-        self.service.records_latency
+        self.latency.is_recorded()
     }
 
     #[inline]
@@ -216,7 +217,7 @@ impl CacheWorker {
     #[cold]
     fn log_evicted(&mut self) {
         let counters = &self.counters;
-        self.store.drain_evicted(|evicted| {
+        let unrecorded = self.store.drain_evicted(|evicted| {
             counters.log().push(Streams::EVICTIONS, |text| {
                 let EvictedItem {
                     key,
@@ -237,5 +238,6 @@ impl CacheWorker {
                 );
             });
         });
+        counters.log().count_dropped(unrecorded);
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use protocol::Streams;
-use service::{Endpoint, Next};
+use service::{Endpoint, Next, address_text};
 
 use crate::control::StatWriter;
 use crate::encode::Encode;
@@ -28,6 +28,29 @@ pub struct Connections {
     /// Lines about opened and closed connections. All workers share them.
     pub(crate) log: LogBuffer,
     is_logged: AtomicBool,
+    listening: OnceLock<Vec<ListeningSocket>>,
+}
+
+/// A socket of the server that is not of one connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListeningSocket {
+    /// Its file descriptor.
+    pub descriptor: i32,
+    /// What arrives there.
+    pub kind: ListeningKind,
+    /// Its address in memcached's form, such as `tcp:0.0.0.0:11211`.
+    pub address: String,
+}
+
+/// What arrives at a socket of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListeningKind {
+    /// Connections over TCP.
+    Tcp,
+    /// Connections to a Unix socket.
+    Unix,
+    /// Datagrams.
+    Datagrams,
 }
 
 /// What a connection does.
@@ -42,8 +65,10 @@ pub(crate) enum Activity {
     Swallow,
     /// Lists items, or receives log lines.
     Watch,
-    /// Closes.
+    /// Closes at the client's request.
     Closing,
+    /// Closes because of its input.
+    Failed,
 }
 
 impl Activity {
@@ -54,7 +79,7 @@ impl Activity {
             Self::Upload => b"conn_nread",
             Self::Swallow => b"conn_swallow",
             Self::Watch => b"conn_watch",
-            Self::Closing => b"conn_closing",
+            Self::Closing | Self::Failed => b"conn_closing",
         }
     }
 
@@ -64,6 +89,7 @@ impl Activity {
             2 => Self::Swallow,
             3 => Self::Watch,
             4 => Self::Closing,
+            5 => Self::Failed,
             _ => Self::Read,
         }
     }
@@ -105,21 +131,46 @@ impl Connections {
         }
     }
 
-    /// Writes the statistics of at most `max` connections whose descriptor is above `after`.
-    /// Returns the descriptor of the last one, or `None` if there are no more.
+    /// Sets the sockets of the server, which are listed before the connections. Called once.
+    pub fn set_listening(&self, sockets: Vec<ListeningSocket>) {
+        let _ = self.listening.set(sockets);
+    }
+
+    fn listening(&self) -> &[ListeningSocket] {
+        self.listening.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The address of a Unix socket, of which the server has at most one.
+    fn unix_text(&self) -> String {
+        let is_unix = |it: &&ListeningSocket| it.kind == ListeningKind::Unix;
+        let socket = self.listening().iter().find(is_unix);
+        socket.map_or_else(|| address_text(None), |socket| socket.address.clone())
+    }
+
+    /// Writes the statistics of at most `max` connections whose descriptor is above `after`, and
+    /// before the first of them those of the server's sockets. `own` is the connection that sent
+    /// the command. Returns the descriptor of the last one, or `None` if there are no more.
     pub(crate) fn write(
         &self,
         after: i32,
         max: usize,
+        own: i32,
         now_s: u32,
         out: &mut dyn StatWriter,
     ) -> Option<i32> {
+        if after == i32::MIN {
+            self.listening().iter().for_each(|it| it.write(now_s, out));
+        }
         let open = self.open();
         let later = open.range((Bound::Excluded(after), Bound::Unbounded));
         let entries: Vec<Arc<Entry>> = later.take(max).map(|(_, entry)| entry.clone()).collect();
         drop(open);
         for entry in &entries {
-            entry.write(now_s, out);
+            let local = match entry.endpoint.local {
+                None => self.unix_text(),
+                local => address_text(local),
+            };
+            entry.write(&local, own, now_s, out);
         }
         entries.last().map(|entry| entry.endpoint.descriptor)
     }
@@ -149,8 +200,30 @@ impl Connections {
     }
 }
 
-impl Entry {
+impl ListeningSocket {
     fn write(&self, now_s: u32, out: &mut dyn StatWriter) {
+        let mut text = |name: &str, value: &str| {
+            let name = format!("{}:{name}", self.descriptor);
+            out.text(name.as_bytes(), value.as_bytes());
+        };
+        let is_datagrams = self.kind == ListeningKind::Datagrams;
+        if is_datagrams {
+            text("UDP", "UDP");
+        }
+        text("addr", &self.address);
+        let state = if is_datagrams {
+            "conn_read"
+        } else {
+            "conn_listening"
+        };
+        text("state", state);
+        // The socket has existed since the start.
+        text("secs_since_last_cmd", &now_s.saturating_sub(1).to_string());
+    }
+}
+
+impl Entry {
+    fn write(&self, local: &str, own: i32, now_s: u32, out: &mut dyn StatWriter) {
         let (endpoint, descriptor) = (&self.endpoint, self.endpoint.descriptor);
         let mut text = |name: &str, value: &[u8]| {
             out.text(format!("{descriptor}:{name}").as_bytes(), value);
@@ -158,8 +231,12 @@ impl Entry {
         let state = self.state.load(Ordering::Relaxed);
         let idle_s = now_s.saturating_sub((state >> 8) as u32);
         text("addr", endpoint.peer_text().as_bytes());
-        text("listen_addr", endpoint.local_text().as_bytes());
-        text("state", Activity::from_bits(state).name());
+        text("listen_addr", local.as_bytes());
+        let activity = match descriptor == own {
+            true => b"conn_parse_cmd",
+            false => Activity::from_bits(state).name(),
+        };
+        text("state", activity);
         text("secs_since_last_cmd", idle_s.to_string().as_bytes());
     }
 }
@@ -185,7 +262,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         // A connection that is closed while it sends a value has failed.
         let reason = match Activity::from_bits(self.state) {
-            Activity::Upload | Activity::Swallow => "error",
+            Activity::Upload | Activity::Swallow | Activity::Failed => "error",
             Activity::Read | Activity::Watch | Activity::Closing => "normal",
         };
         let endpoint = &self.entry.endpoint;
@@ -207,13 +284,18 @@ impl Drop for Listed {
 pub(crate) struct ConnectionList {
     /// The descriptor of the last connection that was listed.
     after: i32,
+    /// That of the connection that sent the command.
+    own: i32,
     encoder: OwnedEncoder,
 }
 
 impl ConnectionList {
-    pub(crate) fn new(encoder: OwnedEncoder) -> Self {
-        let after = i32::MIN;
-        Self { after, encoder }
+    pub(crate) fn new(own: i32, encoder: OwnedEncoder) -> Self {
+        Self {
+            after: i32::MIN,
+            own,
+            encoder,
+        }
     }
 
     /// Lists as many connections as a turn allows. Returns what the session needs to continue, or
@@ -226,6 +308,7 @@ impl ConnectionList {
     ) -> Option<Next> {
         let step = ListStep {
             after: self.after,
+            own: self.own,
             connections,
             now,
             bytes,
@@ -238,6 +321,7 @@ impl ConnectionList {
 /// The arguments of [`ConnectionList::resume`], for the code that is compiled for each encoder.
 struct ListStep<'a> {
     after: i32,
+    own: i32,
     connections: Option<&'a Arc<Connections>>,
     now: Now,
     bytes: &'a mut Vec<u8>,
@@ -250,7 +334,7 @@ impl WithEncoder for ListStep<'_> {
         let (after, now_s) = (self.after, self.now.elapsed_s);
         let last = self.connections.and_then(|connections| {
             let mut stats = encoder.stats(self.bytes);
-            connections.write(after, CONNECTIONS_PER_TURN, now_s, &mut stats)
+            connections.write(after, CONNECTIONS_PER_TURN, self.own, now_s, &mut stats)
         });
         if last.is_none() {
             encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), self.bytes);

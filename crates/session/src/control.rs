@@ -1,10 +1,12 @@
 //! The interface through which a session reads and changes statistics and settings of the server
 //! process.
 
-use protocol::{Streams, Tuning};
+use protocol::{DebugTime, Streams, Tuning};
+use service::Ticket;
 
-use crate::now::Now;
+use crate::now::{ClockRefused, Now};
 use crate::prefixes::PrefixSums;
+use crate::tier_reads::TierRead;
 use crate::watching::{WatchRefused, Watching};
 
 /// Writes statistics in the format of one protocol.
@@ -55,6 +57,13 @@ pub trait ServerControl: Sync {
         let _ = out;
     }
 
+    /// Writes how long requests are in the server, for `stats latency`. Returns false if this
+    /// server does not know it.
+    fn write_latencies(&self, out: &mut dyn StatWriter) -> bool {
+        let _ = out;
+        false
+    }
+
     /// Writes the settings of `stats settings`.
     fn write_settings(&self, out: &mut dyn StatWriter);
 
@@ -89,18 +98,37 @@ pub trait ServerControl: Sync {
         false
     }
 
-    /// Adds a client that receives log lines.
+    /// Adds a client that receives log lines, whose connection has this file descriptor.
     ///
     /// # Errors
     /// The reason, if that is not possible.
-    fn watch(&self, streams: Streams) -> Result<Watching, WatchRefused> {
-        let _ = streams;
+    fn watch(&self, streams: Streams, descriptor: i32) -> Result<Watching, WatchRefused> {
+        let _ = (streams, descriptor);
         Err(WatchRefused::Unsupported)
     }
 
     /// Changes a setting that `stats settings` shows and that has no effect.
     fn tune(&self, tuning: Tuning) {
         let _ = tuning;
+    }
+
+    /// How many entries of the index `prefix` visits in a second. `None`: it is not served.
+    fn prefix_rate(&self) -> Option<u32> {
+        None
+    }
+
+    /// Completes `ticket` after [`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE).
+    fn pause(&self, ticket: Ticket<TierRead>) {
+        ticket.complete(None);
+    }
+
+    /// Changes the server's clock, and returns the time that it shows then.
+    ///
+    /// # Errors
+    /// The reason, if the clock does not change.
+    fn change_clock(&self, change: DebugTime) -> Result<Now, ClockRefused> {
+        let _ = change;
+        Err(ClockRefused::Unsupported)
     }
 
     /// Enables or disables `lru_crawler`. Returns whether that is a change.

@@ -127,6 +127,13 @@ impl LogBuffer {
         self.written.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts lines that were not written because there were too many events.
+    pub(crate) fn count_dropped(&self, lines: u64) {
+        if self.shared.get().is_some() {
+            self.dropped.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
     /// Takes all lines.
     pub(crate) fn take(&self) -> Lines {
         std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
@@ -143,6 +150,8 @@ impl LogBuffer {
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) streams: Streams,
+    /// The file descriptor of its connection.
+    descriptor: i32,
     /// Lines up to this number are older than the watcher.
     gid_min: u64,
     bytes_max: usize,
@@ -155,6 +164,8 @@ struct Inbox {
     skipped: u64,
     /// Wakes the connection, which waits for lines.
     ticket: Option<Ticket<TierRead>>,
+    /// The client has closed its side of the connection.
+    is_closed: bool,
 }
 
 /// The lines that watchers got and did not get.
@@ -165,9 +176,10 @@ pub(crate) struct Delivered {
 }
 
 impl Watcher {
-    pub(crate) fn new(streams: Streams, gid_min: u64, bytes_max: usize) -> Self {
+    pub(crate) fn new(streams: Streams, descriptor: i32, gid_min: u64, bytes_max: usize) -> Self {
         Self {
             streams,
+            descriptor,
             gid_min,
             bytes_max,
             inbox: Mutex::default(),
@@ -205,14 +217,33 @@ impl Watcher {
         delivered
     }
 
+    /// Ends the watching if `has_hung_up` says that the client of this descriptor has closed its
+    /// side of the connection. Without lines the connection would not notice that: it waits for
+    /// its ticket, and reads nothing.
+    pub(crate) fn close_if(&self, has_hung_up: fn(i32) -> bool) {
+        if !has_hung_up(self.descriptor) {
+            return;
+        }
+        let mut inbox = self.inbox();
+        inbox.is_closed = true;
+        let ticket = inbox.ticket.take();
+        drop(inbox);
+        if let Some(ticket) = ticket {
+            ticket.complete(None);
+        }
+    }
+
     /// Appends the lines to `out`. If there are none, keeps a ticket of `issue` for the next ones.
-    /// Returns false if there is no ticket.
+    /// Returns false if there is no ticket, or the client has gone.
     pub(crate) fn take(
         &self,
         out: &mut Vec<u8>,
         issue: impl FnOnce() -> Option<Ticket<TierRead>>,
     ) -> bool {
         let mut inbox = self.inbox();
+        if inbox.is_closed {
+            return false;
+        }
         if inbox.text.is_empty() {
             inbox.ticket = issue();
             return inbox.ticket.is_some();

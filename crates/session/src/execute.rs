@@ -6,6 +6,7 @@
 //! because it has to wait for memory, or for an item that is in the tier only.
 
 mod change;
+mod hot_keys;
 mod observe;
 mod read;
 mod read_many;
@@ -98,12 +99,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 if let Some(step) = begin_list(encoder, *command, request, context, bytes) {
                     return step;
                 }
-                let server = ServerContext {
-                    now: context.now,
-                    control: context.control,
-                    store: Some(context.worker.store()),
-                };
-                if !server::execute(encoder, *command, &server, bytes) {
+                if !server_command(encoder, *command, context, bytes) {
                     return Step::close(len);
                 }
                 true
@@ -116,6 +112,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
                 encoder.outcome(b"", Outcome::Quit, bytes);
                 return Step::close(len);
             }
+            Operation::Abort => return Step::fail(len),
             Operation::Login(login) => {
                 let outcome = login::execute(*login, context.control, context.counters);
                 encoder.outcome(b"", Outcome::Login(outcome), bytes);
@@ -127,7 +124,7 @@ impl WithEncoder for Execute<'_, '_, '_> {
             }
             Operation::RejectAndClose { rejection } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
-                return Step::close(len);
+                return Step::fail(len);
             }
             Operation::Reject { rejection, swallow } => {
                 encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
@@ -140,6 +137,29 @@ impl WithEncoder for Execute<'_, '_, '_> {
             Step::NeedsMemory
         }
     }
+}
+
+/// Executes a command to the server whose reply is complete. Returns false if the connection is to
+/// be closed without a reply.
+#[must_use]
+fn server_command(
+    encoder: &impl Encode,
+    command: ServerCommand<'_>,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    if let ServerCommand::Stats(Stats::HotKeys) = command {
+        hot_keys::write(context, &mut encoder.stats(bytes));
+        encoder.outcome(b"", Outcome::Server(ServerOutcome::StatsEnd), bytes);
+        return true;
+    }
+    let mut server = ServerContext {
+        now: context.now,
+        control: context.control,
+    };
+    let is_open = server::execute(encoder, command, &mut server, bytes);
+    context.now = server.now;
+    is_open
 }
 
 /// Executes a command whose reply takes several turns. Returns `None` if `command` is another one.
@@ -155,6 +175,7 @@ fn begin_list(
     let state = match command {
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
         | ServerCommand::Watch(_)
+        | ServerCommand::Prefix(_)
         | ServerCommand::Stats(Stats::CacheDump { .. } | Stats::Sizes | Stats::Connections)
             if context.is_datagram =>
         {
@@ -162,6 +183,10 @@ fn begin_list(
         }
         ServerCommand::Crawler(crawler) => {
             let walk = ItemWalk::crawler(crawler, context, bytes)?;
+            walk.map(|walk| State::Walk(Box::new(walk)))
+        }
+        ServerCommand::Prefix(command) => {
+            let walk = ItemWalk::prefix(command, context);
             walk.map(|walk| State::Walk(Box::new(walk)))
         }
         ServerCommand::Stats(Stats::CacheDump { class, limit }) if permissions.dump => {
@@ -174,7 +199,7 @@ fn begin_list(
             Ok(State::Sizes(Box::new(sizes)))
         }
         ServerCommand::Stats(Stats::Connections) => {
-            let list = ConnectionList::new(request.encoder.to_owned());
+            let list = ConnectionList::new(context.connection, request.encoder.to_owned());
             Ok(State::Connections(Box::new(list)))
         }
         ServerCommand::Watch(_) if !permissions.watch => {
@@ -182,7 +207,7 @@ fn begin_list(
         }
         // Without a socket of its own.
         ServerCommand::Watch(_) if context.connection < 0 => Err(ServerOutcome::Unsupported),
-        ServerCommand::Watch(streams) => match context.control.watch(streams) {
+        ServerCommand::Watch(streams) => match context.control.watch(streams, context.connection) {
             Ok(watching) => {
                 encoder.outcome(b"", Outcome::Server(ServerOutcome::Done), bytes);
                 Ok(State::Watch(Box::new(watching)))

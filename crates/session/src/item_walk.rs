@@ -5,14 +5,16 @@
 //! connections, and after the peer has taken the output. So a list delays other connections only by
 //! the length of a turn, and needs no memory beyond a buffer, however slow its reader is.
 
-use protocol::reply::{self, DumpFields};
-use protocol::{Classes, Crawler, DumpForm};
+use protocol::reply;
+use protocol::{Classes, Crawler, DumpForm, PrefixCommand};
 use service::Next;
-use store::{Expiry, Item, Walk, WalkAction, WalkStep, item_len};
+use store::{Item, Walk, WalkAction, WalkStep};
 
+use crate::dump_fields::fields;
 use crate::limits::{WALK_BUCKETS, WALK_ITEMS_PER_TURN, WALK_STEPS_PER_TURN};
 use crate::now::Now;
 use crate::outcome::{Restricted, ServerOutcome};
+use crate::prefix_task::PrefixTask;
 use crate::session::{Output, RequestContext};
 
 /// The unfinished part of a list.
@@ -23,7 +25,7 @@ pub(crate) struct ItemWalk {
 }
 
 /// What to do with each item.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Task {
     /// Removes it if it has expired.
     Crawl,
@@ -31,6 +33,8 @@ enum Task {
     Dump(DumpForm, Classes),
     /// Lists it, if it is of this class and fewer than `left` have been listed.
     CacheDump { class: u32, left: u64 },
+    /// Lists, counts or deletes it, if its key begins with a prefix.
+    Prefix(PrefixTask),
 }
 
 impl ItemWalk {
@@ -63,11 +67,27 @@ impl ItemWalk {
         {
             return Some(Err(ServerOutcome::NotAllowed(restricted)));
         }
-        let Some(walk) = context.worker.store().walk() else {
+        let Some(walk) = context.worker.store().walk(context.now.elapsed_s) else {
             return Some(Err(ServerOutcome::CrawlerBusy));
         };
         bytes.extend_from_slice(reply::OK);
         Some(Ok(Self { walk, task }))
+    }
+
+    /// Begins a `prefix`.
+    ///
+    /// # Errors
+    /// The reply, if it cannot begin.
+    pub(crate) fn prefix(
+        command: PrefixCommand<'_>,
+        context: &RequestContext<'_>,
+    ) -> Result<Self, ServerOutcome> {
+        let task = PrefixTask::new(command, context.control)?;
+        let walk = context.worker.store().walk(context.now.elapsed_s);
+        Ok(Self {
+            walk: walk.ok_or(ServerOutcome::CrawlerBusy)?,
+            task: Task::Prefix(task),
+        })
     }
 
     /// Begins a `stats cachedump`. `limit` is the maximum number of items, 0 for all.
@@ -97,14 +117,19 @@ impl ItemWalk {
             if out.is_full() {
                 return Some(Next::OutputSpace);
             }
+            if let Task::Prefix(task) = &mut self.task
+                && !task.may_step()
+            {
+                return Some(task.pause(context));
+            }
             match self.step(&mut visited, context, out) {
                 WalkStep::More if !self.task.is_done() => {}
                 WalkStep::More | WalkStep::Done => {
-                    out.bytes_mut().extend_from_slice(self.task.end());
+                    self.task.end(out.bytes_mut());
                     return None;
                 }
                 WalkStep::Incomplete => {
-                    if let Task::Dump(..) = self.task {
+                    if let Task::Dump(..) | Task::Prefix(_) = self.task {
                         out.bytes_mut().extend_from_slice(reply::DUMP_INCOMPLETE);
                     }
                     return None;
@@ -126,8 +151,7 @@ impl ItemWalk {
         let reclaims = matches!(task, Task::Crawl);
         let visit = |key: &[u8], item: &Item<'_>| {
             *visited += 1;
-            task.visit(key, item, now, bytes);
-            WalkAction::Keep
+            task.visit(key, item, now, bytes)
         };
         context
             .worker
@@ -136,7 +160,7 @@ impl ItemWalk {
 }
 
 impl Task {
-    fn visit(&mut self, key: &[u8], item: &Item<'_>, now: Now, bytes: &mut Vec<u8>) {
+    fn visit(&mut self, key: &[u8], item: &Item<'_>, now: Now, bytes: &mut Vec<u8>) -> WalkAction {
         let class = item.size_class().number();
         match self {
             Self::Crawl => {}
@@ -152,40 +176,24 @@ impl Task {
                     reply::cachedump(bytes, &fields(key, item, now));
                 }
             }
+            Self::Prefix(task) => return task.visit(key, item, now, bytes),
         }
+        WalkAction::Keep
     }
 
     fn is_done(&self) -> bool {
         matches!(self, Self::CacheDump { left: 0, .. })
     }
 
-    /// The last line of the reply.
-    fn end(&self) -> &'static [u8] {
+    /// Writes the last lines of the reply.
+    fn end(&self, bytes: &mut Vec<u8>) {
         match self {
-            Self::Crawl => b"",
-            Self::Dump(DumpForm::Metadump, _) | Self::CacheDump { .. } => reply::END,
-            Self::Dump(DumpForm::Mgdump, _) => reply::MGDUMP_END,
+            Self::Crawl => {}
+            Self::Dump(DumpForm::Metadump, _) | Self::CacheDump { .. } => {
+                bytes.extend_from_slice(reply::END);
+            }
+            Self::Dump(DumpForm::Mgdump, _) => bytes.extend_from_slice(reply::MGDUMP_END),
+            Self::Prefix(task) => task.end(bytes),
         }
-    }
-}
-
-fn fields<'k>(key: &'k [u8], item: &Item<'_>, now: Now) -> DumpFields<'k> {
-    let left_s = match item.expiry {
-        Expiry::NEVER => None,
-        expiry => expiry.seconds_left(now.elapsed_s),
-    };
-    let now_s = u64::from(now.elapsed_s) + now.epoch_unix_s;
-    let idle_s = now.elapsed_s.saturating_sub(item.last_access_s);
-    DumpFields {
-        key,
-        expires_s: left_s.map(|left_s| now_s + u64::from(left_s)),
-        accessed_s: now_s.saturating_sub(idle_s.into()),
-        cas: item.cas,
-        fetched: item.fetched,
-        class: item.size_class().number(),
-        item_len: item_len(key.len(), item.flags, item.value_len()) as u64,
-        client_flags: item.flags,
-        base64_key: item.base64_key,
-        value_len: item.value_len() as u64,
     }
 }

@@ -7,10 +7,12 @@
 //! early in a large burst, the recorded time is an upper bound. It does not contain the time during
 //! which the request waited in the kernel before the wake-up.
 //!
-//! Recording costs nothing per request. After each burst, [`LatencyRecorder`] subtracts the values
-//! that the worker's [`Counters`] had after the previous burst from their present values. The
-//! differences are the numbers of requests by class. The cost per burst is eleven loads, a second
-//! reading of the clock (by the runtime), and two additions for each class that occurred.
+//! Recording costs nothing per request. After a recorded burst, [`LatencyRecorder`] subtracts the
+//! values that the worker's [`Counters`] had before it from their present values. The differences
+//! are the numbers of requests by class. The cost per recorded burst is eleven loads (twice as many
+//! if not every burst is recorded), a second reading of the clock (by the runtime), and two
+//! additions for each class that occurred. Another burst costs a test, and a counter if some bursts
+//! are recorded.
 //!
 //! Consequences:
 //! - A `get` of several keys is recorded once for each key, as in `cmd_get`.
@@ -20,9 +22,36 @@
 //!   rejected lines, values that are too large or for which there is no memory, `md` that marks an
 //!   item stale, and arithmetic that creates its counter or fails although the key has an item.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod histogram;
 
-use crate::counters::{Counter, Counters, add_to};
+use crate::counters::{Counter, Counters};
+use crate::limits::LATENCY_BURST_INTERVAL;
+
+pub(crate) use histogram::LatencyHistograms;
+pub use histogram::{ClassLatency, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot};
+
+/// Which bursts a server records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyRecording {
+    /// None.
+    Off,
+    /// One of [`LATENCY_BURST_INTERVAL`].
+    Sampled,
+    /// All.
+    Every,
+}
+
+impl LatencyRecording {
+    /// One burst of as many is recorded. 0: none.
+    #[must_use]
+    pub fn burst_interval(self) -> u32 {
+        match self {
+            Self::Off => 0,
+            Self::Sampled => LATENCY_BURST_INTERVAL,
+            Self::Every => 1,
+        }
+    }
+}
 
 /// A class of commands. There are only a few classes, so that the histograms stay small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,132 +114,76 @@ impl CommandClass {
             Self::Other => &[Counter::CmdFlush, Counter::CmdMeta],
         }
     }
-}
 
-/// Inclusive upper bounds of the histogram buckets, in nanoseconds. The list omits the last bucket,
-/// which has no bound.
-pub const LATENCY_BOUNDS_NS: [u64; 16] = [
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-];
-
-/// The number of buckets in the histogram of a class, the unbounded one included.
-pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
-
-/// The histograms of one worker, one for each class. Only that worker writes them, so an addition
-/// needs no atomic read-modify-write. Any thread may read them.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct LatencyHistograms {
-    classes: [ClassHistogram; CLASSES],
-}
-
-/// The histogram of one class: the number of requests by bucket, and the sum of their times.
-#[derive(Debug, Default)]
-struct ClassHistogram {
-    buckets: [AtomicU64; LATENCY_BUCKETS],
-    sum_ns: AtomicU64,
-}
-
-impl LatencyHistograms {
-    /// Records `count` requests of `class` that took `elapsed_ns` each.
-    fn add(&self, class: CommandClass, count: u64, elapsed_ns: u64) {
-        let cells = &self.classes[class as usize];
-        let bucket = LATENCY_BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns);
-        add_to(&cells.buckets[bucket], count);
-        add_to(&cells.sum_ns, count.wrapping_mul(elapsed_ns));
-    }
-
-    /// Returns the present histograms.
-    pub(crate) fn snapshot(&self) -> LatencySnapshot {
-        let class = |cells: &ClassHistogram| ClassLatency {
-            buckets: std::array::from_fn(|at| cells.buckets[at].load(Ordering::Relaxed)),
-            sum_ns: cells.sum_ns.load(Ordering::Relaxed),
-        };
-        LatencySnapshot {
-            classes: std::array::from_fn(|at| class(&self.classes[at])),
-        }
+    /// The number of requests of the class since the worker started.
+    fn total(self, counters: &Counters) -> u64 {
+        let counts = self.counters().iter().map(|&counter| counters.of(counter));
+        counts.fold(0, u64::wrapping_add)
     }
 }
 
-/// Determines after each burst how many requests of each class it answered, and records them.
-#[derive(Debug, Default)]
+/// Determines how many requests of each class a burst answered, and records them.
+#[derive(Debug)]
 pub(crate) struct LatencyRecorder {
-    /// The total number of requests of each class at the end of the last recorded burst.
-    recorded: [u64; CLASSES],
+    recording: LatencyRecording,
+    /// Bursts until the next recorded one, that one included, if bursts are sampled.
+    left: u32,
+    /// Whether the present burst is recorded.
+    is_recorded: bool,
+    /// The total number of requests of each class when the last recorded burst ended, or when the
+    /// present sampled one began.
+    before: [u64; CLASSES],
 }
 
 impl LatencyRecorder {
-    /// Records all requests that were counted since the last call, with the time `elapsed_ns`. Only
-    /// the worker that owns `counters` may call this.
+    pub(crate) fn new(recording: LatencyRecording) -> Self {
+        Self {
+            recording,
+            left: LATENCY_BURST_INTERVAL,
+            is_recorded: recording == LatencyRecording::Every,
+            before: [0; CLASSES],
+        }
+    }
+
+    /// Begins a burst. Only the worker that owns `counters` may call this.
+    #[inline]
+    pub(crate) fn begin(&mut self, counters: &Counters) {
+        if self.recording != LatencyRecording::Sampled {
+            return;
+        }
+        match self.left {
+            2.. => self.left -= 1,
+            _ => self.sample(counters),
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, counters: &Counters) {
+        self.is_recorded = true;
+        self.before = CommandClass::ALL.map(|class| class.total(counters));
+    }
+
+    /// Whether [`record`](Self::record) is to be called at the end of the present burst.
+    #[inline]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
+    /// Records all requests of the present burst with the time `elapsed_ns`. Only the worker that
+    /// owns `counters` may call this.
     pub(crate) fn record(&mut self, counters: &Counters, elapsed_ns: u64) {
-        for (class, recorded) in CommandClass::ALL.into_iter().zip(&mut self.recorded) {
-            let counts = class.counters().iter().map(|&counter| counters.of(counter));
-            let total = counts.fold(0, u64::wrapping_add);
-            let new_requests = total.wrapping_sub(*recorded);
+        for (class, before) in CommandClass::ALL.into_iter().zip(&mut self.before) {
+            let total = class.total(counters);
+            let new_requests = total.wrapping_sub(*before);
             if new_requests > 0 {
                 counters.latencies().add(class, new_requests, elapsed_ns);
-                *recorded = total;
+                *before = total;
             }
         }
-    }
-}
-
-/// The histogram of one class at one moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClassLatency {
-    /// The number of requests in each bucket ([`LATENCY_BOUNDS_NS`]). Not cumulative.
-    pub buckets: [u64; LATENCY_BUCKETS],
-    /// The sum of the requests' times, in nanoseconds.
-    pub sum_ns: u64,
-}
-
-impl ClassLatency {
-    /// The number of requests.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-}
-
-/// The histograms at one moment, of one worker or summed over several.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LatencySnapshot {
-    /// The histograms, in the order of [`CommandClass::ALL`].
-    pub classes: [ClassLatency; CLASSES],
-}
-
-impl LatencySnapshot {
-    /// The histogram of `class`.
-    #[must_use]
-    pub fn of(&self, class: CommandClass) -> &ClassLatency {
-        &self.classes[class as usize]
-    }
-
-    /// The sum of `self` and `other`.
-    #[must_use]
-    pub fn plus(mut self, other: &Self) -> Self {
-        for (sum, added) in self.classes.iter_mut().zip(&other.classes) {
-            for (sum, added) in sum.buckets.iter_mut().zip(&added.buckets) {
-                *sum += added;
-            }
-            sum.sum_ns = sum.sum_ns.wrapping_add(added.sum_ns);
+        if self.recording == LatencyRecording::Sampled {
+            self.is_recorded = false;
+            self.left = LATENCY_BURST_INTERVAL;
         }
-        self
     }
 }
 
@@ -218,37 +191,11 @@ impl LatencySnapshot {
 mod tests {
     use super::*;
 
-    fn bucket_of(elapsed_ns: u64) -> usize {
-        let latencies = LatencyHistograms::default();
-        latencies.add(CommandClass::Get, 1, elapsed_ns);
-        let snapshot = latencies.snapshot();
-        let buckets = &snapshot.of(CommandClass::Get).buckets;
-        buckets.iter().position(|&count| count == 1).unwrap()
-    }
-
-    #[test]
-    fn time_equal_to_a_bound_is_in_the_bucket_of_that_bound() {
-        assert_eq!(bucket_of(0), 0);
-        for (at, bound_ns) in LATENCY_BOUNDS_NS.into_iter().enumerate() {
-            assert_eq!(bucket_of(bound_ns), at, "{bound_ns}");
-            assert_eq!(bucket_of(bound_ns + 1), at + 1, "{bound_ns}");
-        }
-        assert_eq!(bucket_of(u64::MAX), LATENCY_BUCKETS - 1);
-    }
-
-    #[test]
-    fn bounds_follow_the_series_one_two_five_ten() {
-        for pair in LATENCY_BOUNDS_NS.windows(2) {
-            assert!(
-                pair[1] == 2 * pair[0] || 2 * pair[1] == 5 * pair[0],
-                "{pair:?}"
-            );
-        }
-    }
-
     #[test]
     fn every_request_of_a_burst_is_recorded_once_with_the_time_of_the_burst() {
-        let (counters, mut recorder) = (Counters::default(), LatencyRecorder::default());
+        let counters = Counters::default();
+        let mut recorder = LatencyRecorder::new(LatencyRecording::Every);
+        assert!(recorder.is_recorded());
         counters.add(Counter::CmdGet, 30);
         counters.count(Counter::GetHits);
         counters.count(Counter::DecrMisses);
@@ -264,13 +211,55 @@ mod tests {
 
         let snapshot = counters.latencies().snapshot();
         let get = snapshot.of(CommandClass::Get);
-        assert_eq!((get.buckets[3], get.buckets[LATENCY_BUCKETS - 1]), (30, 1));
+        let buckets = get.buckets();
+        assert_eq!((buckets[3], buckets[LATENCY_BUCKETS - 1]), (30, 1));
         assert_eq!(get.sum_ns, 30 * 7_000 + 300_000_000);
         let counts = CommandClass::ALL.map(|class| snapshot.of(class).count());
         assert_eq!(counts, [31, 1, 1, 2, 1, 1]);
-        let twice = snapshot.plus(&snapshot);
+        let twice = snapshot.clone().plus(&snapshot);
         assert_eq!(twice.of(CommandClass::Get).count(), 62);
         assert_eq!(twice.of(CommandClass::Arith).sum_ns, 4 * 7_000);
+    }
+
+    #[test]
+    fn of_sampled_bursts_only_their_own_requests_are_recorded() {
+        let counters = Counters::default();
+        let mut recorder = LatencyRecorder::new(LatencyRecording::Sampled);
+        for number in 1..=2 * LATENCY_BURST_INTERVAL {
+            recorder.begin(&counters);
+            counters.add(Counter::CmdGet, 2);
+            let is_recorded = recorder.is_recorded();
+            assert_eq!(
+                is_recorded,
+                number % LATENCY_BURST_INTERVAL == 0,
+                "{number}"
+            );
+            if is_recorded {
+                recorder.record(&counters, 7_000);
+            }
+        }
+        assert_eq!(
+            counters
+                .latencies()
+                .snapshot()
+                .of(CommandClass::Get)
+                .count(),
+            4
+        );
+        // A burst whose time is not known is not the sample; the next one is.
+        for _ in 0..=LATENCY_BURST_INTERVAL {
+            recorder.begin(&counters);
+            counters.count(Counter::CmdSet);
+        }
+        recorder.record(&counters, 7_000);
+        assert_eq!(
+            counters
+                .latencies()
+                .snapshot()
+                .of(CommandClass::Set)
+                .count(),
+            1
+        );
     }
 
     #[test]

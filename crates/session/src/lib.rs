@@ -52,6 +52,7 @@ mod cache;
 mod connections;
 mod control;
 mod counters;
+mod dump_fields;
 mod encode;
 mod event_log;
 mod execute;
@@ -68,6 +69,7 @@ mod operation;
 mod outcome;
 mod passwords;
 mod pooled;
+mod prefix_task;
 mod prefixes;
 mod prepare;
 mod protocols;
@@ -82,17 +84,18 @@ mod upload;
 mod watching;
 
 pub use cache::{CacheService, CacheWorker, ValuePin};
-pub use connections::Connections;
+pub use connections::{Connections, ListeningKind, ListeningSocket};
 pub use control::{Permissions, ServerControl, StatWriter};
 pub use counters::{ClassCounter, ClassCounts, Counter, CounterSnapshot, Counters};
 pub use event_log::LogConfig;
 pub use latency::{
-    ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot,
+    ClassLatency, CommandClass, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencyRecording,
+    LatencySnapshot,
 };
 pub use memcached_statistics::{
     FIXED_STATISTICS, REPEATED_STATISTICS, ZERO_STATISTICS, is_uninformative,
 };
-pub use now::{Clock, Now};
+pub use now::{Clock, ClockRefused, Now};
 pub use passwords::{PasswordFormat, Passwords, PasswordsError};
 pub use pooled::{PoolService, PoolSession, PoolWorker};
 pub use prefixes::{PrefixCount, PrefixSums};

@@ -35,10 +35,15 @@ pub const WALK_ITEMS_PER_TURN: usize = 128;
 /// Maximum number of steps of a list of items in a turn. They bound the entries of items that have
 /// expired, which are not visited: 256, each unlinked under a lock if the list reclaims them.
 pub const WALK_STEPS_PER_TURN: usize = 4;
+/// Pause of a `prefix` command after it has visited its share of entries of the index.
+pub const PREFIX_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Number of connections that `stats conns` lists in a turn.
 pub const CONNECTIONS_PER_TURN: usize = 32;
 /// Number of counts that `stats sizes` writes in a turn.
 pub const SIZES_PER_TURN: usize = 256;
+/// A server that records the times of some bursts records one of as many of each worker. A prime
+/// number, so that load that repeats itself is not sampled at the same place each time.
+pub const LATENCY_BURST_INTERVAL: u32 = 61;
 /// Maximum number of clients that receive log lines, as in memcached.
 pub const WATCHERS_MAX: usize = 20;
 /// Longest log line in bytes: a key of 250 bytes that is percent-encoded, and the other fields.

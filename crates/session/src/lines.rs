@@ -42,6 +42,8 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             Request::Watch(streams) => text::decode::watch(*streams, len, prepared),
             Request::Crawler(crawler) => text::decode::crawler(*crawler, len, prepared),
             Request::Tune(tuning) => text::decode::tune(*tuning, len, prepared),
+            Request::DebugTime(change) => text::decode::debug_time(*change, len, prepared),
+            Request::Prefix(command) => text::decode::prefix(*command, len, prepared),
             Request::Quit => text::decode::quit(len, prepared),
         },
         Parsed::Incomplete { scanned } => Decoded::Incomplete { scanned },
@@ -50,9 +52,7 @@ pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, prepared: &mut Prepare
             len,
             swallow,
         } => text::decode::rejected(rejection, swallow, len, prepared),
-        // The parser cannot find the next command line, so the connection is closed like after
-        // `quit`.
-        Parsed::Fatal => text::decode::quit(0, prepared),
+        Parsed::Fatal => text::decode::fatal(prepared),
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
             Decoded::Command { data_len: swallow }
         }
         ParsedLogin::Fatal => {
-            set(Operation::Quit, 0);
+            set(Operation::Abort, 0);
             Decoded::LastCommand
         }
     }

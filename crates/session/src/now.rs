@@ -1,6 +1,15 @@
 //! The time of a burst, and the clock that computes it from a runtime's monotonic time.
 
+mod adjustment;
+
+use std::sync::Arc;
+
+use protocol::DebugTime;
 use store::Expiry;
+
+use adjustment::Adjustment;
+
+pub use adjustment::ClockRefused;
 
 /// Maximum relative time that a client may send, in seconds: thirty days. A larger number is a Unix
 /// time (memcached's `protocol.txt`).
@@ -16,11 +25,14 @@ pub struct Now {
     pub epoch_unix_s: u64,
 }
 
-/// The server's clock, which converts nanoseconds of a monotonic clock to whole seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The server's clock, which converts nanoseconds of a monotonic clock to whole seconds. Clones
+/// show the same time.
+#[derive(Debug, Clone)]
 pub struct Clock {
     started_ns: u64,
     epoch_unix_s: u64,
+    /// What clients have changed. `None`: they cannot, and the time costs the test of this.
+    adjustment: Option<Arc<Adjustment>>,
 }
 
 impl Clock {
@@ -31,15 +43,50 @@ impl Clock {
         Self {
             started_ns: monotonic_ns.wrapping_sub(NS_PER_S),
             epoch_unix_s: unix_s.saturating_sub(1),
+            adjustment: None,
         }
     }
 
+    /// Lets clients change this clock and its later clones.
+    #[must_use]
+    pub fn adjustable(mut self) -> Self {
+        self.adjustment = Some(Arc::default());
+        self
+    }
+
     /// The time at `monotonic_ns`.
+    #[inline]
     #[must_use]
     pub fn at(&self, monotonic_ns: u64) -> Now {
+        let elapsed_s = self.real_s(monotonic_ns);
+        let elapsed_s = match &self.adjustment {
+            None => elapsed_s,
+            Some(adjustment) => adjustment.shown_s(elapsed_s),
+        };
+        self.now(elapsed_s)
+    }
+
+    /// Changes the clock at `monotonic_ns`, and returns the time that it shows then. Other threads
+    /// show the change from their next burst on.
+    ///
+    /// # Errors
+    /// The reason, if the clock does not change.
+    pub fn change(&self, change: DebugTime, monotonic_ns: u64) -> Result<Now, ClockRefused> {
+        let adjustment = self.adjustment.as_ref().ok_or(ClockRefused::Unsupported)?;
+        let elapsed_s = adjustment.change(change, self.real_s(monotonic_ns))?;
+        Ok(self.now(elapsed_s))
+    }
+
+    /// The seconds since the start, whatever clients have changed.
+    #[inline]
+    fn real_s(&self, monotonic_ns: u64) -> u32 {
         let elapsed_s = monotonic_ns.wrapping_sub(self.started_ns) / NS_PER_S;
+        u32::try_from(elapsed_s).unwrap_or(u32::MAX)
+    }
+
+    fn now(&self, elapsed_s: u32) -> Now {
         Now {
-            elapsed_s: u32::try_from(elapsed_s).unwrap_or(u32::MAX),
+            elapsed_s,
             epoch_unix_s: self.epoch_unix_s,
         }
     }

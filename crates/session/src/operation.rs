@@ -9,7 +9,10 @@
 //! [`Now::expiry`](crate::Now::expiry) defines their meaning.
 
 use protocol::limits::KEY_MAX;
-use protocol::{Crawler, Keys, MetaKey, Rejection, ShutdownMode, Stats, Streams, Tuning};
+use protocol::{
+    Crawler, DebugTime, Keys, MetaKey, PrefixCommand, Rejection, ShutdownMode, Stats, Streams,
+    Tuning,
+};
 use store::{Direction, Mode, SizeClass};
 
 use crate::login::Login;
@@ -55,6 +58,8 @@ pub(crate) enum Operation<'a> {
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
+    /// Closes the connection without a reply, because the input is not of the protocol.
+    Abort,
     /// Logs in, and replies.
     Login(Login<'a>),
     /// Replies with the mechanisms of SASL.
@@ -96,6 +101,10 @@ pub(crate) enum ServerCommand<'a> {
     Crawler(Crawler),
     /// Changes a setting that has no effect here.
     Tune(Tuning),
+    /// Stops, resumes or advances the server's clock.
+    DebugTime(DebugTime),
+    /// Lists, counts or deletes items by the beginning of their keys.
+    Prefix(PrefixCommand<'a>),
 }
 
 /// The key of an operation, as the client sent it.

@@ -154,6 +154,8 @@ pub(crate) enum ServerOutcome {
     CrawlerBusy,
     /// Dumps and crawls are enabled already.
     CrawlerNotStarted,
+    /// The clock moves neither back nor that far.
+    ClockOnlyForward,
     /// The server does not have this command.
     Unsupported,
 }
@@ -168,6 +170,8 @@ pub(crate) enum Restricted {
     Mgdump,
     Detail,
     Shutdown,
+    PrefixList,
+    PrefixDelete,
 }
 
 /// An item that a read found. An item of the store exists only while the store passes it to a

@@ -83,7 +83,7 @@ impl Service for PoolService {
             access: self.access,
             control: Arc::clone(&self.control),
             counters: self.counters.register(),
-            clock: self.clock,
+            clock: self.clock.clone(),
             unix_start_ns: self.unix_start_ns,
             now: self.clock.at(0),
         }

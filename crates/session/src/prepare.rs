@@ -165,7 +165,7 @@ impl Session {
             | State::Sizes(_)
             | State::Connections(_)
             | State::Watch(_)
-            | State::Closed => None,
+            | State::Closed { .. } => None,
         }
     }
 }

@@ -47,12 +47,19 @@ impl CounterRegistry {
     }
 
     /// The sum of all workers' latency histograms: how long requests are in the server. They are
-    /// empty unless the service [records latency](crate::CacheService::records_latency).
+    /// empty unless the service [records latency](crate::CacheService::latency).
     #[must_use]
     pub fn latencies(&self) -> LatencySnapshot {
         let sum =
             |sum: LatencySnapshot, counters: &Arc<Counters>| sum.plus(&counters.latency_snapshot());
         self.workers().iter().fold(LatencySnapshot::default(), sum)
+    }
+
+    /// Forgets the longest times of all workers.
+    pub fn clear_latency_max(&self) {
+        for counters in &*self.workers() {
+            counters.latencies().clear_max();
+        }
     }
 
     /// Turns counting by key prefix on or off in every worker. `delimiter` ends a prefix.

@@ -68,7 +68,10 @@ pub(crate) enum State {
         missing: u64,
     },
     /// Nothing. The rest of the input is ignored, because the connection closes.
-    Closed,
+    Closed {
+        /// Whether it closes because of its input, and not at the client's request.
+        has_failed: bool,
+    },
 }
 
 impl State {
@@ -82,7 +85,8 @@ impl State {
             Self::Walk(_) | Self::Sizes(_) | Self::Connections(_) | Self::Watch(_) => {
                 Activity::Watch
             }
-            Self::Closed => Activity::Closing,
+            Self::Closed { has_failed: false } => Activity::Closing,
+            Self::Closed { has_failed: true } => Activity::Failed,
         }
     }
 }
@@ -148,7 +152,7 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Issues a ticket for a result that nothing waits for but the next turn.
-    fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
+    pub(crate) fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
         match &mut self.tier {
             Some(tier) => tier.tickets.issue(0),
             None => self.tickets.as_mut()?.issue(0),
@@ -285,7 +289,7 @@ impl Session {
     ) -> Option<Next> {
         let next = match &mut self.state {
             State::Command => None,
-            State::Closed => Some(Next::Close),
+            State::Closed { .. } => Some(Next::Close),
             State::Walk(walk) => walk.resume(context, out),
             State::Sizes(sizes) => sizes.resume(context, out),
             State::Connections(list) => {
@@ -434,10 +438,14 @@ pub(crate) enum Step {
 impl Step {
     /// Consumes the last command, of `len` bytes.
     pub(crate) fn close(len: usize) -> Self {
-        Self::EnterState {
-            len,
-            state: State::Closed,
-        }
+        let state = State::Closed { has_failed: false };
+        Self::EnterState { len, state }
+    }
+
+    /// Consumes input of `len` bytes that is not of the protocol, and closes the connection.
+    pub(crate) fn fail(len: usize) -> Self {
+        let state = State::Closed { has_failed: true };
+        Self::EnterState { len, state }
     }
 
     /// Consumes a command line of `len` bytes, and skips the `missing` bytes after it.

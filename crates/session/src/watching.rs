@@ -60,19 +60,24 @@ impl CounterRegistry {
         self.watchers().shared = Some(shared);
     }
 
-    /// Adds a watcher. Returns it, and whether the caller has to start the collector: a thread that
-    /// calls [`collect_log`](Self::collect_log) repeatedly.
+    /// Adds a watcher whose connection has this file descriptor. Returns it, and whether the caller
+    /// has to start the collector: a thread that calls [`collect_log`](Self::collect_log)
+    /// repeatedly.
     ///
     /// # Errors
     /// The reason, if there can be no further watcher.
-    pub fn watch(self: &Arc<Self>, streams: Streams) -> Result<(Watching, bool), WatchRefused> {
+    pub fn watch(
+        self: &Arc<Self>,
+        streams: Streams,
+        descriptor: i32,
+    ) -> Result<(Watching, bool), WatchRefused> {
         let mut watchers = self.watchers();
         let shared = watchers.shared.as_ref().ok_or(WatchRefused::Unsupported)?;
         if watchers.present.len() >= WATCHERS_MAX {
             return Err(WatchRefused::TooMany);
         }
         let (gid, bytes_max) = (shared.last_gid(), shared.config.watcher_bytes);
-        let watcher = Arc::new(Watcher::new(streams, gid, bytes_max));
+        let watcher = Arc::new(Watcher::new(streams, descriptor, gid, bytes_max));
         watchers.present.push(Arc::clone(&watcher));
         let starts_collector = !std::mem::replace(&mut watchers.is_collecting, true);
         self.update_streams(&watchers);
@@ -113,6 +118,15 @@ impl CounterRegistry {
             watchers.delivered.skipped += sum.skipped;
         }
         Some(found)
+    }
+
+    /// Ends the watching of clients that have closed their side of the connection, as `has_hung_up`
+    /// says of their descriptors.
+    pub fn close_watchers(&self, has_hung_up: fn(i32) -> bool) {
+        let present = self.watchers().present.clone();
+        for watcher in present {
+            watcher.close_if(has_hung_up);
+        }
     }
 
     /// The collector did not start, or has ended although there are watchers. The next watcher has

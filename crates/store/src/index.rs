@@ -60,7 +60,7 @@ pub(crate) use entry::Entry;
 use entry::{key_bits, may_match};
 use tag_match::Bucket;
 use walk::WalkState;
-pub(crate) use walk::{BucketEntries, Visited};
+pub(crate) use walk::{BucketEntries, Visited, WalkNumber};
 use writer::Target;
 pub(crate) use writer::{Found, Inserted, Position, Writer};
 

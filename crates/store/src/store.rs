@@ -169,9 +169,10 @@ impl Store {
         counter_sets.dropped.absorb(counters);
     }
 
-    /// Returns the most frequently read keys of the recent past, at most [`HOT_KEYS`] of them.
+    /// Returns the most frequently read keys of the recent past at second `now_s`, at most
+    /// [`HOT_KEYS`] of them.
     #[must_use]
-    pub fn hot_keys(&self) -> HotKeys {
+    pub fn hot_keys(&self, now_s: u32) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
         for counters in &self.counter_sets().present {
             // The worker itself may be waiting for this lock. So hold it only for a copy to
@@ -182,7 +183,7 @@ impl Store {
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner),
             );
-            copy.add_to(&mut hot);
+            copy.add_to(&mut hot, now_s);
         }
         hot.keys.sort_by_key(|key| Reverse(key.reads));
         hot.keys.truncate(HOT_KEYS);

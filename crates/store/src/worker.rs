@@ -14,7 +14,7 @@ use std::fmt;
 use rapidhash::v3::rapidhash_v3_seeded;
 
 pub(crate) use cursor::Cursor;
-use evicted::EvictedItem;
+use evicted::EvictedItems;
 use holes::Holes;
 use tier::Restoring;
 
@@ -71,7 +71,7 @@ pub struct Worker {
     /// The tier's copy that this worker is writing back into memory.
     pub(crate) restoring: Option<Restoring>,
     /// Evicted items, for a log.
-    pub(crate) evicted: RefCell<Vec<EvictedItem>>,
+    pub(crate) evicted: RefCell<EvictedItems>,
 }
 
 impl Store {

@@ -81,7 +81,7 @@ fn an_item_that_stays_is_visited_while_the_index_grows_and_shrinks() {
         let store = store();
         let mut worker = store.worker();
         (0..STAYING).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
-        let mut walk = store.walk().unwrap();
+        let mut walk = store.walk(NOW_S).unwrap();
         let (mut seen, mut random, mut done) = (Vec::new(), next_random(seed), 0_u64);
         let (mut next, mut end) = (STAYING, STAYING);
         let outcome = loop {
@@ -139,7 +139,7 @@ fn an_item_that_stays_is_visited_beside_writers() {
             });
         }
         for _ in 0..10 {
-            let mut walk = store.walk().unwrap();
+            let mut walk = store.walk(NOW_S).unwrap();
             let mut seen = Vec::new();
             while step(&mut worker, &mut walk, &mut seen) == WalkStep::More {}
             drop(walk);
@@ -160,15 +160,15 @@ fn there_is_one_walk_at_a_time_and_any_number_of_surveys() {
     let store = store();
     let mut worker = store.worker();
     set(&mut worker, 5, 8, Expiry::NEVER);
-    let walk = store.walk().unwrap();
-    assert!(store.walk().is_none());
+    let walk = store.walk(NOW_S).unwrap();
+    assert!(store.walk(NOW_S).is_none());
     for _ in 0..2 {
         let (mut survey, mut seen) = (store.survey(), Vec::new());
         while step(&mut worker, &mut survey, &mut seen) == WalkStep::More {}
         assert_eq!(seen, [5]);
     }
     drop(walk);
-    assert!(store.walk().is_some());
+    assert!(store.walk(NOW_S).is_some());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_walk_skips_expired_items_and_deletes_what_it_is_told() {
     (100..300).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
     let later_s = NOW_S + 1;
     let mut count = |reclaims, action| {
-        let (mut walk, mut visits) = (store.walk().unwrap(), 0);
+        let (mut walk, mut visits) = (store.walk(NOW_S).unwrap(), 0);
         let mut visit = |_: &[u8], _: &store::Item<'_>| {
             visits += 1;
             action
@@ -197,4 +197,26 @@ fn a_walk_skips_expired_items_and_deletes_what_it_is_told() {
     );
     assert_eq!(count(false, WalkAction::Delete), 200);
     assert_eq!(store.statistics().items, 0);
+}
+
+#[test]
+fn a_walk_without_a_step_for_a_minute_gives_way_to_the_next() {
+    let store = store();
+    let mut worker = store.worker();
+    (0..STAYING).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
+    let (mut stalled, mut seen) = (store.walk(NOW_S).unwrap(), Vec::new());
+    // This step is at `NOW_S`.
+    assert_eq!(step(&mut worker, &mut stalled, &mut seen), WalkStep::More);
+    assert!(store.walk(NOW_S + 59).is_none());
+    let mut next = store.walk(NOW_S + 60).unwrap();
+    assert_eq!(
+        step(&mut worker, &mut stalled, &mut seen),
+        WalkStep::Incomplete
+    );
+    // Its end does not end the other one.
+    drop(stalled);
+    assert!(store.walk(NOW_S + 60).is_none());
+    let mut seen = Vec::new();
+    while step(&mut worker, &mut next, &mut seen) == WalkStep::More {}
+    assert_complete(&seen, STAYING);
 }

@@ -18,6 +18,7 @@ pub mod file_opener;
 pub mod file_ring;
 pub mod file_send;
 pub mod fork;
+pub mod hang_up;
 pub mod ingress_filter;
 pub mod job_pool;
 pub mod limits;

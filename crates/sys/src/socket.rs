@@ -321,6 +321,12 @@ impl Bound {
     }
 }
 
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Listener {
     /// Listens on a TCP address. Port 0 selects a free port.
     ///

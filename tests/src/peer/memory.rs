@@ -48,7 +48,7 @@ pub fn service() -> Result<CacheService> {
         control: Arc::new(NoControl),
         counters: Arc::default(),
         clock: Clock::new(0, START_S),
-        records_latency: true,
+        latency: session::LatencyRecording::Every,
         tier: None,
         access: Access::default(),
     })

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// In place of memcached's `timedrun SECONDS PROGRAM …`, which ends the program after a while.
 const TIMEDRUN: &str = "#!/bin/sh\nshift\nexec \"$@\"\n";
 
+/// A debug build of memcached serves `debugtime` without being told to.
+const DEBUG_BUILD: &str = "#!/bin/sh\nexec \"${0%-debug}\" --debug-time \"$@\"\n";
+
 /// A Perl module that ends a file in order after a time-out: its servers, and their sockets.
 const STOP: &str = "package Stop;\n$SIG{TERM} = sub { exit 124 };\n1;\n";
 
@@ -29,13 +32,13 @@ impl Tree {
         // Servers that become another user look for files below it.
         fs::set_permissions(root.path(), Permissions::from_mode(0o755))?;
         copy(&source.join("t"), &root.path().join("t"))?;
-        for name in ["memcached", "memcached-debug"] {
-            symlink(program, root.path().join(name))
-                .with_context(|| format!("failed to link {name} to {}", program.display()))?;
+        symlink(program, root.path().join("memcached"))
+            .with_context(|| format!("failed to link memcached to {}", program.display()))?;
+        for (name, script) in [("memcached-debug", DEBUG_BUILD), ("timedrun", TIMEDRUN)] {
+            let path = root.path().join(name);
+            fs::write(&path, script).with_context(|| format!("failed to write {name}"))?;
+            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
         }
-        let timedrun = root.path().join("timedrun");
-        fs::write(&timedrun, TIMEDRUN).context("failed to write timedrun")?;
-        fs::set_permissions(&timedrun, Permissions::from_mode(0o755))?;
         fs::write(root.path().join("Stop.pm"), STOP).context("failed to write Stop.pm")?;
         Ok(Self { root })
     }

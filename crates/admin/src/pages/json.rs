@@ -54,7 +54,7 @@ fn latency(latencies: &LatencySnapshot) -> String {
         };
         let buckets: Vec<String> = LATENCY_BOUNDS
             .iter()
-            .zip(&latency.buckets)
+            .zip(&latency.buckets())
             .map(bucket)
             .collect();
         let (name, count) = (class.name(), latency.count());

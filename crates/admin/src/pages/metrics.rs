@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use session::{ClassLatency, CommandClass, LATENCY_BUCKETS, LatencySnapshot};
+use session::{CommandClass, LATENCY_BUCKETS, LatencySnapshot};
 
 use super::openmetrics::{Bucket, Exposition, FamilyWriter, Kind, Number, identifier};
 use super::rows::{As, POLICY, Row, SPLIT_HISTOGRAMS, SplitHistogram, is_listed, listed};
@@ -151,14 +151,15 @@ fn command_durations(latencies: &LatencySnapshot, page: &mut FamilyWriter<'_>) {
                 its replies were written to the output and, with events, sent.";
     page.family(&name, Kind::Histogram, help);
     for class in CommandClass::ALL {
-        let ClassLatency { buckets, sum_ns } = latencies.of(class);
+        let latency = latencies.of(class);
+        let (buckets, sum_ns) = (latency.buckets(), latency.sum_ns);
         let mut below = 0_u64;
         let cumulative = LATENCY_BOUNDS.iter().zip(buckets).map(|(bound, count)| {
-            below = below.saturating_add(*count);
+            below = below.saturating_add(count);
             (*bound, below)
         });
         let cumulative: Vec<Bucket<'_>> = cumulative.collect();
-        let sum = Some(Number::Nanos(*sum_ns));
+        let sum = Some(Number::Nanos(sum_ns));
         page.histogram(&name, Some(("command", class.name())), &cumulative, sum);
     }
 }

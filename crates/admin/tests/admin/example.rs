@@ -1,7 +1,7 @@
 //! A server with fixed figures.
 
 use admin::Source;
-use session::{CommandClass, LATENCY_BUCKETS, LatencySnapshot, StatWriter};
+use session::{CommandClass, LATENCY_BOUNDS_NS, LatencySnapshot, StatWriter};
 
 /// What `stats` of a server shows, in its order.
 const STATS: &str = include_str!("stats.txt");
@@ -55,12 +55,12 @@ impl Source for Example {
     fn latencies(&self) -> Option<LatencySnapshot> {
         let mut latencies = LatencySnapshot::default();
         let get = &mut latencies.classes[CommandClass::Get as usize];
-        get.buckets[2] = 900;
-        get.buckets[3] = 90;
-        get.buckets[LATENCY_BUCKETS - 1] = 1;
+        get.add(900, LATENCY_BOUNDS_NS[2]);
+        get.add(90, LATENCY_BOUNDS_NS[3]);
+        get.add(1, u64::MAX);
         get.sum_ns = 900 * 4_000 + 90 * 8_500 + 150_000_001;
         let set = &mut latencies.classes[CommandClass::Set as usize];
-        set.buckets[4] = 50;
+        set.add(50, LATENCY_BOUNDS_NS[4]);
         set.sum_ns = 50 * 15_000;
         self.is_timed.then_some(latencies)
     }

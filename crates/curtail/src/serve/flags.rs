@@ -300,7 +300,19 @@ pub(crate) struct Flags {
     #[arg(long = "http-cache", requires = "http")]
     pub(super) http_cache: bool,
 
-    /// With --admin: do not record how long requests are in the server
+    /// Serve the command `debugtime`, with which any client stops the server's clock or moves it
+    /// forward; for tests of what expires
+    #[arg(long = "debug-time")]
+    pub(super) debug_time: bool,
+
+    /// Serve the command `prefix`, with which any client lists, counts or deletes items by the
+    /// beginning of their keys; NUM: entries of the index that it visits in a second, such as
+    /// 1000000
+    #[arg(long = "prefix-commands", value_name = "NUM",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) prefix_commands: Option<u32>,
+
+    /// Do not record how long requests are in the server
     #[arg(long = "no-latency")]
     pub(super) no_latency: bool,
 }

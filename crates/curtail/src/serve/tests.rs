@@ -70,14 +70,6 @@ fn datagrams_have_the_addresses_of_tcp_and_a_port_of_their_own() {
 }
 
 #[test]
-fn no_latency_without_admin_pages_is_accepted_without_effect() {
-    let notes = |line: &str| plan(line).unwrap().1;
-    let expected = ["--no-latency (without --admin nothing is recorded)"];
-    assert_eq!(notes("--no-latency"), expected);
-    assert!(notes("--no-latency --admin 127.0.0.1:9150").is_empty());
-}
-
-#[test]
 fn waits_have_a_unit_and_last_at_most_a_second() {
     let wait = |text: &str| parsed(&format!("--min-wait {text}")).map(|flags| flags.min_wait);
     for (text, ns) in [

@@ -2,7 +2,7 @@
 
 use super::{end, signed, unsigned, words};
 use crate::limits::SLAB_CLASSES;
-use crate::{Classes, Crawler, DumpForm, Streams, Tuning};
+use crate::{Classes, Crawler, DebugTime, DumpForm, PrefixAction, PrefixCommand, Streams, Tuning};
 
 /// `watch`
 pub fn watch(out: &mut Vec<u8>, streams: Streams) {
@@ -11,6 +11,27 @@ pub fn watch(out: &mut Vec<u8>, streams: Streams) {
         if streams.intersects(stream) {
             words(out, [name.as_bytes()]);
         }
+    }
+    end(out);
+}
+
+/// `debugtime`
+pub fn debug_time(out: &mut Vec<u8>, change: DebugTime) {
+    out.extend_from_slice(b"debugtime");
+    match change {
+        DebugTime::Pause => words(out, [b"p".as_slice()]),
+        DebugTime::Resume => words(out, [b"r".as_slice()]),
+        DebugTime::Advance { seconds } => words(out, [seconds.to_string().as_bytes()]),
+    }
+    end(out);
+}
+
+/// `prefix`
+pub fn prefix(out: &mut Vec<u8>, command: PrefixCommand<'_>) {
+    out.extend_from_slice(b"prefix");
+    let is_named = |(_, action): &(&str, PrefixAction)| *action == command.action;
+    if let Some((name, _)) = PrefixAction::ALL.into_iter().find(is_named) {
+        words(out, [name.as_bytes(), command.prefix]);
     }
     end(out);
 }

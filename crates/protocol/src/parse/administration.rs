@@ -1,13 +1,18 @@
-//! The commands of administrators: `lru_crawler`, `lru`, `slabs` and `watch`.
+//! The commands of administrators: `lru_crawler`, `lru`, `slabs`, `watch`, `debugtime` and
+//! `prefix`.
 //!
 //! As in memcached, a beginning of most words is enough.
 
 use crate::decimal;
 use crate::limits::{
-    AUTOMOVE_LEVEL_MAX, AUTOMOVE_WINDOW_S, CRAWLER_SLEEP_MAX_US, LRU_SHARES_MAX, SLAB_CLASSES,
+    AUTOMOVE_LEVEL_MAX, AUTOMOVE_WINDOW_S, CRAWLER_SLEEP_MAX_US, KEY_MAX, LRU_SHARES_MAX,
+    SLAB_CLASSES,
 };
 use crate::words::{self, Words};
-use crate::{Classes, Crawler, DumpForm, Rejection, Request, Streams, Tuning};
+use crate::{
+    Classes, Crawler, DebugTime, DumpForm, PrefixAction, PrefixCommand, Rejection, Request,
+    Streams, Tuning,
+};
 
 /// Bound of a decimal fraction, in thousandths.
 const FRACTION_MAX: f64 = 1e12;
@@ -183,4 +188,30 @@ pub(super) fn watch<'a>(line: &[u8]) -> Result<Request<'a>, Rejection> {
         Streams::NONE => Streams::FETCHERS,
         streams => streams,
     }))
+}
+
+/// `debugtime`
+pub(super) fn debug_time<'a>(words: &Words<'_>) -> Result<Request<'a>, Rejection> {
+    Ok(Request::DebugTime(match words.at(1) {
+        _ if words.count < 2 => return Err(Rejection::Unknown),
+        b"p" => DebugTime::Pause,
+        b"r" => DebugTime::Resume,
+        seconds => DebugTime::Advance {
+            seconds: decimal::signed_64(seconds).ok_or(Rejection::Unknown)?,
+        },
+    }))
+}
+
+/// `prefix`. A server that does not serve it replies to every form of it as to an unknown command.
+pub(super) fn prefix<'a>(words: &Words<'a>) -> Result<Request<'a>, Rejection> {
+    let named = PrefixAction::ALL
+        .into_iter()
+        .find(|(name, _)| name.as_bytes() == words.at(1));
+    let prefix = words.at(2);
+    match named {
+        Some((_, action)) if words.count == 3 && prefix.len() <= KEY_MAX => {
+            Ok(Request::Prefix(PrefixCommand { action, prefix }))
+        }
+        _ => Err(Rejection::Unknown),
+    }
 }

@@ -210,6 +210,8 @@ pub(super) fn fallback(line: &[u8]) -> Outcome<'_> {
         b"lru" => administration::lru(&words),
         b"slabs" => administration::slabs(&words),
         b"watch" => administration::watch(line),
+        b"debugtime" => administration::debug_time(&words),
+        b"prefix" => administration::prefix(&words),
         _ if words.is_http() => return Err(ParseError::fatal()),
         _ => Err(Rejection::Unknown),
     };
@@ -252,6 +254,7 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
         Some(b"slabs") => Stats::Slabs,
         Some(b"sizes") => Stats::Sizes,
         Some(b"hotkeys") => Stats::HotKeys,
+        Some(b"latency") => Stats::Latency,
         Some(word) if b"detail".starts_with(word) => Stats::Detail(detail(arguments)),
         Some(b"cachedump") => return cache_dump(arguments),
         Some(word) if b"conns".starts_with(word) => Stats::Connections,

@@ -74,6 +74,49 @@ pub enum Tuning {
     CrawlerItems(u32),
 }
 
+/// `debugtime`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DebugTime {
+    /// `p`: the clock stops.
+    Pause,
+    /// `r`: the clock goes on, as if it had not been stopped.
+    Resume,
+    /// A number: the clock moves forward by as many seconds.
+    Advance {
+        /// How far. A negative number would move the clock back.
+        seconds: i64,
+    },
+}
+
+/// `prefix`, which memcached does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixCommand<'a> {
+    /// What to do with the items.
+    pub action: PrefixAction,
+    /// The beginning of their keys: 1 to 250 bytes.
+    pub prefix: &'a [u8],
+}
+
+/// What `prefix` does with the items whose keys begin with a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixAction {
+    /// `list`
+    List,
+    /// `count`
+    Count,
+    /// `delete`
+    Delete,
+}
+
+impl PrefixAction {
+    /// All actions, and their words.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("list", Self::List),
+        ("count", Self::Count),
+        ("delete", Self::Delete),
+    ];
+}
+
 /// A set of streams of log lines (`watch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Streams(u16);

@@ -1,14 +1,12 @@
 //! Commands to the server, and `flush_all`.
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
-use protocol::reply::uri_encoded;
 use protocol::{Crawler, Detail, ShutdownMode, Stats};
-use store::Store;
 
 use crate::control::{ServerControl, StatWriter};
 use crate::counters::Counter;
 use crate::encode::Encode;
-use crate::now::Now;
+use crate::now::{ClockRefused, Now};
 use crate::operation::ServerCommand;
 use crate::outcome::{Outcome, Restricted, ServerOutcome};
 use crate::session::RequestContext;
@@ -18,13 +16,10 @@ const VERSION: &[u8] = b"1.6.45";
 
 /// The time and the parts of the server that its commands use.
 pub(crate) struct ServerContext<'a> {
-    /// The time of the burst.
+    /// The time of the burst. `debugtime` changes it.
     pub(crate) now: Now,
     /// Process-wide statistics and settings.
     pub(crate) control: &'a dyn ServerControl,
-    /// The store, which knows the most frequently read keys. `None`: items are in a remote store,
-    /// which does not.
-    pub(crate) store: Option<&'a Store>,
 }
 
 /// Executes a command to the server and replies. Returns false if the connection is to be closed
@@ -33,7 +28,7 @@ pub(crate) struct ServerContext<'a> {
 pub(crate) fn execute(
     encoder: &impl Encode,
     command: ServerCommand<'_>,
-    context: &ServerContext<'_>,
+    context: &mut ServerContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
     let outcome = match command {
@@ -52,6 +47,14 @@ pub(crate) fn execute(
             context.control.tune(tuning);
             ServerOutcome::Done
         }
+        ServerCommand::DebugTime(change) => match context.control.change_clock(change) {
+            Ok(now) => {
+                context.now = now;
+                ServerOutcome::Done
+            }
+            Err(ClockRefused::Unsupported) => ServerOutcome::Unsupported,
+            Err(ClockRefused::OnlyForward) => ServerOutcome::ClockOnlyForward,
+        },
         ServerCommand::Crawler(Crawler::Enable) => {
             match context.control.set_crawler_enabled(true) {
                 true => ServerOutcome::Done,
@@ -63,9 +66,9 @@ pub(crate) fn execute(
             ServerOutcome::Done
         }
         // A session with a store has executed these itself.
-        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..)) | ServerCommand::Watch(_) => {
-            ServerOutcome::Unsupported
-        }
+        ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
+        | ServerCommand::Watch(_)
+        | ServerCommand::Prefix(_) => ServerOutcome::Unsupported,
     };
     encoder.outcome(b"", Outcome::Server(outcome), bytes);
     true
@@ -128,10 +131,13 @@ fn stats(
             control.reset_stats();
             return ServerOutcome::StatsReset;
         }
-        Stats::HotKeys => match context.store {
-            Some(store) => hot_keys(store, &mut encoder.stats(bytes)),
-            None => return ServerOutcome::Unsupported,
-        },
+        // A session with a store has executed this itself.
+        Stats::HotKeys => return ServerOutcome::Unsupported,
+        Stats::Latency => {
+            if !control.write_latencies(&mut encoder.stats(bytes)) {
+                return ServerOutcome::Unsupported;
+            }
+        }
         Stats::Detail(_) if !may_dump => return ServerOutcome::NotAllowed(Restricted::Detail),
         Stats::CacheDump { .. } if !may_dump => {
             return ServerOutcome::NotAllowed(Restricted::CacheDump);
@@ -163,20 +169,5 @@ fn shutdown(mode: ShutdownMode, context: &ServerContext<'_>) -> Option<ServerOut
             context.control.stop();
             None
         }
-    }
-}
-
-/// Writes the most frequently read keys in descending order of their reads. Keys are encoded as in
-/// the output of memcached's `lru_crawler metadump`.
-fn hot_keys(store: &Store, stats: &mut impl StatWriter) {
-    let hot = store.hot_keys();
-    stats.number(b"hotkeys:gets", hot.reads);
-    for (rank, key) in hot.keys.iter().enumerate() {
-        let name = |what| format!("hotkeys:{}:{what}", rank + 1).into_bytes();
-        let mut text = Vec::with_capacity(key.key.len());
-        uri_encoded(&mut text, &key.key);
-        stats.text(&name("key"), &text);
-        stats.number(&name("gets"), key.reads);
-        stats.number(&name("gets_error_max"), key.overestimate);
     }
 }

@@ -564,12 +564,11 @@ impl WithEncoder for ExecuteServer<'_, '_, '_> {
 
     fn run(self, encoder: &impl Encode) -> bool {
         let Self { command, turn } = self;
-        let context = ServerContext {
+        let mut context = ServerContext {
             now: turn.now,
             control: turn.control,
-            store: None,
         };
-        execute_server_command(encoder, command, &context, turn.out.bytes_mut())
+        execute_server_command(encoder, command, &mut context, turn.out.bytes_mut())
     }
 }
 

@@ -4,8 +4,8 @@
 //! `prepared` receives the request.
 
 use protocol::{
-    Arith, Crawler, Delete, FlushAll, Get, Rejection, Set, ShutdownMode, Stats, Streams, Touch,
-    Tuning,
+    Arith, Crawler, DebugTime, Delete, FlushAll, Get, PrefixCommand, Rejection, Set, ShutdownMode,
+    Stats, Streams, Touch, Tuning,
 };
 use store::Mode;
 
@@ -177,10 +177,34 @@ pub(crate) fn tune(tuning: Tuning, len: usize, prepared: &mut Prepared<'_>) -> D
     server(ServerCommand::Tune(tuning), false, len, prepared)
 }
 
-/// `quit`, or an invalid line after which the connection closes.
+/// `debugtime`
+pub(crate) fn debug_time(change: DebugTime, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    server(ServerCommand::DebugTime(change), false, len, prepared)
+}
+
+/// `prefix`
+pub(crate) fn prefix<'a>(
+    command: PrefixCommand<'a>,
+    len: usize,
+    prepared: &mut Prepared<'a>,
+) -> Decoded {
+    server(ServerCommand::Prefix(command), false, len, prepared)
+}
+
+/// `quit`
 pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
+    last(Operation::Quit, len, prepared)
+}
+
+/// Input in which the next command line cannot be found.
+pub(crate) fn fatal(prepared: &mut Prepared<'_>) -> Decoded {
+    last(Operation::Abort, 0, prepared)
+}
+
+/// Prepares a command after which the connection closes.
+fn last<'a>(operation: Operation<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let encoder = Encoder::Text(TextEncoder::default());
-    *prepared = Prepared::new(Operation::Quit, Key::NONE, encoder, len);
+    *prepared = Prepared::new(operation, Key::NONE, encoder, len);
     Decoded::LastCommand
 }
 

@@ -127,12 +127,15 @@ fn server(outcome: ServerOutcome) -> &'static [u8] {
             Restricted::Mgdump => reply::MGDUMP_NOT_ALLOWED,
             Restricted::Detail => reply::DETAIL_NOT_ALLOWED,
             Restricted::Shutdown => reply::SHUTDOWN_NOT_ENABLED,
+            Restricted::PrefixList => reply::PREFIX_LIST_NOT_ALLOWED,
+            Restricted::PrefixDelete => reply::PREFIX_DELETE_NOT_ALLOWED,
         },
         ServerOutcome::NotInDatagrams => reply::NOT_IN_DATAGRAMS,
         ServerOutcome::TooManyWatchers => reply::TOO_MANY_WATCHERS,
         ServerOutcome::CrawlerDisabled => reply::CRAWLER_DISABLED,
         ServerOutcome::CrawlerBusy => reply::CRAWLER_BUSY,
         ServerOutcome::CrawlerNotStarted => reply::CRAWLER_NOT_STARTED,
+        ServerOutcome::ClockOnlyForward => reply::CLOCK_ONLY_FORWARD,
         ServerOutcome::Unsupported => reply::ERROR,
     }
 }

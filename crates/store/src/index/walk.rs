@@ -11,23 +11,76 @@
 //! before the visit of that bucket, which then sees the entry, or after it, and then the writer
 //! sees that the bucket was visited.
 //!
-//! There is at most one walk at a time. While there is none, a move costs a comparison.
+//! There is at most one walk at a time. A walk that makes no progress for [`WALK_STALL_S`] seconds
+//! gives way to the next one that begins; it finds then that it has ended. While there is no walk,
+//! a move costs a comparison.
 
 use std::sync::PoisonError;
 
 use super::addressing::BUCKET_WORDS;
 use super::{Entry, Index, lock};
-use crate::limits::MOVED_BUCKETS_MAX;
+use crate::limits::{MOVED_BUCKETS_MAX, WALK_STALL_S};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What writers and the walk share.
 #[derive(Debug, Default)]
 pub(super) struct WalkState {
-    is_taken: AtomicBool,
-    /// The number of buckets that the walk has visited. 0 while there is no walk.
-    visited: AtomicU64,
+    /// [`Progress`], as one word, so that a walk that has given way cannot change it.
+    progress: AtomicU64,
+    /// The second of the last step.
+    step_s: AtomicU32,
     moved: Mutex<MovedBuckets>,
+}
+
+/// How far the present walk has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Progress {
+    /// Whether there is a walk.
+    is_taken: bool,
+    /// Distinguishes the walk from earlier ones.
+    walk: WalkNumber,
+    /// The number of buckets that it has visited. 0 while there is no walk.
+    visited: u64,
+}
+
+/// The number of a walk, modulo 2¹⁵.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WalkNumber(u16);
+
+/// Bits of [`Progress::visited`]. An index has fewer buckets.
+const VISITED_BITS: u32 = 48;
+const VISITED_MASK: u64 = (1 << VISITED_BITS) - 1;
+/// The largest number of a walk.
+const NUMBER_MASK: u16 = (1 << 15) - 1;
+
+impl Progress {
+    fn of(word: u64) -> Self {
+        let high = (word >> VISITED_BITS) as u16;
+        Self {
+            is_taken: high & !NUMBER_MASK != 0,
+            walk: WalkNumber(high & NUMBER_MASK),
+            visited: word & VISITED_MASK,
+        }
+    }
+
+    fn word(self) -> u64 {
+        let taken = if self.is_taken { !NUMBER_MASK } else { 0 };
+        u64::from(taken | self.walk.0) << VISITED_BITS | self.visited
+    }
+
+    /// The beginning of the next walk.
+    fn next_walk(self) -> Self {
+        Self {
+            is_taken: true,
+            walk: WalkNumber(self.walk.0.wrapping_add(1) & NUMBER_MASK),
+            visited: 0,
+        }
+    }
+
+    fn is_of(self, walk: WalkNumber) -> bool {
+        self.is_taken && self.walk == walk
+    }
 }
 
 /// Buckets into which entries have moved after the walk had visited them.
@@ -54,31 +107,81 @@ pub(crate) enum Visited {
 }
 
 impl Index {
-    /// Begins a walk. Returns false if there is one already.
-    pub(crate) fn begin_walk(&self) -> bool {
+    /// Begins a walk at second `now_s`. `None`: there is one, whose last step is not long ago.
+    pub(crate) fn begin_walk(&self, now_s: u32) -> Option<WalkNumber> {
+        let word = self.walk.progress.load(Ordering::Relaxed);
+        let present = Progress::of(word);
+        let step_s = self.walk.step_s.load(Ordering::Relaxed);
+        if present.is_taken && now_s.saturating_sub(step_s) < WALK_STALL_S {
+            return None;
+        }
+        // Before the walk begins, so that another one cannot take it for stalled.
+        self.walk.step_s.store(now_s, Ordering::Relaxed);
+        let next = present.next_walk();
         // Acquire: pairs with the release in `end_walk`. This walk sees the state that it left.
-        !self.walk.is_taken.swap(true, Ordering::Acquire)
-    }
-
-    /// Ends the walk.
-    pub(crate) fn end_walk(&self) {
-        self.walk.visited.store(0, Ordering::Relaxed);
+        let begun = self.walk.progress.compare_exchange(
+            word,
+            next.word(),
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        begun.ok()?;
+        // Of a walk that has given way. Nothing is noted for this one before its first step.
         *self.moved_buckets() = MovedBuckets::default();
-        // Release: pairs with the acquire in `begin_walk`.
-        self.walk.is_taken.store(false, Ordering::Release);
+        Some(next.walk)
     }
 
-    /// Visits the next bucket of the walk. Only the owner of the walk may call this.
-    pub(crate) fn walk(&self) -> Visited {
-        let visited = self.walk.visited.load(Ordering::Relaxed);
+    /// Ends a walk, unless it has given way.
+    pub(crate) fn end_walk(&self, walk: WalkNumber) {
+        let mut moved = self.moved_buckets();
+        let word = self.walk.progress.load(Ordering::Relaxed);
+        if !Progress::of(word).is_of(walk) {
+            return;
+        }
+        let ended = Progress {
+            is_taken: false,
+            walk,
+            visited: 0,
+        };
+        // Release: pairs with the acquire in `begin_walk`. It fails only if the walk gives way just
+        // now, since nothing else changes the word but the walk itself.
+        let ended = self.walk.progress.compare_exchange(
+            word,
+            ended.word(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
+        if ended.is_ok() {
+            *moved = MovedBuckets::default();
+        }
+    }
+
+    /// Visits the next bucket of a walk at second `now_s`. Only the owner of the walk may call
+    /// this.
+    pub(crate) fn walk(&self, walk: WalkNumber, now_s: u32) -> Visited {
+        const GAVE_WAY: Visited = Visited::End {
+            is_incomplete: true,
+        };
+        let progress = Progress::of(self.walk.progress.load(Ordering::Relaxed));
+        if !progress.is_of(walk) {
+            return GAVE_WAY;
+        }
+        self.walk.step_s.store(now_s, Ordering::Relaxed);
         // Acquire: pairs with the release in `split` and `merge`.
-        if visited < self.buckets.load(Ordering::Acquire) {
-            return Visited::Bucket(self.copy_bucket(visited, visited + 1));
+        if progress.visited < self.buckets.load(Ordering::Acquire) {
+            let visited = progress.visited + 1;
+            let copied = self.copy_bucket(progress.visited, progress, visited);
+            return copied.map_or(GAVE_WAY, Visited::Bucket);
         }
         let mut moved = self.moved_buckets();
+        // Under the lock, the notes are those of the walk whose number is in the word.
+        if !Progress::of(self.walk.progress.load(Ordering::Relaxed)).is_of(walk) {
+            return GAVE_WAY;
+        }
         if let Some(bucket) = moved.numbers.pop() {
             drop(moved);
-            return Visited::Bucket(self.copy_bucket(bucket, visited));
+            let copied = self.copy_bucket(bucket, progress, progress.visited);
+            return copied.map_or(GAVE_WAY, Visited::Bucket);
         }
         Visited::End {
             is_incomplete: moved.is_incomplete,
@@ -94,11 +197,21 @@ impl Index {
     }
 
     /// Copies a bucket, and sets the number of visited buckets, under the lock of its shard.
-    fn copy_bucket(&self, bucket: u64, visited: u64) -> BucketEntries {
+    /// `None`: the walk has given way since it had come as far as `progress`.
+    fn copy_bucket(&self, bucket: u64, progress: Progress, visited: u64) -> Option<BucketEntries> {
         let _guard = lock(&self.shard(bucket).lock);
+        let after = Progress {
+            visited,
+            ..progress
+        };
         // Relaxed: a writer that moves an entry into this bucket holds the same lock.
-        self.walk.visited.store(visited, Ordering::Relaxed);
-        self.load_bucket(bucket)
+        let advanced = self.walk.progress.compare_exchange(
+            progress.word(),
+            after.word(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        advanced.is_ok().then(|| self.load_bucket(bucket))
     }
 
     fn load_bucket(&self, bucket: u64) -> BucketEntries {
@@ -111,7 +224,7 @@ impl Index {
     /// Notes that an entry has moved into `bucket`. The caller holds the lock of its shard.
     #[inline]
     pub(super) fn note_move(&self, bucket: u64) {
-        if bucket < self.walk.visited.load(Ordering::Relaxed) {
+        if bucket < self.walk.progress.load(Ordering::Relaxed) & VISITED_MASK {
             self.remember_moved(bucket);
         }
     }

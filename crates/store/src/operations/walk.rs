@@ -6,7 +6,7 @@
 //! may be visited twice. Every visited item was in memory at some time during the walk. Items that
 //! are only in the tier are not visited.
 
-use crate::index::{BucketEntries, Entry, Visited};
+use crate::index::{BucketEntries, Entry, Visited, WalkNumber};
 use crate::operations::item::Item;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -16,9 +16,15 @@ use crate::worker::Worker;
 #[derive(Debug)]
 pub struct Walk {
     store: Arc<Store>,
-    /// `None`: a complete walk, whose position is in the index. Otherwise the next bucket of a
-    /// survey, which may miss items that move in the index.
-    next_bucket: Option<u64>,
+    position: Position,
+}
+
+#[derive(Debug)]
+enum Position {
+    /// That of a complete walk, which is in the index.
+    Index(WalkNumber),
+    /// The next bucket of a survey, which may miss items that move in the index.
+    Bucket(u64),
 }
 
 /// The result of a step of a walk.
@@ -28,8 +34,8 @@ pub enum WalkStep {
     More,
     /// All items have been visited.
     Done,
-    /// All buckets of the index have been visited, but so many items moved meanwhile that some may
-    /// have been missed.
+    /// Items may have been missed: so many have moved meanwhile, or the walk made no step for a
+    /// minute and another one has begun.
     Incomplete,
 }
 
@@ -43,12 +49,14 @@ pub enum WalkAction {
 }
 
 impl Store {
-    /// Begins a complete walk. `None`: there is one already; at most one exists at a time.
+    /// Begins a complete walk at second `now_s`. `None`: there is one already; at most one exists
+    /// at a time. One that has made no step for a minute ends, incomplete.
     #[must_use]
-    pub fn walk(self: &Arc<Self>) -> Option<Walk> {
-        self.index.begin_walk().then(|| Walk {
+    pub fn walk(self: &Arc<Self>, now_s: u32) -> Option<Walk> {
+        let number = self.index.begin_walk(now_s)?;
+        Some(Walk {
             store: Arc::clone(self),
-            next_bucket: None,
+            position: Position::Index(number),
         })
     }
 
@@ -58,17 +66,17 @@ impl Store {
     pub fn survey(self: &Arc<Self>) -> Walk {
         Walk {
             store: Arc::clone(self),
-            next_bucket: Some(0),
+            position: Position::Bucket(0),
         }
     }
 }
 
 impl Walk {
-    fn next(&mut self) -> Visited {
+    fn next(&mut self, now_s: u32) -> Visited {
         let index = &self.store.index;
-        match &mut self.next_bucket {
-            None => index.walk(),
-            Some(bucket) => match index.peek_bucket(*bucket) {
+        match &mut self.position {
+            Position::Index(number) => index.walk(*number, now_s),
+            Position::Bucket(bucket) => match index.peek_bucket(*bucket) {
                 Some(entries) => {
                     *bucket += 1;
                     Visited::Bucket(entries)
@@ -83,8 +91,8 @@ impl Walk {
 
 impl Drop for Walk {
     fn drop(&mut self) {
-        if self.next_bucket.is_none() {
-            self.store.index.end_walk();
+        if let Position::Index(number) = self.position {
+            self.store.index.end_walk(number);
         }
     }
 }
@@ -105,7 +113,7 @@ impl Worker {
         let mut buckets = [BucketEntries::default(); BUCKETS];
         let mut result = WalkStep::More;
         for bucket in &mut buckets {
-            match walk.next() {
+            match walk.next(now_s) {
                 Visited::Bucket(entries) => *bucket = entries,
                 Visited::End { is_incomplete } => {
                     result = match is_incomplete {

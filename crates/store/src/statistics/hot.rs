@@ -23,6 +23,8 @@ pub struct HotKey {
     /// The maximum by which the sketch may overestimate `reads`. The sampling error is not
     /// included.
     pub overestimate: u64,
+    /// Number of recent reads in a second.
+    pub reads_per_s: u64,
 }
 
 /// The result of [`crate::Store::hot_keys`].
@@ -52,6 +54,9 @@ pub(crate) struct Sketch {
     slots: Vec<Slot>,
     /// Number of samples of all keys. Halved together with the counts.
     samples: u32,
+    /// The second at which the counts began. At each halving it moves half the way to the present,
+    /// so that counts divided by the time since then remain rates.
+    began_s: u32,
     /// State of the random generator (xorshift) that chooses the distances between samples.
     random: u64,
 }
@@ -61,16 +66,20 @@ impl Default for Sketch {
         Self {
             slots: Vec::with_capacity(HOT_KEYS),
             samples: 0,
+            began_s: 0,
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
 }
 
 impl Sketch {
-    /// Counts a sampled read. Returns the number of reads to skip until the next sample.
-    pub(crate) fn record(&mut self, hash: u64, key: &[u8]) -> u32 {
+    /// Counts a sampled read at second `now_s`. Returns the number of reads to skip until the next
+    /// sample.
+    pub(crate) fn record(&mut self, hash: u64, key: &[u8], now_s: u32) -> u32 {
         if self.samples == HOT_WINDOW {
-            self.halve();
+            self.halve(now_s);
+        } else if self.samples == 0 {
+            self.began_s = now_s;
         }
         self.samples += 1;
         match self.slots.iter().position(|slot| slot.hash == hash) {
@@ -106,8 +115,9 @@ impl Sketch {
     }
 
     /// Halves all counts, and removes keys whose count becomes 0.
-    fn halve(&mut self) {
+    fn halve(&mut self, now_s: u32) {
         self.samples /= 2;
+        self.began_s += now_s.saturating_sub(self.began_s) / 2;
         for slot in &mut self.slots {
             slot.count /= 2;
             slot.overestimate /= 2;
@@ -120,10 +130,12 @@ impl Sketch {
         self.slots.clear();
         self.slots.extend_from_slice(&other.slots);
         self.samples = other.samples;
+        self.began_s = other.began_s;
     }
 
-    /// Adds the estimates of this sketch to `sum`, the estimates of other workers.
-    pub(crate) fn add_to(&self, sum: &mut HotKeys) {
+    /// Adds the estimates of this sketch at second `now_s` to `sum`, those of other workers.
+    pub(crate) fn add_to(&self, sum: &mut HotKeys, now_s: u32) {
+        let elapsed_s = u64::from(now_s.saturating_sub(self.began_s)).max(1);
         let period = u64::from(HOT_SAMPLE_PERIOD);
         sum.reads += u64::from(self.samples) * period;
         for slot in &self.slots {
@@ -134,6 +146,7 @@ impl Sketch {
             );
             match sum.keys.iter_mut().find(|hot| hot.key == key) {
                 Some(hot) => {
+                    hot.reads_per_s += reads / elapsed_s;
                     hot.reads += reads;
                     hot.overestimate += overestimate;
                 }
@@ -141,6 +154,7 @@ impl Sketch {
                     key: key.to_vec(),
                     reads,
                     overestimate,
+                    reads_per_s: reads / elapsed_s,
                 }),
             }
         }
@@ -154,7 +168,7 @@ mod tests {
 
     fn summed(sketch: &Sketch) -> HotKeys {
         let mut sum = HotKeys::default();
-        sketch.add_to(&mut sum);
+        sketch.add_to(&mut sum, 1);
         sum.keys.sort_by_key(|hot| std::cmp::Reverse(hot.reads));
         sum
     }
@@ -163,9 +177,9 @@ mod tests {
     fn a_hot_key_is_found_among_many_keys_that_are_read_once() {
         let mut sketch = Sketch::default();
         for turn in 0..20_000_u64 {
-            sketch.record(turn + 10, format!("cold {turn}").as_bytes());
+            sketch.record(turn + 10, format!("cold {turn}").as_bytes(), 1);
             if turn % 10 == 0 {
-                sketch.record(1, b"hot");
+                sketch.record(1, b"hot", 1);
             }
         }
         let summed = summed(&sketch);
@@ -181,10 +195,10 @@ mod tests {
     fn a_hot_key_is_forgotten_when_it_is_not_read_any_more() {
         let mut sketch = Sketch::default();
         for _ in 0..HOT_WINDOW {
-            sketch.record(1, b"yesterday");
+            sketch.record(1, b"yesterday", 1);
         }
         for _ in 0..20 * HOT_WINDOW {
-            sketch.record(2, b"today");
+            sketch.record(2, b"today", 1);
         }
         let summed = summed(&sketch);
         assert_eq!(summed.keys.len(), 1);
@@ -192,9 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_of_a_key_is_that_of_the_recent_past_also_after_halvings() {
+        let mut sketch = Sketch::default();
+        // 100 samples a second, of which 75 are of one key.
+        for now_s in 50..2_050 {
+            for sample in 0..100_u64 {
+                sketch.record((sample % 4).min(1), &[(sample % 4).min(1) as u8], now_s);
+            }
+        }
+        let mut sum = HotKeys::default();
+        sketch.add_to(&mut sum, 2_050);
+        let hot = sum.keys.iter().find(|hot| hot.key == [1]).unwrap();
+        let expected = 75 * u64::from(HOT_SAMPLE_PERIOD);
+        assert!(
+            hot.reads_per_s.abs_diff(expected) * 50 < expected,
+            "{hot:?}"
+        );
+    }
+
+    #[test]
     fn the_distances_between_samples_vary_and_have_the_period_as_mean() {
         let mut sketch = Sketch::default();
-        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.record(1, b"a")).collect();
+        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.record(1, b"a", 1)).collect();
         let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;
         assert!(
             (mean / f64::from(HOT_SAMPLE_PERIOD) - 1.0).abs() < 0.05,

@@ -29,7 +29,7 @@ impl Worker {
         now_s: u32,
     ) {
         match self.reads_until_sample.get() {
-            0 => self.record_hot_key(hash, block.key()),
+            0 => self.record_hot_key(hash, block.key(), now_s),
             remaining => self.reads_until_sample.set(remaining - 1),
         }
         // For this request, the miniatures have seen a miss and a write.
@@ -52,14 +52,15 @@ impl Worker {
     /// Records a sampled read for `stats hotkeys`, and chooses at random the number of reads until
     /// the next sample.
     #[cold]
-    pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8]) {
+    pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8], now_s: u32) {
         // The only other user of this lock is `stats hotkeys`, which holds it for a short time.
         let mut sketch = self
             .counters
             .sketch
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.reads_until_sample.set(sketch.record(hash.0, key));
+        self.reads_until_sample
+            .set(sketch.record(hash.0, key, now_s));
     }
 
     /// Passes a request to the miniatures, if its key is watched and the key's limit of samples per

@@ -1,7 +1,8 @@
 //! Records of evicted items, for a log.
 //!
 //! While they are recorded, each worker keeps those of its own evictions until its caller takes
-//! them, at most [`EVICTED_MAX`]. While they are not, an eviction costs the test of one flag.
+//! them, at most [`EVICTED_MAX`], and counts further ones. While they are not, an eviction costs
+//! the test of one flag.
 
 use crate::heap::block::Block;
 use crate::limits::EVICTED_MAX;
@@ -9,6 +10,13 @@ use crate::statistics::size_class::ItemSize;
 use crate::store::Store;
 use crate::sync::atomic::Ordering;
 use crate::worker::Worker;
+
+/// The evicted items that a worker has recorded, and the number of those that it has not.
+#[derive(Debug, Default)]
+pub(crate) struct EvictedItems {
+    recorded: Vec<EvictedItem>,
+    unrecorded: u64,
+}
 
 /// An evicted item.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +45,17 @@ impl Worker {
     #[must_use]
     #[inline]
     pub fn has_evicted(&self) -> bool {
-        !self.evicted.borrow().is_empty()
+        !self.evicted.borrow().recorded.is_empty()
     }
 
-    /// Passes the recorded items to `visit`, and forgets them.
-    pub fn drain_evicted(&mut self, mut visit: impl FnMut(&EvictedItem)) {
-        for item in self.evicted.get_mut().drain(..) {
+    /// Passes the recorded items to `visit`, and forgets them. Returns how many further items this
+    /// worker has evicted since the last call and not recorded, because there were too many.
+    pub fn drain_evicted(&mut self, mut visit: impl FnMut(&EvictedItem)) -> u64 {
+        let evicted = self.evicted.get_mut();
+        for item in evicted.recorded.drain(..) {
             visit(&item);
         }
+        std::mem::take(&mut evicted.unrecorded)
     }
 
     /// Records an evicted item, if items are recorded.
@@ -54,14 +65,16 @@ impl Worker {
             return;
         }
         let mut evicted = self.evicted.borrow_mut();
-        if evicted.len() < EVICTED_MAX {
-            evicted.push(EvictedItem {
+        if evicted.recorded.len() < EVICTED_MAX {
+            evicted.recorded.push(EvictedItem {
                 key: block.key().into(),
                 was_fetched: block.access().is_fetched(),
                 ttl_s: block.expiry().seconds_left(now_s),
                 idle_s,
                 size: ItemSize::of_block(block),
             });
+        } else {
+            evicted.unrecorded += 1;
         }
     }
 }

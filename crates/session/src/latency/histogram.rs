@@ -1,0 +1,321 @@
+//! Histograms of times, by class of command.
+//!
+//! Buckets are narrow enough for percentiles: at most 12.5 % of their bound, from 1 µs to 10 s.
+//! Those that a metric shows ([`LATENCY_BOUNDS_NS`]) are sums of some of them, so their counts are
+//! exact.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{CLASSES, CommandClass};
+use crate::counters::add_to;
+
+/// Inclusive upper bounds of the buckets of a metric, in nanoseconds. The list omits the last
+/// bucket, which has no bound.
+pub const LATENCY_BOUNDS_NS: [u64; 16] = [
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+];
+
+/// The number of buckets of a metric, the unbounded one included.
+pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
+
+/// The part of a decade up to each of these multiples of its beginning is divided into buckets of a
+/// width, in hundredths of the beginning.
+const STEPS: [(u64, u64); 3] = [(200, 10), (500, 25), (1000, 50)];
+/// Buckets of a decade.
+const PER_DECADE: usize = 32;
+/// The decades from 1 µs to 10 s.
+const DECADES: usize = 7;
+/// Buckets up to 1 µs, of 100 ns each.
+const FIRST: usize = 10;
+/// Number of narrow buckets, the last one excluded, which has no bound.
+const BOUNDS: usize = FIRST + DECADES * PER_DECADE;
+/// Number of narrow buckets.
+const NARROW: usize = BOUNDS + 1;
+
+/// Inclusive upper bounds of the narrow buckets, in nanoseconds.
+const BOUNDS_NS: [u64; BOUNDS] = {
+    let mut bounds = [0; BOUNDS];
+    let mut at = 0;
+    while at < FIRST {
+        bounds[at] = (at as u64 + 1) * 100;
+        at += 1;
+    }
+    let mut decade_ns = 1_000;
+    while at < BOUNDS {
+        let (mut step, mut hundredths) = (0, 100);
+        while step < STEPS.len() {
+            let (end, width) = STEPS[step];
+            while hundredths < end {
+                hundredths += width;
+                bounds[at] = decade_ns * hundredths / 100;
+                at += 1;
+            }
+            step += 1;
+        }
+        decade_ns *= 10;
+    }
+    bounds
+};
+
+/// The histograms of one worker, one for each class. Only that worker writes them, so an addition
+/// needs no atomic read-modify-write. Any thread may read them.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct LatencyHistograms {
+    classes: [ClassHistogram; CLASSES],
+}
+
+/// The histogram of one class: the number of requests by bucket, the sum of their times, and the
+/// longest of them.
+#[derive(Debug)]
+struct ClassHistogram {
+    buckets: [AtomicU64; NARROW],
+    sum_ns: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Default for ClassHistogram {
+    fn default() -> Self {
+        Self {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum_ns: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+}
+
+impl LatencyHistograms {
+    /// Records `count` requests of `class` that took `elapsed_ns` each.
+    pub(super) fn add(&self, class: CommandClass, count: u64, elapsed_ns: u64) {
+        let cells = &self.classes[class as usize];
+        add_to(&cells.buckets[bucket_of(elapsed_ns)], count);
+        add_to(&cells.sum_ns, count.wrapping_mul(elapsed_ns));
+        if elapsed_ns > cells.max_ns.load(Ordering::Relaxed) {
+            cells.max_ns.store(elapsed_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the present histograms.
+    pub(crate) fn snapshot(&self) -> LatencySnapshot {
+        let class = |cells: &ClassHistogram| ClassLatency {
+            narrow: cells
+                .buckets
+                .iter()
+                .map(|cell| cell.load(Ordering::Relaxed))
+                .collect(),
+            sum_ns: cells.sum_ns.load(Ordering::Relaxed),
+            max_ns: cells.max_ns.load(Ordering::Relaxed),
+        };
+        LatencySnapshot {
+            classes: std::array::from_fn(|at| class(&self.classes[at])),
+        }
+    }
+
+    /// Forgets the longest times. One that the worker records meanwhile may be forgotten too.
+    pub(crate) fn clear_max(&self) {
+        for cells in &self.classes {
+            cells.max_ns.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The narrow bucket of a time.
+fn bucket_of(elapsed_ns: u64) -> usize {
+    BOUNDS_NS.partition_point(|&bound_ns| bound_ns < elapsed_ns)
+}
+
+/// The histogram of one class at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassLatency {
+    /// [`NARROW`] numbers, not on the stack: that of a connection's thread or fibre is small.
+    narrow: Box<[u64]>,
+    /// The sum of the requests' times, in nanoseconds.
+    pub sum_ns: u64,
+    /// The longest time since the last `stats reset`, in nanoseconds.
+    pub max_ns: u64,
+}
+
+impl Default for ClassLatency {
+    fn default() -> Self {
+        Self {
+            narrow: vec![0; NARROW].into(),
+            sum_ns: 0,
+            max_ns: 0,
+        }
+    }
+}
+
+impl ClassLatency {
+    /// Adds `count` requests that took `elapsed_ns` each.
+    pub fn add(&mut self, count: u64, elapsed_ns: u64) {
+        self.narrow[bucket_of(elapsed_ns)] += count;
+        self.sum_ns = self.sum_ns.wrapping_add(count.wrapping_mul(elapsed_ns));
+        self.max_ns = self.max_ns.max(elapsed_ns);
+    }
+
+    /// The number of requests.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.narrow.iter().sum()
+    }
+
+    /// The number of requests in each bucket of a metric ([`LATENCY_BOUNDS_NS`]). Not cumulative.
+    #[must_use]
+    pub fn buckets(&self) -> [u64; LATENCY_BUCKETS] {
+        let mut buckets = [0; LATENCY_BUCKETS];
+        for (at, count) in self.narrow.iter().enumerate() {
+            let bound_ns = BOUNDS_NS.get(at).copied().unwrap_or(u64::MAX);
+            buckets[LATENCY_BOUNDS_NS.partition_point(|&coarse| coarse < bound_ns)] += count;
+        }
+        buckets
+    }
+
+    /// The time that `per_mille` thousandths of the requests did not exceed, in nanoseconds: the
+    /// upper bound of its bucket, but at most the longest time. 0 without requests.
+    #[must_use]
+    pub fn percentile_ns(&self, per_mille: u64) -> u64 {
+        let rank = (u128::from(self.count()) * u128::from(per_mille)).div_ceil(1000);
+        let mut below = 0;
+        for (at, count) in self.narrow.iter().enumerate() {
+            below += u128::from(*count);
+            if below >= rank && below > 0 {
+                let bound_ns = BOUNDS_NS.get(at).copied().unwrap_or(u64::MAX);
+                return bound_ns.min(self.max_ns);
+            }
+        }
+        0
+    }
+
+    /// Combines the counts and the sum with those of `other`.
+    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        for (count, other) in self.narrow.iter_mut().zip(&other.narrow) {
+            *count = combine(*count, *other);
+        }
+        self.sum_ns = combine(self.sum_ns, other.sum_ns);
+    }
+}
+
+/// The histograms at one moment, of one worker or summed over several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LatencySnapshot {
+    /// The histograms, in the order of [`CommandClass::ALL`].
+    pub classes: [ClassLatency; CLASSES],
+}
+
+impl LatencySnapshot {
+    /// The histogram of `class`.
+    #[must_use]
+    pub fn of(&self, class: CommandClass) -> &ClassLatency {
+        &self.classes[class as usize]
+    }
+
+    /// The sum of `self` and `other`.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (sum, added) in self.classes.iter_mut().zip(&other.classes) {
+            sum.combine(added, u64::wrapping_add);
+            sum.max_ns = sum.max_ns.max(added.max_ns);
+        }
+        self
+    }
+
+    /// What was recorded after `before`. The longest times are those of `self`.
+    #[must_use]
+    pub fn since(mut self, before: &Self) -> Self {
+        for (now, before) in self.classes.iter_mut().zip(&before.classes) {
+            now.combine(before, u64::wrapping_sub);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get_of(times_ns: impl IntoIterator<Item = u64>) -> ClassLatency {
+        let mut latency = ClassLatency::default();
+        times_ns.into_iter().for_each(|it| latency.add(1, it));
+        latency
+    }
+
+    fn metric_bucket_of(elapsed_ns: u64) -> usize {
+        let buckets = get_of([elapsed_ns]).buckets();
+        buckets.iter().position(|&count| count == 1).unwrap()
+    }
+
+    #[test]
+    fn time_equal_to_a_bound_is_in_the_bucket_of_that_bound() {
+        assert_eq!(metric_bucket_of(0), 0);
+        for (at, bound_ns) in LATENCY_BOUNDS_NS.into_iter().enumerate() {
+            assert_eq!(metric_bucket_of(bound_ns), at, "{bound_ns}");
+            assert_eq!(metric_bucket_of(bound_ns + 1), at + 1, "{bound_ns}");
+        }
+        assert_eq!(metric_bucket_of(u64::MAX), LATENCY_BUCKETS - 1);
+    }
+
+    #[test]
+    fn every_bound_of_a_metric_is_one_of_a_narrow_bucket() {
+        assert!(BOUNDS_NS.is_sorted_by(|low, high| low < high));
+        assert_eq!(BOUNDS_NS.last(), Some(&10_000_000_000));
+        for bound_ns in LATENCY_BOUNDS_NS {
+            assert!(BOUNDS_NS.contains(&bound_ns), "{bound_ns}");
+        }
+        for pair in BOUNDS_NS.windows(2).filter(|pair| pair[0] >= 1_000) {
+            assert!((pair[1] - pair[0]) * 8 <= pair[1], "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_at_most_an_eighth_above_the_true_ones() {
+        // 1000 times from 3 µs to 3 ms, and one of 30 s.
+        let times_ns = (1..=1000).map(|at| at * 3_000);
+        let latency = get_of(times_ns.chain([30_000_000_000]));
+        assert_eq!(latency.count(), 1001);
+        for (per_mille, true_ns) in [(500, 1_503_000), (990, 2_973_000), (999, 3_000_000)] {
+            let found_ns = latency.percentile_ns(per_mille);
+            assert!(
+                (true_ns..=true_ns * 9 / 8).contains(&found_ns),
+                "{per_mille}: {found_ns}"
+            );
+        }
+        assert_eq!(latency.percentile_ns(1000), 30_000_000_000);
+        assert_eq!(latency.max_ns, 30_000_000_000);
+        assert_eq!(
+            get_of([7]).percentile_ns(500),
+            7,
+            "at most the longest time"
+        );
+        assert_eq!(get_of([]).percentile_ns(999), 0);
+    }
+
+    #[test]
+    fn what_was_recorded_before_is_subtracted_and_workers_are_added() {
+        let latencies = LatencyHistograms::default();
+        latencies.add(CommandClass::Set, 3, 5_000);
+        let before = latencies.snapshot();
+        latencies.clear_max();
+        latencies.add(CommandClass::Set, 2, 2_000);
+        let since = latencies.snapshot().since(&before);
+        let set = since.of(CommandClass::Set);
+        assert_eq!((set.count(), set.sum_ns, set.max_ns), (2, 4_000, 2_000));
+        let sum = since.plus(&before);
+        let set = sum.of(CommandClass::Set);
+        assert_eq!((set.count(), set.max_ns), (5, 5_000));
+    }
+}

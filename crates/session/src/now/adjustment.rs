@@ -1,0 +1,136 @@
+//! Changes of the server's clock by clients (`debugtime`), for tests of what depends on time.
+//!
+//! A clock that stops and goes on shows the time that it would show without the stop. So it never
+//! goes back, on which ages and expiries in the store rely.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use protocol::DebugTime;
+
+/// Maximum number of seconds by which a clock may be ahead, so that ages and times to live cannot
+/// overflow.
+const AHEAD_MAX_S: u32 = i32::MAX as u32;
+
+/// What clients have changed of a clock. All its clones share it.
+#[derive(Debug, Default)]
+pub(super) struct Adjustment {
+    /// [`Adjusted`], as one word.
+    word: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Adjusted {
+    /// Seconds by which the clock is ahead.
+    ahead_s: u32,
+    /// The second at which the clock has stopped. 0: it runs.
+    stopped_s: u32,
+}
+
+/// Why a clock does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockRefused {
+    /// Clients cannot change this clock.
+    Unsupported,
+    /// The clock would go back, or be ahead by more than [`i32::MAX`] seconds.
+    OnlyForward,
+}
+
+impl Adjustment {
+    /// The second that the clock shows at second `real_s`.
+    pub(super) fn shown_s(&self, real_s: u32) -> u32 {
+        Adjusted::of(self.word.load(Ordering::Relaxed)).shown_s(real_s)
+    }
+
+    /// Makes a change at second `real_s`. Returns the second that the clock shows then.
+    pub(super) fn change(&self, change: DebugTime, real_s: u32) -> Result<u32, ClockRefused> {
+        let mut after = None;
+        let changed = self
+            .word
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                after = Adjusted::of(word).after(change, real_s);
+                after.map(Adjusted::word)
+            });
+        match (changed, after) {
+            (Ok(_), Some(after)) => Ok(after.shown_s(real_s)),
+            _ => Err(ClockRefused::OnlyForward),
+        }
+    }
+}
+
+impl Adjusted {
+    fn of(word: u64) -> Self {
+        Self {
+            ahead_s: (word >> 32) as u32,
+            stopped_s: word as u32,
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.ahead_s) << 32 | u64::from(self.stopped_s)
+    }
+
+    fn shown_s(self, real_s: u32) -> u32 {
+        match self.stopped_s {
+            0 => real_s.saturating_add(self.ahead_s),
+            stopped_s => stopped_s,
+        }
+    }
+
+    /// `None`: the change is refused.
+    fn after(mut self, change: DebugTime, real_s: u32) -> Option<Self> {
+        match change {
+            DebugTime::Pause => self.stopped_s = self.shown_s(real_s),
+            DebugTime::Resume => self.stopped_s = 0,
+            DebugTime::Advance { seconds } => {
+                let seconds = u32::try_from(seconds).ok()?;
+                let ahead_s = self.ahead_s.checked_add(seconds)?;
+                self.ahead_s = Some(ahead_s).filter(|&ahead_s| ahead_s <= AHEAD_MAX_S)?;
+                if self.stopped_s != 0 {
+                    self.stopped_s = self.stopped_s.saturating_add(seconds);
+                }
+            }
+        }
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advance(seconds: i64) -> DebugTime {
+        DebugTime::Advance { seconds }
+    }
+
+    #[test]
+    fn a_stopped_clock_shows_one_second_until_it_goes_on_as_if_it_had_not_stopped() {
+        let clock = Adjustment::default();
+        assert_eq!(clock.change(advance(5), 10), Ok(15));
+        assert_eq!(clock.change(DebugTime::Pause, 11), Ok(16));
+        assert_eq!(clock.shown_s(99), 16);
+        assert_eq!(clock.change(advance(3), 20), Ok(19));
+        assert_eq!(clock.change(DebugTime::Pause, 21), Ok(19));
+        assert_eq!(clock.change(DebugTime::Resume, 22), Ok(30));
+        assert_eq!(clock.shown_s(23), 31);
+        assert_eq!(
+            clock.change(DebugTime::Resume, 24),
+            Ok(32),
+            "it runs already"
+        );
+    }
+
+    #[test]
+    fn a_clock_goes_neither_back_nor_more_than_2_31_seconds_forward() {
+        let clock = Adjustment::default();
+        let most = i64::from(i32::MAX);
+        for refused in [-1, i64::MIN, most + 1, i64::MAX] {
+            let refused = clock.change(advance(refused), 1);
+            assert_eq!(refused, Err(ClockRefused::OnlyForward));
+        }
+        assert_eq!(clock.shown_s(7), 7);
+        assert_eq!(clock.change(advance(most), 1), Ok(1 << 31));
+        let refused = clock.change(advance(1), 1);
+        assert_eq!(refused, Err(ClockRefused::OnlyForward));
+        assert_eq!(clock.shown_s(u32::MAX), u32::MAX);
+    }
+}

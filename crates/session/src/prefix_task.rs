@@ -1,0 +1,113 @@
+//! `prefix`: lists, counts or deletes the items whose keys begin with a prefix.
+//!
+//! It walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), since nothing orders items
+//! by key. The operator says how many entries of the index it may visit in a second. After its
+//! share of [`PREFIX_PAUSE`] it waits for a ticket, which the server completes after the pause.
+//! Only one walk exists at a time, so the rate is that of the whole server.
+
+use protocol::reply;
+use protocol::{PrefixAction, PrefixCommand};
+use service::Next;
+use store::{Item, WalkAction, item_len};
+
+use crate::control::ServerControl;
+use crate::dump_fields::fields;
+use crate::limits::{PREFIX_PAUSE, WALK_BUCKETS};
+use crate::now::Now;
+use crate::outcome::{Restricted, ServerOutcome};
+use crate::session::RequestContext;
+
+/// Entries of a bucket of the index.
+const BUCKET_ENTRIES: usize = 8;
+
+/// The command, and what it has found so far.
+#[derive(Debug)]
+pub(crate) struct PrefixTask {
+    action: PrefixAction,
+    prefix: Box<[u8]>,
+    items: u64,
+    /// The lengths of the items, as memcached counts them.
+    bytes: u64,
+    steps_per_pause: u32,
+    /// Steps before the next pause.
+    steps_left: u32,
+}
+
+impl PrefixTask {
+    /// # Errors
+    /// The reply, if the server does not serve the command.
+    pub(crate) fn new(
+        command: PrefixCommand<'_>,
+        control: &dyn ServerControl,
+    ) -> Result<Self, ServerOutcome> {
+        let rate = control.prefix_rate().ok_or(ServerOutcome::Unsupported)?;
+        let permissions = control.permissions();
+        match command.action {
+            PrefixAction::List if !permissions.dump => {
+                return Err(ServerOutcome::NotAllowed(Restricted::PrefixList));
+            }
+            PrefixAction::Delete if !permissions.flush => {
+                return Err(ServerOutcome::NotAllowed(Restricted::PrefixDelete));
+            }
+            PrefixAction::List | PrefixAction::Count | PrefixAction::Delete => {}
+        }
+        let entries = u128::from(rate) * PREFIX_PAUSE.as_micros() / 1_000_000;
+        let steps = entries / (WALK_BUCKETS * BUCKET_ENTRIES) as u128;
+        let steps_per_pause = u32::try_from(steps).unwrap_or(u32::MAX).max(1);
+        Ok(Self {
+            action: command.action,
+            prefix: command.prefix.into(),
+            items: 0,
+            bytes: 0,
+            steps_per_pause,
+            steps_left: steps_per_pause,
+        })
+    }
+
+    /// Whether a step may be made now. If so, it counts as made.
+    pub(crate) fn may_step(&mut self) -> bool {
+        let may_step = self.steps_left > 0;
+        self.steps_left = self.steps_left.saturating_sub(1);
+        may_step
+    }
+
+    /// Begins a pause. Returns what the session needs to continue.
+    pub(crate) fn pause(&mut self, context: &mut RequestContext<'_>) -> Next {
+        let Some(ticket) = context.issue_ticket() else {
+            // All tickets of the worker are open. It tries again.
+            return Next::Yield;
+        };
+        self.steps_left = self.steps_per_pause;
+        context.control.pause(ticket);
+        Next::Completion
+    }
+
+    pub(crate) fn visit(
+        &mut self,
+        key: &[u8],
+        item: &Item<'_>,
+        now: Now,
+        bytes: &mut Vec<u8>,
+    ) -> WalkAction {
+        if !key.starts_with(&self.prefix) {
+            return WalkAction::Keep;
+        }
+        self.items += 1;
+        self.bytes += item_len(key.len(), item.flags, item.value_len()) as u64;
+        match self.action {
+            PrefixAction::List => reply::metadump(bytes, &fields(key, item, now)),
+            PrefixAction::Count => {}
+            PrefixAction::Delete => return WalkAction::Delete,
+        }
+        WalkAction::Keep
+    }
+
+    /// Writes the end of the reply.
+    pub(crate) fn end(&self, bytes: &mut Vec<u8>) {
+        if self.action != PrefixAction::List {
+            reply::stat_number(bytes, b"items", self.items);
+            reply::stat_number(bytes, b"bytes", self.bytes);
+        }
+        bytes.extend_from_slice(reply::END);
+    }
+}
