@@ -494,15 +494,19 @@ impl Index {
             }
         }
         let moving = MoveGuard::begin(shard);
-        for (word, target) in from.iter().zip(targets) {
+        for (at, word) in from.iter().enumerate() {
             let entry = Entry::from_word(word.load(Ordering::Relaxed));
-            if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
+            if let (Some(Target { bucket, slot, role }), Some(entry)) = (targets[at], entry) {
                 let entry = entry.with_role(role);
                 // Release: pairs with the acquire in `scan`. A reader that finds the entry here
                 // sees the complete item.
                 self.word(bucket, slot)
                     .store(entry.word(), Ordering::Release);
-                self.note_move(bucket);
+                // Most entries move to one bucket, which a walk visits again once.
+                let mut before = targets[..at].iter().flatten();
+                if !before.any(|target| target.bucket == bucket) {
+                    self.note_move(bucket);
+                }
             }
         }
         // Release: pairs with the acquire in `scan`. A reader that loads this number sees the

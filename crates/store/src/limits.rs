@@ -44,6 +44,9 @@ pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
 /// Maximum number of buckets into which entries have moved behind a walk (`index/walk.rs`), before
 /// the walk is incomplete: 512 KiB of numbers.
 pub(crate) const MOVED_BUCKETS_MAX: usize = 1 << 16;
+/// Maximum number of buckets that a walk visits again, for each bucket of the index. A walk that
+/// deletes all items, so that the index shrinks behind it, needs about two.
+pub(crate) const REVISITS_PER_BUCKET: u64 = 4;
 /// Number of seconds without a step after which a walk gives way to another one.
 pub(crate) const WALK_STALL_S: u32 = 60;
 /// Maximum number of evicted items that a worker records (`worker/evicted.rs`).

@@ -199,6 +199,39 @@ fn a_walk_skips_expired_items_and_deletes_what_it_is_told() {
     assert_eq!(store.statistics().items, 0);
 }
 
+/// The index shrinks behind the walk, by more moves than are noted at a time.
+#[test]
+fn a_walk_that_deletes_a_million_items_is_complete() {
+    const ITEMS: u64 = 1_000_000;
+    let config = Config {
+        memory_bytes: 64 << 20,
+        hash_seed: 7,
+        ..Config::DEFAULT
+    };
+    let store = Store::new(config).unwrap();
+    let mut worker = store.worker();
+    (0..ITEMS).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));
+    assert_eq!(store.statistics().items, ITEMS);
+    let index_bytes = store.statistics().index_bytes;
+    let (mut walk, mut visits) = (store.walk(NOW_S).unwrap(), 0);
+    let mut visit = |_: &[u8], _: &store::Item<'_>| {
+        visits += 1;
+        WalkAction::Delete
+    };
+    let end = loop {
+        let step = worker.walk::<BUCKETS>(&mut walk, NOW_S, false, &mut visit);
+        worker.quiescent();
+        if step != WalkStep::More {
+            break step;
+        }
+    };
+    assert_eq!(end, WalkStep::Done);
+    assert_eq!(store.statistics().items, 0);
+    // A bucket that is noted twice may be copied twice in one step.
+    assert!(visits >= ITEMS, "{visits}");
+    assert!(store.statistics().index_bytes < index_bytes / 2);
+}
+
 #[test]
 fn a_walk_without_a_step_for_a_minute_gives_way_to_the_next() {
     let store = store();

@@ -3,8 +3,13 @@
 //! A walk visits the buckets in ascending order. Entries move between buckets meanwhile: by kicks,
 //! by splits and by merges. An entry could so move from a bucket that the walk has not reached to
 //! one that it has left. The writer that moves it therefore notes the target bucket if the walk has
-//! visited that bucket, and the walk visits it once more at its end. So a walk visits every entry
-//! that is in the index from its beginning to its end at least once. It may visit an entry twice.
+//! visited that bucket, and the walk visits it once more: at its end, or earlier if so many are noted
+//! that the list is half full. So a walk visits every entry that is in the index from its beginning
+//! to its end at least once. It may visit an entry twice.
+//!
+//! A walk ends, whatever writers do. If more entries move than it can note, or than it may visit
+//! again ([`REVISITS_PER_BUCKET`]), it visits no bucket again, and its end says that it may have
+//! missed entries.
 //!
 //! The walk copies a bucket under the lock of its shard. A writer moves an entry under the same
 //! lock, since both buckets of an entry are in one shard. So a move into a bucket comes either
@@ -19,7 +24,7 @@ use std::sync::PoisonError;
 
 use super::addressing::BUCKET_WORDS;
 use super::{Entry, Index, lock};
-use crate::limits::{MOVED_BUCKETS_MAX, WALK_STALL_S};
+use crate::limits::{MOVED_BUCKETS_MAX, REVISITS_PER_BUCKET, WALK_STALL_S};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -87,8 +92,41 @@ impl Progress {
 #[derive(Debug, Default)]
 struct MovedBuckets {
     numbers: Vec<u64>,
-    /// A bucket was not noted, because there were too many.
+    /// A bucket was not noted, or not visited again, because there were too many.
     is_incomplete: bool,
+    /// How many buckets were visited again.
+    revisits: u64,
+    /// The largest number of buckets during the walk.
+    buckets_max: u64,
+}
+
+impl MovedBuckets {
+    fn note(&mut self, bucket: u64) {
+        if self.numbers.len() < MOVED_BUCKETS_MAX {
+            self.numbers.push(bucket);
+        } else {
+            self.is_incomplete = true;
+        }
+    }
+
+    /// The bucket that a walk of `buckets` buckets visits again now, if there is one. `at_end`: it
+    /// has visited all buckets.
+    fn next(&mut self, at_end: bool, buckets: u64) -> Option<u64> {
+        self.buckets_max = self.buckets_max.max(buckets);
+        // During the walk, only as many are visited again as the list needs to have space: an entry
+        // may move once more.
+        let is_due = at_end || self.numbers.len() > MOVED_BUCKETS_MAX / 2;
+        if self.is_incomplete || !is_due {
+            return None;
+        }
+        let bucket = self.numbers.pop()?;
+        if self.revisits >= REVISITS_PER_BUCKET * self.buckets_max {
+            self.is_incomplete = true;
+            return None;
+        }
+        self.revisits += 1;
+        Some(bucket)
+    }
 }
 
 /// The entries of a bucket.
@@ -167,25 +205,28 @@ impl Index {
             return GAVE_WAY;
         }
         self.walk.step_s.store(now_s, Ordering::Relaxed);
-        // Acquire: pairs with the release in `split` and `merge`.
-        if progress.visited < self.buckets.load(Ordering::Acquire) {
-            let visited = progress.visited + 1;
-            let copied = self.copy_bucket(progress.visited, progress, visited);
-            return copied.map_or(GAVE_WAY, Visited::Bucket);
-        }
+        // Acquire: pairs with the release in `split` and `merge`. It is loaded before the list is
+        // read, so that the list contains the moves of a merge after which the walk is at its end.
+        let buckets = self.buckets.load(Ordering::Acquire);
+        let at_end = progress.visited >= buckets;
         let mut moved = self.moved_buckets();
         // Under the lock, the notes are those of the walk whose number is in the word.
         if !Progress::of(self.walk.progress.load(Ordering::Relaxed)).is_of(walk) {
             return GAVE_WAY;
         }
-        if let Some(bucket) = moved.numbers.pop() {
-            drop(moved);
-            let copied = self.copy_bucket(bucket, progress, progress.visited);
-            return copied.map_or(GAVE_WAY, Visited::Bucket);
-        }
-        Visited::End {
-            is_incomplete: moved.is_incomplete,
-        }
+        let (bucket, visited) = match moved.next(at_end, buckets) {
+            Some(bucket) => (bucket, progress.visited),
+            None if at_end => {
+                return Visited::End {
+                    is_incomplete: moved.is_incomplete,
+                };
+            }
+            None => (progress.visited, progress.visited + 1),
+        };
+        // A writer that notes a bucket holds the lock that `copy_bucket` takes.
+        drop(moved);
+        let copied = self.copy_bucket(bucket, progress, visited);
+        copied.map_or(GAVE_WAY, Visited::Bucket)
     }
 
     /// Copies one bucket without a lock, for an incomplete survey. `None`: there is no such bucket.
@@ -231,12 +272,7 @@ impl Index {
 
     #[cold]
     fn remember_moved(&self, bucket: u64) {
-        let mut moved = self.moved_buckets();
-        if moved.numbers.len() < MOVED_BUCKETS_MAX {
-            moved.numbers.push(bucket);
-        } else {
-            moved.is_incomplete = true;
-        }
+        self.moved_buckets().note(bucket);
     }
 
     fn moved_buckets(&self) -> crate::sync::MutexGuard<'_, MovedBuckets> {
@@ -247,3 +283,7 @@ impl Index {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests;
