@@ -81,6 +81,7 @@ mod tier_reads;
 #[cfg(test)]
 mod toy;
 mod upload;
+mod visit_rate;
 mod watching;
 
 pub use cache::{CacheService, CacheWorker, ValuePin};

@@ -1,9 +1,10 @@
 //! `prefix`: lists, counts or deletes the items whose keys begin with a prefix.
 //!
 //! It walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), since nothing orders items
-//! by key. The operator says how many entries of the index it may visit in a second. After its
-//! share of [`PREFIX_PAUSE`] it waits for a ticket, which the server completes after the pause.
-//! Only one walk exists at a time, so the rate is that of the whole server.
+//! by key. The operator says how many entries of the index it may visit in a second
+//! ([`VisitRate`]). After its share it waits for a ticket, which the server completes after a pause
+//! ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)). Only one walk exists at a time, so the rate is
+//! that of the whole server.
 
 use protocol::reply;
 use protocol::{PrefixAction, PrefixCommand};
@@ -12,13 +13,10 @@ use store::{Item, WalkAction, item_len};
 
 use crate::control::ServerControl;
 use crate::dump_fields::fields;
-use crate::limits::{PREFIX_PAUSE, WALK_BUCKETS};
 use crate::now::Now;
 use crate::outcome::{Restricted, ServerOutcome};
 use crate::session::RequestContext;
-
-/// Entries of a bucket of the index.
-const BUCKET_ENTRIES: usize = 8;
+use crate::visit_rate::VisitRate;
 
 /// The command, and what it has found so far.
 #[derive(Debug)]
@@ -28,9 +26,7 @@ pub(crate) struct PrefixTask {
     items: u64,
     /// The lengths of the items, as memcached counts them.
     bytes: u64,
-    steps_per_pause: u32,
-    /// Steps before the next pause.
-    steps_left: u32,
+    rate: VisitRate,
 }
 
 impl PrefixTask {
@@ -51,24 +47,18 @@ impl PrefixTask {
             }
             PrefixAction::List | PrefixAction::Count | PrefixAction::Delete => {}
         }
-        let entries = u128::from(rate) * PREFIX_PAUSE.as_micros() / 1_000_000;
-        let steps = entries / (WALK_BUCKETS * BUCKET_ENTRIES) as u128;
-        let steps_per_pause = u32::try_from(steps).unwrap_or(u32::MAX).max(1);
         Ok(Self {
             action: command.action,
             prefix: command.prefix.into(),
             items: 0,
             bytes: 0,
-            steps_per_pause,
-            steps_left: steps_per_pause,
+            rate: VisitRate::new(rate),
         })
     }
 
     /// Whether a step may be made now. If so, it counts as made.
     pub(crate) fn may_step(&mut self) -> bool {
-        let may_step = self.steps_left > 0;
-        self.steps_left = self.steps_left.saturating_sub(1);
-        may_step
+        self.rate.may_step()
     }
 
     /// Begins a pause. Returns what the session needs to continue.
@@ -77,7 +67,7 @@ impl PrefixTask {
             // All tickets of the worker are open. It tries again.
             return Next::Yield;
         };
-        self.steps_left = self.steps_per_pause;
+        self.rate.pause();
         context.control.pause(ticket);
         Next::Completion
     }

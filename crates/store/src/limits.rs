@@ -157,6 +157,8 @@ pub(crate) const KICK_BUCKETS: usize = 48;
 /// Maximum number of buckets that the search for a free index slot visits in a store that does not
 /// evict. There a failed search rejects the write, so a long search is better.
 pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
+/// Number of entries of a bucket of the index.
+pub const BUCKET_ENTRIES: usize = 8;
 /// Number of buckets that a split or a merge visits.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Number of holes in a batch. The holes of a batch share one epoch stamp.

@@ -306,10 +306,11 @@ pub(crate) struct Flags {
     pub(super) debug_time: bool,
 
     /// Serve the command `prefix`, with which any client lists, counts or deletes items by the
-    /// beginning of their keys; NUM: entries of the index that it visits in a second, such as
-    /// 1000000
+    /// beginning of their keys; NUM: entries of the index that it visits in a second, at least
+    /// 100, such as 1000000
+    // At a much lower rate, a walk would make no step for a minute, and so be superseded.
     #[arg(long = "prefix-commands", value_name = "NUM",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = clap::value_parser!(u32).range(100..))]
     pub(super) prefix_commands: Option<u32>,
 
     /// Do not record how long requests are in the server

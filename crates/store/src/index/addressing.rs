@@ -14,7 +14,7 @@
 //! of two.
 
 /// Number of words in a bucket, which is one cache line.
-pub(super) const BUCKET_WORDS: usize = 8;
+pub(super) const BUCKET_WORDS: usize = crate::limits::BUCKET_ENTRIES;
 /// Number of bits of a tag.
 pub(super) const TAG_BITS: u32 = 20;
 
