@@ -512,6 +512,37 @@ fn a_prefix_command_takes_at_least_the_time_that_its_rate_says() {
     assert_eq!(client.stat("curr_items").unwrap(), 0);
 }
 
+/// The walk is superseded, because the clock is moved by a minute between two of its steps.
+#[test]
+fn a_prefix_command_that_is_incomplete_replies_with_its_counts() {
+    let server = server(&["-m", "64", "--prefix-commands", "100", "--debug-time"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    client.set("a", b"value").unwrap();
+    let mut walker = Client::connect(&server.address).unwrap();
+    // Both are executed before a reply is sent. The walk takes 20 minutes, with a step in 0.64 s.
+    walker.send(b"mn\r\nprefix count a\r\n").unwrap();
+    assert_eq!(walker.line().unwrap(), "MN");
+    let busy = "BUSY currently processing crawler request";
+    assert_eq!(client.request("lru_crawler mgdump all").unwrap(), busy);
+    loop {
+        assert_eq!(client.request("debugtime 61").unwrap(), "OK");
+        let reply = client.request("lru_crawler mgdump all").unwrap();
+        if reply != busy {
+            assert_eq!(reply, "OK");
+            break;
+        }
+        // The walk has made a step in between.
+    }
+    let items = walker.line().unwrap();
+    assert!(
+        items == "STAT items 0" || items == "STAT items 1",
+        "{items}"
+    );
+    assert!(walker.line().unwrap().starts_with("STAT bytes "));
+    assert_eq!(walker.line().unwrap(), "ERROR locked try again later");
+    assert_eq!(walker.request("mn").unwrap(), "MN");
+}
+
 #[test]
 fn prefix_commands_are_refused_unless_the_operator_allows_them() {
     let without = server(&["-m", "64"]);

@@ -129,9 +129,7 @@ impl ItemWalk {
                     return None;
                 }
                 WalkStep::Incomplete => {
-                    if let Task::Dump(..) | Task::Prefix(_) = self.task {
-                        out.bytes_mut().extend_from_slice(reply::DUMP_INCOMPLETE);
-                    }
+                    self.task.end_incomplete(out.bytes_mut());
                     return None;
                 }
             }
@@ -183,6 +181,15 @@ impl Task {
 
     fn is_done(&self) -> bool {
         matches!(self, Self::CacheDump { left: 0, .. })
+    }
+
+    /// Writes the last lines of the reply, after a walk that may have missed items.
+    fn end_incomplete(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Crawl | Self::CacheDump { .. } => {}
+            Self::Dump(..) => bytes.extend_from_slice(reply::DUMP_INCOMPLETE),
+            Self::Prefix(task) => task.end_incomplete(bytes),
+        }
     }
 
     /// Writes the last lines of the reply.

@@ -23,6 +23,7 @@ use crate::visit_rate::VisitRate;
 pub(crate) struct PrefixTask {
     action: PrefixAction,
     prefix: Box<[u8]>,
+    /// The visited items. An item that has moved meanwhile may count twice.
     items: u64,
     /// The lengths of the items, as memcached counts them.
     bytes: u64,
@@ -94,10 +95,21 @@ impl PrefixTask {
 
     /// Writes the end of the reply.
     pub(crate) fn end(&self, bytes: &mut Vec<u8>) {
+        self.write_counts(bytes);
+        bytes.extend_from_slice(reply::END);
+    }
+
+    /// Writes the end of the reply of a walk that may have missed items. It has the counts too,
+    /// since the items that were found are deleted.
+    pub(crate) fn end_incomplete(&self, bytes: &mut Vec<u8>) {
+        self.write_counts(bytes);
+        bytes.extend_from_slice(reply::DUMP_INCOMPLETE);
+    }
+
+    fn write_counts(&self, bytes: &mut Vec<u8>) {
         if self.action != PrefixAction::List {
             reply::stat_number(bytes, b"items", self.items);
             reply::stat_number(bytes, b"bytes", self.bytes);
         }
-        bytes.extend_from_slice(reply::END);
     }
 }
