@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
-use curtail_tests::process::{Server, memcached, memcached_command, runtime, server};
+use curtail_tests::process::{
+    Server, curtail_path, memcached, memcached_command, runtime, server, wait,
+};
 
 /// The line with its numbers that differ between servers replaced: time, number, port and
 /// descriptor.
@@ -558,5 +562,37 @@ fn prefix_commands_are_refused_unless_the_operator_allows_them() {
         ("prefix count a", "STAT items 0"),
     ] {
         assert_eq!(client.request(command).unwrap(), reply);
+    }
+}
+
+#[test]
+fn administration_that_a_pool_or_a_tier_cannot_serve_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = format!("{}:32m", folder.path().join("tier").display());
+    let pool = ["--pool", "127.0.0.1"];
+    let tier = ["--tier", tier.as_str()];
+    let debug_time = ["--debug-time"];
+    let prefix_commands = ["--prefix-commands", "100"];
+    let cases: [[&[&str]; 2]; 3] = [
+        [&pool, &debug_time],
+        [&pool, &prefix_commands],
+        [&tier, &debug_time],
+    ];
+    for flags in cases {
+        let mut command = Command::new(curtail_path());
+        command.args(["serve", "-m", "2", "-I", "64k", "-p", "0"]);
+        command.args(flags.concat()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let status = wait(&mut child);
+        // A server that has started ends with the test. Otherwise this fails.
+        let _ = child.kill();
+        let status = status.unwrap();
+        let mut error = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_to_string(&mut error).unwrap();
+        assert_eq!(status.code(), Some(1), "{error}");
+        for flag in flags.map(|words| words[0]) {
+            assert!(error.contains(flag), "{flag}: {error}");
+        }
     }
 }

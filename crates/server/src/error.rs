@@ -154,6 +154,15 @@ pub enum Error {
     /// The clients of a pool have clocks of their own.
     #[error("--debug-time does not change when items of --pool expire: leave one of them out")]
     PoolDebugTime,
+    /// A pool has no index on this machine that could be walked.
+    #[error("--prefix-commands does not find the items of --pool: leave one of them out")]
+    PoolPrefixCommands,
+    /// Times that a client has moved forward would be saved with the tier.
+    #[error(
+        "--debug-time would change when items of --tier expire after a restart: leave one of them \
+         out"
+    )]
+    TierDebugTime,
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

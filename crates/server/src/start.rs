@@ -207,6 +207,12 @@ fn reject_contradictions(config: &Config) -> Result<(), Error> {
     if config.pool.is_some() && config.debug_time {
         return Err(Error::PoolDebugTime);
     }
+    if config.pool.is_some() && config.prefix_rate.is_some() {
+        return Err(Error::PoolPrefixCommands);
+    }
+    if config.tier.is_some() && config.debug_time {
+        return Err(Error::TierDebugTime);
+    }
     if config.pool.is_some() && (config.tier.is_some() || config.documents.is_some()) {
         return Err(Error::PoolAlone);
     }
