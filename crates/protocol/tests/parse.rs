@@ -2,8 +2,8 @@
 //! 1.6.45.
 
 use protocol::{
-    Delete, FlushAll, MetaVivify, Parsed, Rejection, Request, Set, SetMode, ShutdownMode, Stats,
-    Touch, limits, parse,
+    DebugTime, Delete, FlushAll, MetaVivify, Parsed, PrefixAction, PrefixCommand, Rejection,
+    Request, Set, SetMode, ShutdownMode, Stats, Touch, limits, parse,
 };
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
@@ -464,6 +464,48 @@ fn a_line_is_not_parsed_before_its_end() {
             Parsed::Incomplete { scanned: len }
         );
     }
+}
+
+#[test]
+fn a_prefix_is_one_word_of_at_most_250_bytes() {
+    let (most, more) = (key(250), key(251));
+    let of = |action, prefix| Request::Prefix(PrefixCommand { action, prefix });
+    check_requests(&[
+        ("prefix list a\r\n", of(PrefixAction::List, b"a")),
+        ("prefix  count  a \r\n", of(PrefixAction::Count, b"a")),
+        (
+            &format!("prefix delete {most}\r\n"),
+            of(PrefixAction::Delete, most.as_bytes()),
+        ),
+    ]);
+    for refused in [
+        "prefix\r\n",
+        "prefix list\r\n",
+        "prefix cut a\r\n",
+        "prefix List a\r\n",
+        "prefix delete a b\r\n",
+        &format!("prefix delete {more}\r\n"),
+    ] {
+        check_rejections(&[(refused, "ERROR\r\n")]);
+    }
+}
+
+#[test]
+fn debugtime_has_a_letter_or_64_bits_of_seconds() {
+    let by = |seconds| Request::DebugTime(DebugTime::Advance { seconds });
+    check_requests(&[
+        ("debugtime p\r\n", Request::DebugTime(DebugTime::Pause)),
+        ("debugtime r x\r\n", Request::DebugTime(DebugTime::Resume)),
+        ("debugtime 9223372036854775807\r\n", by(i64::MAX)),
+        ("debugtime -9223372036854775807\r\n", by(-i64::MAX)),
+    ]);
+    check_rejections(&[
+        ("debugtime\r\n", "ERROR\r\n"),
+        ("debugtime 9223372036854775808\r\n", "ERROR\r\n"),
+        ("debugtime -9223372036854775808\r\n", "ERROR\r\n"),
+        ("debugtime +1\r\n", "ERROR\r\n"),
+        ("debugtime P\r\n", "ERROR\r\n"),
+    ]);
 }
 
 #[test]
