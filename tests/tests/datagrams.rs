@@ -245,7 +245,7 @@ fn replies_are_not_answered() {
 /// All other datagrams would wait for them.
 #[test]
 fn lists_that_take_long_are_refused() {
-    let mut served = Served::start(&["-o", "track_sizes"]);
+    let mut served = Served::start(&["-o", "track_sizes", "--prefix-commands", "1000000"]);
     served.tcp.set("key", b"value").unwrap();
     let refused = [
         "lru_crawler metadump all\r\n",
@@ -257,6 +257,9 @@ fn lists_that_take_long_are_refused() {
         "stats conns\r\n",
         "watch\r\n",
         "watch fetchers\r\n",
+        "prefix list k\r\n",
+        "prefix count k\r\n",
+        "prefix delete k\r\n",
     ];
     for request in refused {
         let expected = "SERVER_ERROR not allowed in datagrams\r\n";
@@ -268,6 +271,15 @@ fn lists_that_take_long_are_refused() {
     assert!(served.udp.text("stats items\r\n").ends_with("END\r\n"));
     let over_tcp = served.tcp.request("lru_crawler metadump all").unwrap();
     assert_eq!(over_tcp, "OK");
+}
+
+/// No reply begins with an error for an unknown command.
+#[test]
+fn prefix_commands_that_are_not_served_are_unknown_commands() {
+    let mut served = Served::start(&[]);
+    assert_eq!(served.tcp.request("prefix count k").unwrap(), "ERROR");
+    served.udp.send(b"prefix count k\r\n");
+    served.udp.assert_silent();
 }
 
 #[test]

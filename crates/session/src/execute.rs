@@ -173,6 +173,9 @@ fn begin_list(
 ) -> Option<Step> {
     let (len, permissions) = (request.len(), context.control.permissions());
     let state = match command {
+        ServerCommand::Prefix(_) if context.control.prefix_rate().is_none() => {
+            Err(ServerOutcome::Unsupported)
+        }
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
         | ServerCommand::Watch(_)
         | ServerCommand::Prefix(_)
