@@ -1,7 +1,12 @@
 //! Changes of the server's clock by clients (`debugtime`), for tests of what depends on time.
 //!
-//! A clock that stops and goes on shows the time that it would show without the stop. So it never
-//! goes back, on which ages and expiries in the store rely.
+//! A clock that stops and goes on shows the time that it would show without the stop, so no change
+//! moves it back.
+//!
+//! Two readings may still differ by some seconds the wrong way. A session that has not finished its
+//! burst when another one advances the clock keeps the time from before, and may meet items that
+//! were stored later. A clock that stops at the end of a second may show the second before to
+//! threads that have already read the next one. So all ages in the store saturate at 0.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
