@@ -12,8 +12,10 @@ pub fn has_hung_up(descriptor: i32) -> bool {
     if descriptor < 0 {
         return false;
     }
-    // SAFETY: `poll` neither reads from the descriptor nor closes it, and the borrow ends with the
-    // call. It reports a number that is no open descriptor by POLLNVAL, which is not asked for.
+    // SAFETY: a borrowed descriptor has to stay open while it is borrowed, which no caller can
+    // promise here: this is an exception. It is sound because the borrow is used for one call only,
+    // and `poll` neither reads from the descriptor nor closes it. For a number that is not open it
+    // reports POLLNVAL, which is not tested below.
     let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
     let now = Timespec {
         tv_sec: 0,

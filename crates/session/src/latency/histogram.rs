@@ -72,8 +72,9 @@ const BOUNDS_NS: [u64; BOUNDS] = {
     bounds
 };
 
-/// The histograms of one worker, one for each class. Only that worker writes them, so an addition
-/// needs no atomic read-modify-write. Any thread may read them.
+/// The histograms of one worker, one for each class. Only that worker adds to them, so an addition
+/// needs no atomic read-modify-write. Any thread may read them. One other write exists:
+/// [`clear_max`](Self::clear_max), which any thread may do.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LatencyHistograms {
@@ -126,7 +127,9 @@ impl LatencyHistograms {
         }
     }
 
-    /// Forgets the longest times. One that the worker records meanwhile may be forgotten too.
+    /// Forgets the longest times. One that the worker records meanwhile may be forgotten too; or it
+    /// stays, although a snapshot that is taken next, to be subtracted, has its request already.
+    /// Neither changes a count, and the next longer time corrects the maximum.
     pub(crate) fn clear_max(&self) {
         for cells in &self.classes {
             cells.max_ns.store(0, Ordering::Relaxed);
@@ -146,7 +149,8 @@ pub struct ClassLatency {
     narrow: Box<[u64]>,
     /// The sum of the requests' times, in nanoseconds.
     pub sum_ns: u64,
-    /// The longest time since the last `stats reset`, in nanoseconds.
+    /// The longest time since the last `stats reset`, in nanoseconds. It may be that of a request
+    /// during the reset, which the counts no longer have.
     pub max_ns: u64,
 }
 
