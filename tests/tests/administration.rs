@@ -375,9 +375,9 @@ fn percentiles_of_each_command_class_are_shown_and_reset() {
     assert_eq!(latency(&mut client, "burst_interval"), Some(0));
 }
 
-/// A dump that makes no step for a minute gives way to the next one.
+/// The next dump supersedes one that has made no step for a minute.
 #[test]
-fn a_dump_whose_reader_waits_gives_way_after_a_minute() {
+fn a_dump_whose_reader_waits_is_superseded_after_a_minute() {
     const ITEMS: usize = 60_000;
     let server = server(&["-m", "64", "--debug-time"]);
     let mut client = Client::connect(&server.address).unwrap();

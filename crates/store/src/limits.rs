@@ -47,7 +47,7 @@ pub(crate) const MOVED_BUCKETS_MAX: usize = 1 << 16;
 /// Maximum number of buckets that a walk visits again, for each bucket of the index. A walk that
 /// deletes all items, so that the index shrinks behind it, needs about two.
 pub(crate) const REVISITS_PER_BUCKET: u64 = 4;
-/// Number of seconds without a step after which a walk gives way to another one.
+/// Number of seconds without a step after which the next walk supersedes a walk.
 pub(crate) const WALK_STALL_S: u32 = 60;
 /// Maximum number of evicted items that a worker records (`worker/evicted.rs`).
 pub(crate) const EVICTED_MAX: usize = 256;

@@ -233,7 +233,7 @@ fn a_walk_that_deletes_a_million_items_is_complete() {
 }
 
 #[test]
-fn a_walk_without_a_step_for_a_minute_gives_way_to_the_next() {
+fn a_walk_without_a_step_for_a_minute_is_superseded_by_the_next() {
     let store = store();
     let mut worker = store.worker();
     (0..STAYING).for_each(|key| set(&mut worker, key, 8, Expiry::NEVER));

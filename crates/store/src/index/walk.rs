@@ -16,9 +16,9 @@
 //! before the visit of that bucket, which then sees the entry, or after it, and then the writer
 //! sees that the bucket was visited.
 //!
-//! There is at most one walk at a time. A walk that makes no progress for [`WALK_STALL_S`] seconds
-//! gives way to the next one that begins; it finds then that it has ended. While there is no walk,
-//! a move costs a comparison.
+//! There is at most one walk at a time. A walk is stalled if it has made no step for
+//! [`WALK_STALL_S`] seconds. The next walk that begins supersedes a stalled one, whose next step is
+//! then an incomplete end. While there is no walk, a move costs a comparison.
 
 use std::sync::PoisonError;
 
@@ -31,7 +31,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// What writers and the walk share.
 #[derive(Debug, Default)]
 pub(super) struct WalkState {
-    /// [`Progress`], as one word, so that a walk that has given way cannot change it.
+    /// [`Progress`], as one word, so that a superseded walk cannot change it.
     progress: AtomicU64,
     /// The second of the last step.
     step_s: AtomicU32,
@@ -153,7 +153,7 @@ impl Index {
         if present.is_taken && now_s.saturating_sub(step_s) < WALK_STALL_S {
             return None;
         }
-        // Before the walk begins, so that another one cannot take it for stalled.
+        // Before the walk begins, so that it does not count as stalled at once.
         self.walk.step_s.store(now_s, Ordering::Relaxed);
         let next = present.next_walk();
         // Acquire: pairs with the release in `end_walk`. This walk sees the state that it left.
@@ -164,12 +164,13 @@ impl Index {
             Ordering::Relaxed,
         );
         begun.ok()?;
-        // Of a walk that has given way. Nothing is noted for this one before its first step.
+        // They may be those of a superseded walk. Nothing is noted for this one before its first
+        // step.
         *self.moved_buckets() = MovedBuckets::default();
         Some(next.walk)
     }
 
-    /// Ends a walk, unless it has given way.
+    /// Ends a walk, unless it is superseded.
     pub(crate) fn end_walk(&self, walk: WalkNumber) {
         let mut moved = self.moved_buckets();
         let word = self.walk.progress.load(Ordering::Relaxed);
@@ -181,8 +182,8 @@ impl Index {
             walk,
             visited: 0,
         };
-        // Release: pairs with the acquire in `begin_walk`. It fails only if the walk gives way just
-        // now, since nothing else changes the word but the walk itself.
+        // Release: pairs with the acquire in `begin_walk`. It fails only if the walk is superseded
+        // just now, since nothing else changes the word but the walk itself.
         let ended = self.walk.progress.compare_exchange(
             word,
             ended.word(),
@@ -197,12 +198,12 @@ impl Index {
     /// Visits the next bucket of a walk at second `now_s`. Only the owner of the walk may call
     /// this.
     pub(crate) fn walk(&self, walk: WalkNumber, now_s: u32) -> Visited {
-        const GAVE_WAY: Visited = Visited::End {
+        const SUPERSEDED: Visited = Visited::End {
             is_incomplete: true,
         };
         let progress = Progress::of(self.walk.progress.load(Ordering::Relaxed));
         if !progress.is_of(walk) {
-            return GAVE_WAY;
+            return SUPERSEDED;
         }
         self.walk.step_s.store(now_s, Ordering::Relaxed);
         // Acquire: pairs with the release in `split` and `merge`. It is loaded before the list is
@@ -212,7 +213,7 @@ impl Index {
         let mut moved = self.moved_buckets();
         // Under the lock, the notes are those of the walk whose number is in the word.
         if !Progress::of(self.walk.progress.load(Ordering::Relaxed)).is_of(walk) {
-            return GAVE_WAY;
+            return SUPERSEDED;
         }
         let (bucket, visited) = match moved.next(at_end, buckets) {
             Some(bucket) => (bucket, progress.visited),
@@ -226,7 +227,7 @@ impl Index {
         // A writer that notes a bucket holds the lock that `copy_bucket` takes.
         drop(moved);
         let copied = self.copy_bucket(bucket, progress, visited);
-        copied.map_or(GAVE_WAY, Visited::Bucket)
+        copied.map_or(SUPERSEDED, Visited::Bucket)
     }
 
     /// Copies one bucket without a lock, for an incomplete survey. `None`: there is no such bucket.
@@ -238,7 +239,7 @@ impl Index {
     }
 
     /// Copies a bucket, and sets the number of visited buckets, under the lock of its shard.
-    /// `None`: the walk has given way since it had come as far as `progress`.
+    /// `None`: the walk was superseded since it had come as far as `progress`.
     fn copy_bucket(&self, bucket: u64, progress: Progress, visited: u64) -> Option<BucketEntries> {
         let _guard = lock(&self.shard(bucket).lock);
         let after = Progress {

@@ -34,8 +34,8 @@ pub enum WalkStep {
     More,
     /// All items have been visited.
     Done,
-    /// Items may have been missed: so many have moved meanwhile, or the walk made no step for a
-    /// minute and another one has begun.
+    /// Items may have been missed: too many have moved meanwhile, or the walk made no step for a
+    /// minute and another one has superseded it.
     Incomplete,
 }
 
@@ -50,7 +50,7 @@ pub enum WalkAction {
 
 impl Store {
     /// Begins a complete walk at second `now_s`. `None`: there is one already; at most one exists
-    /// at a time. One that has made no step for a minute ends, incomplete.
+    /// at a time. It supersedes one that has made no step for a minute.
     #[must_use]
     pub fn walk(self: &Arc<Self>, now_s: u32) -> Option<Walk> {
         let number = self.index.begin_walk(now_s)?;
