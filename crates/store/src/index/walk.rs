@@ -3,9 +3,9 @@
 //! A walk visits the buckets in ascending order. Entries move between buckets meanwhile: by kicks,
 //! by splits and by merges. An entry could so move from a bucket that the walk has not reached to
 //! one that it has left. The writer that moves it therefore notes the target bucket if the walk has
-//! visited that bucket, and the walk visits it once more: at its end, or earlier if so many are noted
-//! that the list is half full. So a walk visits every entry that is in the index from its beginning
-//! to its end at least once. It may visit an entry twice.
+//! visited that bucket, and the walk visits it once more: at its end, or earlier if so many are
+//! noted that the list is half full. So a walk visits every entry that is in the index from its
+//! beginning to its end at least once. It may visit an entry twice.
 //!
 //! A walk ends, whatever writers do. If more entries move than it can note, or than it may visit
 //! again ([`REVISITS_PER_BUCKET`]), it visits no bucket again, and its end says that it may have
