@@ -168,6 +168,11 @@ impl Counters {
         add_to(&self.cells[counter as usize], by);
     }
 
+    /// Increments `hits` if `is_hit`, or else `misses`. Only the owning worker may call this.
+    pub(crate) fn count_outcome(&self, is_hit: bool, hits: Counter, misses: Counter) {
+        self.count(if is_hit { hits } else { misses });
+    }
+
     /// The present value of one counter.
     pub(crate) fn of(&self, counter: Counter) -> u64 {
         self.cells[counter as usize].load(Ordering::Relaxed)

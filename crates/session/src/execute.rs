@@ -20,7 +20,6 @@ pub(crate) use write::{publish_upload, reject_upload};
 use protocol::{Crawler, Stats};
 
 use crate::connections::ConnectionList;
-use crate::counters::Counter;
 use crate::encode::Encode;
 use crate::item_walk::ItemWalk;
 use crate::login;
@@ -227,9 +226,4 @@ fn begin_list(
             Step::Done { len }
         }
     })
-}
-
-/// Increments `hits` if `is_hit`, or else `misses`.
-fn count_outcome(context: &RequestContext<'_>, is_hit: bool, hits: Counter, misses: Counter) {
-    context.counters.count(if is_hit { hits } else { misses });
 }

@@ -6,7 +6,7 @@
 //! the length of a turn, and needs no memory beyond a buffer, however slow its reader is.
 
 use protocol::reply;
-use protocol::{Classes, Crawler, DumpForm, PrefixCommand};
+use protocol::{Classes, Crawler, DumpForm, PrefixAction, PrefixCommand};
 use service::Next;
 use store::{Item, Walk, WalkAction, WalkStep};
 
@@ -82,11 +82,22 @@ impl ItemWalk {
         command: PrefixCommand<'_>,
         context: &RequestContext<'_>,
     ) -> Result<Self, ServerOutcome> {
-        let task = PrefixTask::new(command, context.control)?;
+        let rate = context.control.prefix_rate();
+        let rate = rate.ok_or(ServerOutcome::Unsupported)?;
+        let permissions = context.control.permissions();
+        match command.action {
+            PrefixAction::List if !permissions.dump => {
+                return Err(ServerOutcome::NotAllowed(Restricted::PrefixList));
+            }
+            PrefixAction::Delete if !permissions.flush => {
+                return Err(ServerOutcome::NotAllowed(Restricted::PrefixDelete));
+            }
+            PrefixAction::List | PrefixAction::Count | PrefixAction::Delete => {}
+        }
         let walk = context.worker.store().walk(context.now.elapsed_s);
         Ok(Self {
             walk: walk.ok_or(ServerOutcome::CrawlerBusy)?,
-            task: Task::Prefix(task),
+            task: Task::Prefix(PrefixTask::new(command, rate)),
         })
     }
 
@@ -120,7 +131,7 @@ impl ItemWalk {
             if let Task::Prefix(task) = &mut self.task
                 && !task.may_step()
             {
-                return Some(task.pause(context));
+                return Some(pause(task, context));
             }
             match self.step(&mut visited, context, out) {
                 WalkStep::More if !self.task.is_done() => {}
@@ -155,6 +166,18 @@ impl ItemWalk {
             .worker
             .walk::<WALK_BUCKETS>(&mut self.walk, now.elapsed_s, reclaims, visit)
     }
+}
+
+/// Begins a pause of a command that has used up its share. Returns what the session needs to
+/// continue.
+fn pause(task: &mut PrefixTask, context: &mut RequestContext<'_>) -> Next {
+    let Some(ticket) = context.issue_ticket() else {
+        // All tickets of the worker are open. It tries again.
+        return Next::Yield;
+    };
+    task.pause();
+    context.control.pause(ticket);
+    Next::Completion
 }
 
 impl Task {

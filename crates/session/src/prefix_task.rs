@@ -8,14 +8,10 @@
 
 use protocol::reply;
 use protocol::{PrefixAction, PrefixCommand};
-use service::Next;
 use store::{Item, WalkAction, item_len};
 
-use crate::control::ServerControl;
 use crate::dump_fields::fields;
 use crate::now::Now;
-use crate::outcome::{Restricted, ServerOutcome};
-use crate::session::RequestContext;
 use crate::visit_rate::VisitRate;
 
 /// The command, and what it has found so far.
@@ -31,30 +27,15 @@ pub(crate) struct PrefixTask {
 }
 
 impl PrefixTask {
-    /// # Errors
-    /// The reply, if the server does not serve the command.
-    pub(crate) fn new(
-        command: PrefixCommand<'_>,
-        control: &dyn ServerControl,
-    ) -> Result<Self, ServerOutcome> {
-        let rate = control.prefix_rate().ok_or(ServerOutcome::Unsupported)?;
-        let permissions = control.permissions();
-        match command.action {
-            PrefixAction::List if !permissions.dump => {
-                return Err(ServerOutcome::NotAllowed(Restricted::PrefixList));
-            }
-            PrefixAction::Delete if !permissions.flush => {
-                return Err(ServerOutcome::NotAllowed(Restricted::PrefixDelete));
-            }
-            PrefixAction::List | PrefixAction::Count | PrefixAction::Delete => {}
-        }
-        Ok(Self {
+    /// The command, and the number of entries that it may visit in a second.
+    pub(crate) fn new(command: PrefixCommand<'_>, entries_per_s: u32) -> Self {
+        Self {
             action: command.action,
             prefix: command.prefix.into(),
             items: 0,
             bytes: 0,
-            rate: VisitRate::new(rate),
-        })
+            rate: VisitRate::new(entries_per_s),
+        }
     }
 
     /// Whether a step may be made now. If so, it counts as made.
@@ -62,15 +43,9 @@ impl PrefixTask {
         self.rate.may_step()
     }
 
-    /// Begins a pause. Returns what the session needs to continue.
-    pub(crate) fn pause(&mut self, context: &mut RequestContext<'_>) -> Next {
-        let Some(ticket) = context.issue_ticket() else {
-            // All tickets of the worker are open. It tries again.
-            return Next::Yield;
-        };
+    /// Begins a pause. Called if no step may be made.
+    pub(crate) fn pause(&mut self) {
         self.rate.pause();
-        context.control.pause(ticket);
-        Next::Completion
     }
 
     pub(crate) fn visit(

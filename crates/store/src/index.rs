@@ -47,9 +47,11 @@
 
 mod addressing;
 mod entry;
+mod position;
 mod tag_match;
-mod walk;
-mod writer;
+pub(crate) mod walk;
+mod walk_state;
+pub(crate) mod writer;
 
 use std::io;
 use std::ops::Range;
@@ -58,11 +60,11 @@ use std::sync::PoisonError;
 use addressing::{Addressing, BUCKET_WORDS, address};
 pub(crate) use entry::Entry;
 use entry::{key_bits, may_match};
+use position::Target;
+pub(crate) use position::{Found, Position};
 use tag_match::Bucket;
-use walk::WalkState;
-pub(crate) use walk::{BucketEntries, Visited, WalkNumber};
-use writer::Target;
-pub(crate) use writer::{Found, Inserted, Position, Writer};
+pub(crate) use walk_state::WalkNumber;
+use walk_state::WalkState;
 
 use crate::limits::CAS_PER_SHARD;
 use crate::region::Region;
@@ -374,12 +376,6 @@ impl Index {
         }
     }
 
-    /// Takes the lock of the shard of this hash. Returns the writer that holds it.
-    pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
-        let shard = self.shard(hash);
-        Writer::new(self, shard, hash, lock(&shard.lock))
-    }
-
     /// Prevents other workers from storing items in the shard of this hash until
     /// [`end_rewrite`](Self::end_rewrite). Sets a flag that each worker checks before it links an
     /// item. The caller holds no lock meanwhile. Returns false if another worker has set the flag.
@@ -449,7 +445,7 @@ impl Index {
             }
         }
         let _moving = MoveGuard::begin(shard);
-        self.note_move(buckets);
+        self.walk.note_move(buckets);
         // Release: pairs with the acquire in `scan`. A reader that loads this number, and so scans
         // the new bucket, sees the entries in it.
         self.buckets.store(buckets + 1, Ordering::Release);
@@ -505,7 +501,7 @@ impl Index {
                 // Most entries move to one bucket, which a walk visits again once.
                 let mut before = targets[..at].iter().flatten();
                 if !before.any(|target| target.bucket == bucket) {
-                    self.note_move(bucket);
+                    self.walk.note_move(bucket);
                 }
             }
         }

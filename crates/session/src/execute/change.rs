@@ -6,8 +6,8 @@ use store::{
     MarkOutcome, SizeClass, Vivify,
 };
 
+use super::observe;
 use super::read::count_touch;
-use super::{count_outcome, observe};
 use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::operation::{ArithOptions, MarkOptions};
@@ -96,7 +96,9 @@ fn count_delete(
     }
     let is_hit = outcome == DeleteOutcome::Done;
     if !is_hit || counts_hit {
-        count_outcome(context, is_hit, Counter::DeleteHits, Counter::DeleteMisses);
+        context
+            .counters
+            .count_outcome(is_hit, Counter::DeleteHits, Counter::DeleteMisses);
     }
 }
 

@@ -5,7 +5,7 @@ use store::{
     Write,
 };
 
-use super::{count_outcome, observe};
+use super::observe;
 use crate::counters::{ClassCounter, Counter};
 use crate::encode::Encode;
 use crate::limits::COPY_MAX;
@@ -217,7 +217,9 @@ fn count_read(
                 .counters
                 .count_in_class(ClassCounter::GetHits, class);
         }
-        count_outcome(context, is_hit, Counter::GetHits, Counter::GetMisses);
+        context
+            .counters
+            .count_outcome(is_hit, Counter::GetHits, Counter::GetMisses);
     }
 }
 
@@ -239,10 +241,7 @@ pub(super) fn count_touch(hit: Option<SizeClass>, context: &RequestContext<'_>) 
             .counters
             .count_in_class(ClassCounter::TouchHits, class);
     }
-    count_outcome(
-        context,
-        hit.is_some(),
-        Counter::TouchHits,
-        Counter::TouchMisses,
-    );
+    context
+        .counters
+        .count_outcome(hit.is_some(), Counter::TouchHits, Counter::TouchMisses);
 }

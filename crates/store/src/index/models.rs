@@ -3,6 +3,7 @@
 //! consistent, so the models cannot detect an `Ordering` that is too weak. The comments in
 //! `index.rs` justify the orderings.
 
+use super::writer::Inserted;
 use super::*;
 use crate::heap::Location;
 use crate::limits::{RESIZE_BUCKETS, VISITS_MAX};

@@ -1,3 +1,4 @@
+use super::writer::Inserted;
 use super::*;
 use crate::heap::Location;
 use crate::limits::{LONG_SEARCH_BUCKETS, RESIZE_BUCKETS, VISITS_MAX};

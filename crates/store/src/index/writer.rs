@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use super::addressing::{BUCKET_WORDS, address};
 use super::entry::Entry;
-use super::{Index, MoveGuard, Shard};
+use super::position::{Found, Target};
+use super::{Index, MoveGuard, Shard, lock};
 use crate::heap::Location;
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
@@ -23,63 +24,6 @@ pub(crate) enum Inserted {
     Full,
 }
 
-/// A free slot for the entry of a key. `role` says which of the key's two buckets the slot is in: 0
-/// for the first, 1 for the second.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
-    pub(super) bucket: u64,
-    pub(super) slot: usize,
-    pub(super) role: usize,
-}
-
-/// An entry as it was when found, and its position.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
-    pub(super) bucket: u64,
-    pub(super) slot: usize,
-    pub(super) entry: Entry,
-}
-
-/// The position of an entry in the index, remembered for a later lookup. The default value means
-/// "no position".
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Position(
-    /// Index of the entry's word among all words, plus one. 0: no position.
-    usize,
-);
-
-impl Position {
-    /// Returns the index of the entry's word. `None` for "no position".
-    #[inline]
-    pub(super) fn word_index(self) -> Option<usize> {
-        self.0.checked_sub(1)
-    }
-
-    /// Combines `entry` with this position, which must not be "no position".
-    #[inline]
-    pub(super) fn found(self, entry: Entry) -> Found {
-        let word = self.0 - 1;
-        Found {
-            bucket: (word / BUCKET_WORDS) as u64,
-            slot: word % BUCKET_WORDS,
-            entry,
-        }
-    }
-}
-
-impl Found {
-    /// Returns the position of the entry.
-    #[inline]
-    pub(crate) fn position(&self) -> Position {
-        Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
-    }
-
-    /// Returns the entry as it was when found.
-    pub(crate) fn entry(&self) -> Entry {
-        self.entry
-    }
-}
-
 /// The right to change the entries of a shard. It holds the lock of the shard, and is created for
 /// the hash of one key.
 #[derive(Debug)]
@@ -92,22 +36,22 @@ pub(crate) struct Writer<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(
-        index: &'a Index,
-        shard: &'a Shard,
-        hash: u64,
-        guard: MutexGuard<'a, ()>,
-    ) -> Self {
-        Self {
+impl Index {
+    /// Takes the lock of the shard of this hash. Returns the writer that holds it.
+    pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
+        let shard = self.shard(hash);
+        let guard = lock(&shard.lock);
+        Writer {
             visits: Cell::new(0),
-            index,
+            index: self,
             shard,
             hash,
             _guard: guard,
         }
     }
+}
 
+impl Writer<'_> {
     /// Returns the hash of the key.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
@@ -321,7 +265,7 @@ impl<'a> Writer<'a> {
             let word = self.index.word(bucket, slot);
             let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
-            self.index.note_move(target.bucket);
+            self.index.walk.note_move(target.bucket);
             // Release: pairs with the acquire in `scan`. A reader that loads the emptied word then
             // sees that the version of the shard has changed, and the entry in its new slot.
             word.store(0, Ordering::Release);

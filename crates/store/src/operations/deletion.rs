@@ -1,7 +1,8 @@
 //! Deletion of an item, in memory and in the tier.
 
 use crate::heap::Location;
-use crate::index::{Found, Writer};
+use crate::index::Found;
+use crate::index::writer::Writer;
 use crate::miniature::SampledAccess;
 use crate::statistics::size_class::ItemSize;
 use crate::worker::{KeyHash, Worker};

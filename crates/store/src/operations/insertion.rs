@@ -11,7 +11,7 @@ use crate::eviction_policy::Part;
 use crate::expiry::Expiry;
 use crate::heap::BlockRef;
 use crate::heap::block::{Access, Block, HeaderFields, pieces_of};
-use crate::index::{Inserted, Writer};
+use crate::index::writer::{Inserted, Writer};
 use crate::limits::{BUILDS_MAX, LONG_SEARCH_BUCKETS};
 use crate::log::Allocation;
 use crate::log::draft::Draft;

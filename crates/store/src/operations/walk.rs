@@ -6,7 +6,8 @@
 //! may be visited twice. Every visited item was in memory at some time during the walk. Items that
 //! are only in the tier are not visited.
 
-use crate::index::{BucketEntries, Entry, Visited, WalkNumber};
+use crate::index::walk::{BucketEntries, Visited};
+use crate::index::{Entry, WalkNumber};
 use crate::operations::item::Item;
 use crate::store::Store;
 use crate::sync::Arc;

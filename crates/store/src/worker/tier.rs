@@ -1,6 +1,6 @@
 //! A worker's view of the tier below the store: which copy is current, and its removal.
 
-use crate::index::Writer;
+use crate::index::writer::Writer;
 use crate::lower_tier::{Marks, TierAddress};
 use crate::worker::{KeyHash, Worker};
 

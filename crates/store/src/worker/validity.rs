@@ -3,7 +3,8 @@
 use crate::heap::Location;
 use crate::heap::block::Block;
 use crate::heap::segment::Segment;
-use crate::index::{Found, Writer};
+use crate::index::Found;
+use crate::index::writer::Writer;
 use crate::miss::Miss;
 use crate::worker::Worker;
 

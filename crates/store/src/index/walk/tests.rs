@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::{MOVED_BUCKETS_MAX, REVISITS_PER_BUCKET};
 
 const SECOND: u32 = 1;
 
@@ -24,7 +25,7 @@ fn a_walk_that_cannot_be_complete_ends_with_its_last_bucket() {
     for _ in 0..64 {
         assert_eq!(step(&index, walk), None);
     }
-    (0..=MOVED_BUCKETS_MAX).for_each(|_| index.note_move(0));
+    (0..=MOVED_BUCKETS_MAX).for_each(|_| index.walk.note_move(0));
     assert_eq!(step(&index, walk), Some(true));
 }
 
@@ -41,7 +42,7 @@ fn moves_behind_a_walk_do_not_prolong_it_without_bound() {
         }
         steps += 1;
         assert!(steps <= BUCKETS * (1 + REVISITS_PER_BUCKET), "no end");
-        index.note_move(0);
+        index.walk.note_move(0);
     };
     assert!(is_incomplete);
     assert_eq!(steps, BUCKETS * (1 + REVISITS_PER_BUCKET));
@@ -64,7 +65,7 @@ fn a_walk_is_complete_with_more_moves_than_its_list_has_space_for() {
         assert_eq!(step(&index, walk), None);
         steps += 1;
         if steps.is_multiple_of(2) {
-            index.note_move(0);
+            index.walk.note_move(0);
             noted += 1;
         }
     }
