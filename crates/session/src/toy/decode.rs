@@ -25,7 +25,7 @@ pub(crate) fn decode<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> Decode
             scanned: input.len(),
         },
         Err(NoCommand::Invalid) => {
-            *prepared = Prepared::new(Operation::Abort, Key::NONE, Encoder::Toy(ToyEncoder), 0);
+            *prepared = Prepared::new(Operation::Quit, Key::NONE, Encoder::Toy(ToyEncoder), 0);
             Decoded::LastCommand
         }
     }
