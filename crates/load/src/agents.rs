@@ -1,22 +1,23 @@
 //! One load that several hosts offer together: a coordinator and its agents.
 //!
 //! ```text
-//! coordinator ── settings, part of the connections, start ──► agent ── requests ──► servers
-//! (`run`)     ◄─ seconds, summary of the part ────────────── (`Agent`)
+//! coordinator ── settings, part of the connections, start time ────► agent ── requests ──► servers
+//!             ◄─ measurements of each second, summary of the part ──
 //! ```
 //!
-//! The coordinator divides the connections of a run into parts ([`crate::Part`]), one for each
+//! The coordinator divides the connections of a run into *parts* ([`crate::Part`]), one for each
 //! agent. The schedules of the parts together are exactly the schedule of the run. All agents start
 //! at the same time. The coordinator chooses that time, translates it to each agent's clock
-//! ([`clock`]), and reports the error of the translation. Each agent measures its own requests by
-//! its own clock, so no latency is the difference of two clocks. The summaries of the parts are
-//! merged without loss ([`crate::Summary::merge`]).
+//! ([`clock`]), and reports the greatest possible error of the translation. Each agent measures its
+//! own requests by its own clock, so no latency is the difference of two clocks. The summaries of
+//! the parts are merged without loss ([`crate::Summary::merge`]).
 //!
-//! If an agent fails before the start, the run ends with an error. If an agent fails or lags after
-//! the start, its share of the load is missing. The other agents then continue, and the summary
-//! covers only their connections and names the missing ones. If the coordinator fails, each agent
-//! stops its part immediately. The coordinator and the agents must be the same version of the
-//! program and have the same token ([`Token`]). `docs/decisions/012-agents.md` gives the reasons.
+//! If an agent fails before the start, the run ends with an error. If an agent fails after the
+//! start, or its measurements arrive too late, its share of the load is *missing*. The other agents
+//! then continue, and the summary covers only their connections and names the missing agents. If
+//! the coordinator fails, each agent stops its part immediately. The coordinator and the agents
+//! must be the same version of the program and have the same token ([`Token`]).
+//! `docs/decisions/012-agents.md` gives the reasons.
 
 mod agent;
 mod agent_states;
@@ -82,7 +83,7 @@ impl fmt::Display for AgentAddress {
     }
 }
 
-/// Why an agent does not take part in a run. The messages continue the text "failed to run agent
+/// Why an agent does not take part in a run. The error texts follow "failed to run agent
 /// HOST:PORT: ", so "it" is the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -104,7 +105,7 @@ pub enum AgentError {
     /// The agent sent a message that is not allowed at this point of the exchange.
     #[error("it sent an unexpected message")]
     UnexpectedMessage,
-    /// No probe gave an offset of the agent's clock.
+    /// No probe gave a valid offset of the agent's clock.
     #[error("its clock, or the clock of this host, was set back during every probe")]
     Clock,
 }

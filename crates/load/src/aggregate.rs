@@ -1,4 +1,5 @@
-//! Merges the windows and totals of all generator threads into a summary.
+//! Merges the windows (measurements of a second each) and the totals (counts of the whole run) of
+//! all generator threads into a summary.
 
 use measure::{
     BUSY_LIMIT, Histogram, SizeDeciles, WithCensored, generator_limited, service_inversion,
@@ -25,11 +26,13 @@ pub(crate) struct Aggregate {
     window: Window,
     /// The sum of the threads' counts. None: no thread has ended yet.
     totals: Option<Totals>,
+    /// The requests whose times were recorded one by one.
     recorded: Vec<Recorded>,
+    /// The sizes and latencies of some requests for files.
     sized: SizedSample,
     /// The number of measured connections that are not lost.
     alive: usize,
-    /// The error with which a connection was lost, if any was lost.
+    /// The error with which one of the lost connections was lost. None: no connection was lost.
     last_loss: Option<String>,
     /// When the last thread ended, on the monotonic clock.
     ended_ns: u64,
@@ -69,8 +72,9 @@ impl Aggregate {
         }
     }
 
-    /// The error of a run that lost all its measured connections, which ends it even if saturating
-    /// connections are left. None: at least one measured connection is left.
+    /// The error of a run that has lost all its measured connections, those whose latencies are
+    /// recorded. Such a run ends, even if it still has saturating connections, which only load the
+    /// server. None: the run still has a measured connection.
     pub(crate) fn all_lost_error(&self, part: Part) -> Option<Error> {
         let last = self.last_loss.clone()?;
         let connections = part.count;
@@ -97,7 +101,8 @@ impl Aggregate {
         let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
         let duration_ns = duration_ns(config, timeline, script.as_ref(), self.ended_ns);
         let offered_rps = match config.rate {
-            // The lines of a script may have their own times, so the setting may not be the rate.
+            // The lines of a script may have their own times, so the configured rate may not be the
+            // offered rate.
             Rate::PerSecond(_) if script.is_some() => {
                 Some(totals.intended as f64 * 1e9 / duration_ns as f64)
             }
@@ -173,7 +178,8 @@ impl Aggregate {
         (summary, self.recorded)
     }
 
-    /// The summary of a run's requests by the sizes of their files. None: it had no files.
+    /// The summary of a run's requests by the sizes of their files. None: the run requested no
+    /// files.
     fn files(&self, config: &Config) -> Option<Box<FilesSummary>> {
         let files = config.files?;
         let sample = self.sized.requests();
@@ -198,8 +204,8 @@ impl Aggregate {
     }
 }
 
-/// The length of the interval over which rates are computed. If a script ended before the measured
-/// interval did, it is the time until the script's end.
+/// The length of the interval over which rates are computed: the measured interval, or its part
+/// until the end of the script if the script ended first.
 fn duration_ns(
     config: &Config,
     timeline: &Timeline,
@@ -215,8 +221,8 @@ fn duration_ns(
     }
 }
 
-/// The distribution of the response times, with the lower bounds of censored requests. None in a
-/// closed loop, in which requests have no intended times.
+/// The distribution of the response times, with the lower bounds of requests without an answer.
+/// None in a closed loop, in which requests have no intended times.
 fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<LatencyDistribution> {
     (config.rate != Rate::Max).then(|| {
         let (answered, censored) = (&latencies.response, &latencies.censored);
@@ -224,8 +230,8 @@ fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<Latenc
     })
 }
 
-/// The distribution of the service times. In a closed loop it includes the lower bounds of censored
-/// and failed requests. In an open loop, the response times include these.
+/// The distribution of the service times. In a closed loop it includes the lower bounds of requests
+/// without an answer. In an open loop, the distribution of the response times includes these.
 fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistribution {
     let answered = &latencies.service;
     match config.rate {
@@ -271,8 +277,8 @@ fn failures(counts: &OperationCounts) -> Failures {
     }
 }
 
-/// Returns the counts of the carrier. None: the connections are persistent and not opened again, so
-/// there is nothing to count.
+/// Returns the counts of the carrier. None: the connections are persistent and never opened again,
+/// so there is nothing to count.
 pub(crate) fn carrier(config: &Config, counts: &CarrierCounts) -> Option<CarrierSummary> {
     let name = match config.carrier {
         CarrierKind::Stream if config.renews_connections() => "renewed",
@@ -328,8 +334,8 @@ impl LatencyDistribution {
         }
     }
 
-    /// The distribution of the latencies of all requests. An answered request contributes its
-    /// latency, and a censored request the lower bound of its latency.
+    /// The distribution of the latencies of all requests. A request in `answered` contributes its
+    /// latency, and a request in `censored` the lower bound of its latency.
     #[must_use]
     pub fn with_censored(answered: &Histogram, censored: &Histogram, percentiles: &[f64]) -> Self {
         let with = WithCensored::new(answered, censored);

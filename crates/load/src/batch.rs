@@ -13,13 +13,13 @@ use crate::wire::{Encoding, Wire};
 /// A buffer of encoded requests that are sent on one connection with one call.
 ///
 /// Short values are copied into the buffer after their request lines. Long values are not copied
-/// but sent directly from the shared filler. For each of them, a splice records the position at
-/// which it belongs.
+/// but sent directly from the *filler*, the shared memory from which all values are taken. For each
+/// long value, a *splice* records the position in the buffer at which it belongs.
 pub(crate) struct Batch {
     keys: Keys,
     /// The bytes of all values ([`filler`]).
     filler: Arc<[u8]>,
-    /// Space to write a key.
+    /// The space in which a record's key is written.
     key: KeyBuffer,
     /// The encoded requests, without their long values.
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ pub(crate) struct Batch {
     reason = "there is one for each thread, and the large variant is the usual one"
 )]
 pub(crate) enum Keys {
-    /// Keys and lengths are computed from the number of the record.
+    /// Keys and value lengths are computed from the number of the record.
     Records {
         /// The records.
         keyspace: Keyspace,
@@ -46,7 +46,7 @@ pub(crate) enum Keys {
     },
     /// The key is the path of a file of a file set.
     Files,
-    /// Keys and lengths are those of the lines of a script.
+    /// Keys and value lengths are those of the lines of a script.
     Script(ScriptItems),
 }
 
@@ -134,8 +134,8 @@ struct Splice {
     len: usize,
 }
 
-/// Returns `len_max` letters, which all threads share. Every value is a prefix of them. No protocol
-/// ends a value at a letter.
+/// Returns `len_max` letters, which all threads share. Every value is a prefix of them. Letters are
+/// safe in every protocol: none ends a value at a letter.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
     (0..len_max as usize)
         .map(|i| b'a' + (i % 26) as u8)
@@ -179,8 +179,8 @@ impl Batch {
         }
     }
 
-    /// Appends a request. `cas` is the CAS number of an [`Op::Cas`], and ignored otherwise.
-    /// `opaque` is the token of the request, in protocols that have one.
+    /// Appends a request. `cas` is the CAS number of an [`Op::Cas`]; other operations ignore it.
+    /// `opaque` is the token that identifies the request; protocols without tokens ignore it.
     #[inline]
     pub(crate) fn push<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
         match request.op {
@@ -259,7 +259,7 @@ impl Batch {
         W::encode_multiget(&mut self.bytes, each, opaque);
     }
 
-    /// Calls `send` with `header`, which may be empty, followed by the pieces of all requests.
+    /// Calls `send` with `header`, which may be empty, and then the pieces of all requests.
     pub(crate) fn send_with_header(
         &self,
         header: &[u8],
@@ -284,7 +284,7 @@ impl Batch {
         self.send_with_header(&[], |pieces| stream.send_vectored(pieces))
     }
 
-    /// Appends to `rest` all bytes except the first `sent`.
+    /// Appends all bytes except the first `sent` to `rest`.
     pub(crate) fn append_from(&self, sent: usize, rest: &mut Vec<u8>) {
         let mut skip = sent;
         self.each_piece(|piece| {
@@ -302,8 +302,8 @@ impl Batch {
         all
     }
 
-    /// Calls `each` with the pieces of all requests in order: a part of the buffer, a long value,
-    /// and so on.
+    /// Calls `each` with the pieces of all requests in order: a section of the buffer, a long
+    /// value, the next section of the buffer, and so on.
     fn each_piece<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
         let mut from = 0;
         for splice in &self.splices {
@@ -321,13 +321,17 @@ mod tests {
     use crate::wire::{Meta, Text, Textile};
     use workload::{Distribution, Popularity};
 
+    /// An empty batch, for records with these value lengths and keys of 8 bytes.
     fn batch(values: Distribution) -> Batch {
-        let keyspace = Keyspace::new(1000, Distribution::Fixed(8.0), values, 100_000, 1).unwrap();
-        let sampler = RecordSampler::new(Popularity::Uniform, 1000, 1);
-        Batch::new(Keys::Records { keyspace, sampler }, filler(100_000))
+        let (records, value_len_max, seed) = (1000, 100_000, 1);
+        let keys = Distribution::Fixed(8.0);
+        let keyspace = Keyspace::new(records, keys, values, value_len_max, seed).unwrap();
+        let sampler = RecordSampler::new(Popularity::Uniform, records, seed);
+        Batch::new(Keys::Records { keyspace, sampler }, filler(value_len_max))
     }
 
-    /// The encoded bytes of a request, in which its key is replaced by `K`.
+    /// The encoded bytes of a request with CAS number 99, token 7 and a value of 3 bytes. Its key
+    /// is replaced by `K`.
     fn encoded<W: Wire>(request: Request) -> String {
         let mut batch = batch(Distribution::Fixed(3.0));
         batch.push::<W>(&request, 99, 7);
@@ -342,7 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_is_encoded_in_both_protocols() {
+    fn every_cache_operation_is_encoded_in_protocols_text_and_meta() {
+        // `#K` is the key of the record's counter.
         for (op, text, meta) in [
             (Op::Get, "get K\r\n", "mg K v O7\r\n"),
             (Op::ReadThrough, "get K\r\n", "mg K v O7\r\n"),
@@ -398,11 +403,12 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_the_study_end_with_a_nul_byte() {
+    fn requests_of_protocol_textile_end_with_a_nul_byte() {
         let encoded = |op| encoded::<Textile>(Request::new(op, 1));
         assert_eq!(encoded(Op::Get), "GET /K\0");
         assert_eq!(encoded(Op::Set), "PUT /K/abc\0");
         assert_eq!(encoded(Op::Delete), "DELETE /K\0");
+        // The NUL follows a long value too, and no other byte is NUL.
         let mut long = batch(Distribution::Fixed(70_000.0));
         long.push::<Textile>(&Request::new(Op::Set, 5), 0, 0);
         let all = long.to_vec();
@@ -411,7 +417,8 @@ mod tests {
 
     #[test]
     fn multiget_is_encoded_with_all_its_keys() {
-        let request = Request::multiget(1, 3, 5);
+        let (first_record, keys, seed) = (1, 3, 5);
+        let request = Request::multiget(first_record, keys, seed);
         let text = encoded::<Text>(request);
         assert!(
             text.starts_with("get K ") && text.split(' ').count() == 4,

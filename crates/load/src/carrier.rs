@@ -7,9 +7,9 @@
 //! | carrier | a request is sent | a request fails |
 //! |---|---|---|
 //! | [`Persistent`] | on a connection shared with other requests | only if the connection is lost |
-//! | [`Renewed`] | on a connection for a few requests, or for one | if refused or closed early, or no answer comes in time |
+//! | [`Renewed`] | on a connection for one request, or for some | if refused or cut off, or no answer comes in time |
 //! | [`Udp`] | as one datagram | if no answer comes in time, or the port is closed |
-//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as over UDP, or as `Renewed` |
+//! | [`PerOperation`] | on its own socket: UDP for a get, else TCP | as with `Udp` or with `Renewed` |
 
 mod per_operation;
 mod persistent;
@@ -53,11 +53,12 @@ pub(crate) trait Carrier: Sized {
     /// Maximum number of receives from one connection before others are served. A stream returns
     /// all its bytes in one receive, up to the size of the buffer.
     const RECEIVES_MAX: usize = 1;
-    /// The longest duration of a send during which the thread counts as uninterrupted.
+    /// The longest duration of a send during which the thread counts as uninterrupted. If a send
+    /// takes longer, the machine delayed the thread.
     const UNINTERRUPTED_SEND_MAX_NS: u64 = UNINTERRUPTED_MAX_NS;
 
-    /// Returns the time-out of a request with the operation `op`, which is not below `timeout_ns`,
-    /// the value of [`Config::timeout_ns`].
+    /// Returns the time-out of a request with the operation `op`. `timeout_ns` is
+    /// [`Config::timeout_ns`], and the result is at least that long.
     fn timeout_ns(_op: Op, timeout_ns: u64) -> u64 {
         timeout_ns
     }
@@ -76,8 +77,8 @@ pub(crate) trait Carrier: Sized {
     /// The same requests, for changes.
     fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight>;
 
-    /// Whether the socket did not accept all bytes, so that some were kept. They must be sent
-    /// before any other.
+    /// Whether the carrier keeps bytes that the socket did not accept. These bytes must be sent
+    /// before any others.
     fn is_blocked(&self) -> bool;
 
     /// Sends a batch, whose requests are the last of [`Carrier::in_flight`]. Keeps the bytes that
@@ -114,20 +115,22 @@ pub(crate) trait Carrier: Sized {
 /// A request that was sent and not yet answered. Times are on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight {
-    /// The time at which the schedule intends the send. In a closed loop, the same as `sent_ns`.
+    /// The time at which the request is to be sent by the schedule. In a closed loop, the same as
+    /// `sent_ns`.
     pub(crate) intended_ns: u64,
     /// The time just before the send.
     pub(crate) sent_ns: u64,
     /// The token that identifies the request.
     pub(crate) opaque: u64,
     pub(crate) request: Request,
-    /// The lateness of the send: how long the request waited only for the generator's thread.
+    /// The lateness of the send: how long the request waited for the generator's thread, after its
+    /// connection could send.
     pub(crate) late_ns: u32,
     /// The length of the request in bytes.
     pub(crate) sent_len: u32,
-    /// The number of replies that have not come yet. A multiget may have several replies.
+    /// The number of replies that are still expected. A multiget may have several replies.
     pub(crate) replies: u16,
-    /// The number of items found in the replies that have come.
+    /// The number of items found in the replies received so far.
     pub(crate) hits: u16,
     /// The request number in the header of its datagram. Used only over UDP.
     pub(crate) datagram: u16,
@@ -198,8 +201,8 @@ impl Failure {
 pub(crate) struct CarrierCounts {
     /// Connections opened for one request or a few.
     pub(crate) opened: u64,
-    /// Such connections that the generator reset instead of closing, to bound the
-    /// number of sockets in TIME_WAIT.
+    /// Those of these connections that the generator reset instead of closing, to bound the number
+    /// of sockets in TIME_WAIT.
     pub(crate) resets: u64,
     /// Answers that came after the time-out of their request, and datagrams that came twice.
     pub(crate) late_or_duplicate: u64,

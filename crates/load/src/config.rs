@@ -47,9 +47,9 @@ pub enum Protocol {
     Meta,
     /// The binary protocol. As with [`Protocol::Text`], replies come in the order of requests.
     Binary,
-    /// The protocol of the multithreaded-cache study (akosik/TextileCache, 2016): text that ends
-    /// with a NUL byte, with gets over UDP, and sets and deletes over TCP. Its carrier is
-    /// [`CarrierKind::PerOperation`].
+    /// The protocol of a published study of a multithreaded cache (akosik/TextileCache, 2016). Each
+    /// request and answer is a text that ends with a NUL byte. Gets use UDP, and sets and deletes
+    /// use TCP. Its carrier is [`CarrierKind::PerOperation`].
     Textile,
     /// HTTP/1.1: GET and HEAD of the files of [`Config::files`], on connections that are opened
     /// again when they end.
@@ -71,8 +71,8 @@ pub enum CarrierKind {
     PerOperation,
 }
 
-/// The operation that is made of each pair of lengths, in a script of lengths
-/// ([`Config::lengths`]).
+/// The operation that is made of each pair of a key length and a value length, in a script of
+/// lengths ([`Config::lengths`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lengths {
     /// Gets. The lengths of values are not used.
@@ -94,7 +94,8 @@ pub struct Config {
     pub targets: Vec<Target>,
     /// The offered rate.
     pub rate: Rate,
-    /// The number of measured connections, over all threads and targets.
+    /// The number of measured connections, over all threads and targets. Their latencies are
+    /// recorded.
     pub connections: u32,
     /// The maximum number of outstanding requests of each measured connection.
     pub depth: u32,
@@ -111,24 +112,26 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// The length of the measured interval.
     pub duration_ns: u64,
-    /// The length of the warm-up: load is offered before the measured interval but not recorded.
+    /// The length of the warm-up: before the measured interval, load is offered but not recorded.
     pub warmup_ns: u64,
-    /// The length of the grace period: how long to wait after the interval for outstanding answers.
-    /// A request answered in the grace period is recorded with its true latency. A request still
-    /// unanswered at its end is censored.
+    /// The length of the grace period: how long to wait for outstanding answers after the measured
+    /// interval. A request answered in the grace period is recorded with its true latency. A
+    /// request that has no answer at the end of the grace period is censored.
     pub grace_ns: u64,
     /// The seed of all random draws: records, the order of requests and their times.
     pub seed: u64,
-    /// The number of this repeat. Repeats with the same seed have the same records with the same
-    /// popularity, but different requests at different times.
+    /// The number of this repeat of the run. Repeats with the same seed have the same records with
+    /// the same popularity, but different requests at different times.
     pub repeat: u64,
     /// Distribution of key lengths.
     pub keys: Distribution,
     /// Distribution of value lengths.
     pub values: Distribution,
-    /// Maximum length of a value in bytes. Longer samples of the distribution are cut to it.
+    /// The maximum length of a value in bytes. A greater length drawn from `values` is reduced to
+    /// this maximum.
     pub value_len_max: u32,
-    /// Distribution of the times between requests, scaled so that the mean gives the rate.
+    /// Distribution of the times between requests. The times are scaled, so that their mean gives
+    /// the rate.
     pub arrivals: Distribution,
     /// Whether the arrival distribution is that of each connection, or that of all connections
     /// together.
@@ -148,15 +151,17 @@ pub struct Config {
     /// The files of the web servers, for [`Protocol::Http`] only. They take the place of the
     /// records: [`Config::popularity`] is that of their directories.
     pub files: Option<WebFiles>,
-    /// Whether the bytes of answers are compared with those of the files. Their lengths always are.
+    /// Whether the bytes of answers are compared with those of the files. The lengths are always
+    /// compared.
     #[serde(default)]
     pub verify: bool,
     /// A file with one operation on each line, which replaces the load drawn from the seed. `-` is
     /// standard input. Lines without a time are paced by `rate` and `arrivals`.
     pub script: Option<PathBuf>,
     /// If given, the script has no lines of operations but two lines of lengths: those of the keys,
-    /// then those of the values. A length includes one byte that ends the key or value in memory,
-    /// as in the C programs of the study, so a key of length 31 is 30 letters `K`.
+    /// then those of the values. As in the C programs of the study ([`Protocol::Textile`]), a
+    /// length includes the NUL byte at the end of a C string. So a key of length 31 is 30 letters
+    /// `K`.
     pub lengths: Option<Lengths>,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
@@ -169,26 +174,26 @@ pub struct Config {
     /// of the target + [`crate::limits::TEXTILE_UDP_PORT_OFFSET`].
     pub udp_port: Option<u16>,
     /// The local addresses of the sockets that carry one request or a few, used in turn. Each
-    /// address has its own ports, so several of them postpone the exhaustion of ports. Empty: the
+    /// address has its own ports, so with several addresses the ports last longer. Empty: the
     /// kernel chooses the address.
     pub sources: Vec<IpAddr>,
-    /// The time after which a request without an answer has failed. Persistent connections that are
-    /// never opened again have no such time-out. With [`CarrierKind::PerOperation`] it is the
-    /// time-out of gets; that of other operations is not below
+    /// The time after which a request without an answer has failed. Requests on connections that
+    /// are never opened again have no time-out. With [`CarrierKind::PerOperation`] this is the
+    /// time-out of gets; other operations have at least
     /// [`crate::limits::TEXTILE_TCP_TIMEOUT_MIN_NS`].
     pub timeout_ns: u64,
-    /// The number of the process whose processor time, memory and context switches during the
-    /// interval are reported, usually the server's.
+    /// The process, usually the server, whose processor time, memory and context switches during
+    /// the measured interval are reported.
     pub watch_pid: Option<u32>,
-    /// Whether to read `stats` of the first server at both ends of the interval, to report the
-    /// number of ready connections per wake-up.
+    /// Whether to read `stats` of the first server at the start and the end of the measured
+    /// interval, to report how many ready connections the server finds at each wake-up.
     pub watch_bursts: bool,
     /// The processor on which a real-time thread measures the stalls of the machine. None: stalls
     /// are not measured.
     pub stall_detector_cpu: Option<usize>,
-    /// Whether threads poll instead of sleeping while requests are outstanding or the next one is
-    /// due soon. Polling avoids the wake-up latency, but each thread then occupies a complete
-    /// processor.
+    /// Whether a thread polls instead of sleeping while requests are outstanding or the next
+    /// request is due soon. Polling avoids the wake-up latency, but the thread then occupies a
+    /// complete processor.
     pub spin: bool,
     /// The percentiles of the summary, ascending.
     pub percentiles: Vec<f64>,
@@ -332,9 +337,10 @@ impl Config {
         demanded.map_err(|error| ConfigError::demand(&error))
     }
 
-    /// Checks that no script is given. One process reads a script and sends its requests, so a
-    /// script cannot be divided into parts. Its keys are those of its lines, so another load cannot
-    /// use the same records. `flag` is the option that excludes `--script`.
+    /// Checks that no script is given. A script cannot be divided into parts, because one process
+    /// reads it and sends its requests. Another load cannot use the same records as a script,
+    /// because the keys of a script are those in its lines. `flag` is the option that excludes
+    /// `--script`.
     pub(crate) fn validate_without_script(&self, flag: &str) -> Result<(), ConfigError> {
         match self.script {
             None => Ok(()),
@@ -345,8 +351,8 @@ impl Config {
         }
     }
 
-    /// Checks that no files are requested. The service inversion of a run needs the latencies of
-    /// single requests, which agents do not report.
+    /// Checks that no files are requested. A run that requests files reports its service inversion,
+    /// which is computed from the latencies of single requests, and agents do not send these.
     pub(crate) fn validate_without_files(&self) -> Result<(), ConfigError> {
         match self.files {
             None => Ok(()),
@@ -368,8 +374,8 @@ impl Config {
         })
     }
 
-    /// The operations that the load may have. Includes those that are sent because of an answer,
-    /// such as the cas after a gets.
+    /// The operations that the load may have. Includes operations that are sent because of an
+    /// answer, such as the cas after a gets.
     pub(crate) fn operations(&self) -> Vec<Op> {
         let mix = self.mix();
         let scheduled = mix.operations();
@@ -415,7 +421,7 @@ impl Config {
     }
 }
 
-/// Checks that a setting lies in its bounds, which are inclusive.
+/// Checks that a setting is from `least` to `most`.
 fn within(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -433,7 +439,7 @@ impl FromStr for Target {
         }
         let looked_up = match text.to_socket_addrs() {
             Ok(addresses) => Ok(addresses),
-            // No port is given, so memcached's default is used.
+            // `text` has no port, so memcached's default is used.
             Err(_) => (text.trim_matches(['[', ']']), 11211).to_socket_addrs(),
         };
         let fault = |why: String| ConfigError {
@@ -489,6 +495,7 @@ mod tests {
                 |c| c.connections = 0,
                 "connections: 0 is out of bounds; give 1 to 1048576",
             ),
+            // The 16 connections of the default are too few for 17 threads.
             (
                 |c| c.threads = 17,
                 "connections: 16 is out of bounds; give 17 to 1048576",

@@ -58,11 +58,11 @@ use crate::waiting::{Queue, Waiting};
 struct ConnectionSlot<C> {
     /// None: the connection was lost.
     connection: Option<C>,
-    /// Requests whose intended time has come and that have not been sent.
+    /// Requests that are due, which means that their intended time has come, but are not sent yet.
     queue: Queue,
     /// When the connection last became able to send, after it had been at its depth or its socket
-    /// had been full. If a due request is sent later than this, it waited for this thread, and the
-    /// difference is part of the thread's lateness.
+    /// had been full. The time from then to the send of a request that was already due is lateness
+    /// of this thread.
     unblocked_ns: u64,
     /// Whether the connection is in the flush queue.
     in_flush_queue: bool,
@@ -87,7 +87,7 @@ pub(crate) struct Engine<C: Carrier> {
     batch: Batch,
     /// The memory of all connections' queues.
     waiting: Waiting,
-    /// The slot numbers of the connections on which to send next.
+    /// The slot numbers (indices in `slots`) of the connections on which to send next.
     flush_queue: VecDeque<u32>,
     /// The connections whose requests can time out, ordered by the time of the next check. Each has
     /// at most one entry, so the length is bounded by the number of connections.
@@ -97,6 +97,7 @@ pub(crate) struct Engine<C: Carrier> {
     window_number: usize,
     /// The counts of the complete run.
     totals: Totals,
+    /// The times of single requests, as many as [`EngineOptions::recorded_max`] permits.
     recorded: Vec<Recorded>,
     /// The sizes and latencies of some requests for files.
     sized: SizedSample,
@@ -107,7 +108,7 @@ pub(crate) struct Engine<C: Carrier> {
     /// Number of requests that were sent and are neither answered nor failed yet, on all measured
     /// connections.
     in_flight: u64,
-    /// Number of measured requests that are neither answered, failed nor censored yet.
+    /// Number of requests of the measured interval that are not yet answered, failed or censored.
     unanswered: u64,
     /// Number of this thread's measured connections that are not lost.
     alive: usize,
@@ -124,16 +125,15 @@ pub(crate) struct Engine<C: Carrier> {
     interruption_ns: RangeInclusive<u64>,
     /// Unix time − monotonic time, to convert the kernel's receive time stamps.
     unix_offset_ns: u64,
-    /// The thread's processor time at each end of the measured interval.
+    /// The thread's processor time at the start of the measured interval, and at the end.
     cpu_at_start_ns: Option<u64>,
     cpu_at_end_ns: Option<u64>,
 }
 
-/// A connection, and the time of its next check for requests that have timed out: the time at which
-/// one of its requests in flight may time out. If that request is answered earlier, the entry
-/// stays. The check then replaces it by an entry for the request that is the oldest in flight by
-/// then, and times out later because it was sent later. If time-outs depend on the operation, the
-/// time from one check to the next is at most the shortest time-out.
+/// A connection, and the time of its next check for requests that have timed out: the time-out of a
+/// request in flight. If that request is answered earlier, the entry stays. The check then makes
+/// the next entry for the oldest request in flight. If time-outs depend on the operation, a later
+/// request may have a shorter one, so the next check comes after the shortest time-out at most.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Deadline {
     at_ns: u64,
@@ -161,7 +161,7 @@ impl<C: Carrier> Engine<C> {
         let alive = connections.len();
         let waiting_max = match source {
             RequestSource::Open(_) | RequestSource::Script(_) => WAITING_MAX,
-            // The answer to each request in flight can cause one follow-up request.
+            // Only follow-ups are queued, at most one for the answer to each request in flight.
             RequestSource::Closed(_) => alive * options.depth,
         };
         Self {
@@ -200,10 +200,10 @@ impl<C: Carrier> Engine<C> {
 
     /// Runs the loop. The loop ends in one of these cases:
     ///
-    /// - the measured interval is over, and every measured request is answered;
+    /// - the measured interval is over, and no request that counts in it is still unanswered;
     /// - the grace period is over;
-    /// - all connections of the run are lost;
-    /// - a script has ended;
+    /// - all measured connections of the run are lost, over all threads;
+    /// - a script has ended, and all its requests are answered or failed;
     /// - the run is stopped.
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
@@ -238,7 +238,7 @@ impl<C: Carrier> Engine<C> {
             now_ns = monotonic_ns();
             self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
             self.has_unread = events.len() == EVENTS_MAX;
-            // This may receive answers that arrived before or after this wait returned.
+            // This may receive answers, also those that arrived after the wait returned.
             if C::TIMES_OUT {
                 self.expire(now_ns, &mut buffer);
             }
@@ -278,9 +278,10 @@ impl<C: Carrier> Engine<C> {
     /// bytes that it reported. There are three cases:
     ///
     /// 1. If the wait slept, the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
-    /// 2. If it did not sleep, and all bytes that the previous wait reported were read, the bytes
-    ///    arrived after the previous wait began, because that wait did not report them.
-    /// 3. If it did not sleep, and some of those bytes may still be unread, the old bound remains.
+    /// 2. If it did not sleep, and the thread has read all bytes that the previous wait reported,
+    ///    the bytes arrived after the previous wait began, which would else have reported them.
+    /// 3. If it did not sleep, and the thread may not have read all those bytes, the old bound
+    ///    remains.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
         if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
             self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
@@ -325,7 +326,7 @@ impl<C: Carrier> Engine<C> {
         self.window_number += 1;
     }
 
-    /// Whether the loop ends now; [`Engine::run`] lists the reasons.
+    /// Whether the loop ends now. [`Engine::run`] lists the reasons.
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
         // A thread that runs late may still have undispatched requests that were due before the
@@ -346,9 +347,9 @@ impl<C: Carrier> Engine<C> {
         self.channels.stop.load(Ordering::Relaxed)
     }
 
-    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. With
-    /// [`EngineOptions::spin`] the thread polls while requests are in flight, and otherwise sleeps
-    /// only until [`SPIN_NS`] before the next event.
+    /// The timeout of the next wait. With 0 the wait returns immediately, so the thread polls. If
+    /// [`EngineOptions::spin`] is set, the thread polls while requests are in flight, and otherwise
+    /// sleeps only until [`SPIN_NS`] before the next event.
     fn timeout_ns(&mut self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
@@ -414,8 +415,8 @@ impl<C: Carrier> Engine<C> {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
-        // Requests of the schedule or of a script that were never dispatched count as intended and
-        // censored.
+        // Requests of the schedule or of an open-loop script that were never dispatched count as
+        // intended and censored.
         let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
         if let RequestSource::Open(source) = &mut self.source
             && !all_lost
@@ -468,8 +469,8 @@ impl<C: Carrier> Engine<C> {
     }
 }
 
-/// Returns an empty list with capacity for `len_max` records, whose pages are already mapped. A
-/// page fault during the measurement would add to the measured latency.
+/// Returns an empty list with capacity for `len_max` records. The pages of its memory are already
+/// mapped, because a page fault during the measurement would add to the measured latency.
 fn preallocated_records(len_max: usize) -> Vec<Recorded> {
     let mut records = vec![Recorded::default(); len_max];
     // The allocator may return zeroed memory whose pages are not mapped yet. Writing other values

@@ -9,7 +9,7 @@ use crate::agents::AgentError;
 use crate::config::{ConfigError, Target};
 use crate::merge::MergeError;
 
-/// The reason why a run or a prefill failed. The message is written to follow "failed to …".
+/// The reason why a run or a prefill failed. The error text is written to follow "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting is invalid.
@@ -111,7 +111,7 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// A server answers `version` with another reply than its version.
+    /// A server answers `version` with something other than its version.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]
     UnexpectedVersion {
         /// The server.
@@ -132,7 +132,7 @@ pub enum Error {
         /// A value of the server's `-c` that is sufficient.
         enough: u32,
     },
-    /// Every measured connection was lost during the run.
+    /// Every measured connection (whose latencies are recorded) was lost during the run.
     #[error("keep any of {connections} connections: all were lost, the last with: {last}")]
     AllLost {
         /// The number of measured connections.
@@ -205,8 +205,8 @@ pub enum Error {
     /// The message with the agreed start time reached the agent too late.
     #[error("start at the agreed time: it was {} late", show_duration(*.late_ns))]
     LateStart {
-        /// How much earlier the message had to arrive. The agent needs a short time between the
-        /// message and the start, in which it starts its threads.
+        /// How much earlier the message should have arrived. The agent needs a short time between
+        /// the message and the start of the run, to start its threads.
         late_ns: u64,
     },
     /// The agents' summaries do not fit together.

@@ -1,5 +1,6 @@
-//! Checks of the parsers of answers that hold for any input bytes. The fuzz targets `http_answer`
-//! and `textile_answer` call them with generated inputs, and a test with the committed corpora.
+//! Checks of properties of the answer parsers that hold for any input bytes. The fuzz targets
+//! `http_answer` and `textile_answer` call them with generated inputs. A test calls them with the
+//! committed corpora.
 
 use workload::{Op, WebFiles};
 
@@ -10,11 +11,11 @@ use crate::wire::{Answer, Textile, Wire};
 /// Parses bytes as the answers of a web server. Checks three properties:
 ///
 /// - Dividing the bytes differently changes neither the answers nor the fault that ends them.
-/// - Every status is one that answers a request.
-/// - The reader consumes all bytes up to the fault.
+/// - Every status is from 200 to 599. A lower one is not the final answer to a request.
+/// - If there is no fault, the reader consumes all bytes.
 ///
-/// The bit 0 of the first byte of `input` says whether the answers are to HEADs; the bits above it
-/// are the length of the parts.
+/// The first byte of `input` says how to parse the rest. Bit 0 says whether the answers are to HEAD
+/// requests. The other bits are the length of the parts into which the bytes are divided, less one.
 ///
 /// # Panics
 /// One of these properties does not hold.
@@ -39,12 +40,15 @@ pub fn check_answers(input: &[u8]) {
     assert!(fault.is_some() || consumed == answers.len());
 }
 
-/// For each complete answer, its status and whether its body is wrong; then the number of bytes
-/// consumed before a fault, and the fault.
+/// For each complete answer, its status and whether its body is wrong. Then the number of bytes
+/// consumed, and the fault that ended the parsing, if any. After a fault, the bytes of the faulty
+/// answer do not count as consumed.
 type Parsed = (Vec<(u16, bool)>, usize, Option<HttpFault>);
 
+/// Parses answers that arrive in parts of `part_len` bytes.
 fn parse(answers: &[u8], part_len: usize, is_head: bool) -> Parsed {
-    let mut reader = AnswerReader::new(WebFiles::new(1, 1).ok());
+    let (directories, seed) = (1, 1);
+    let mut reader = AnswerReader::new(WebFiles::new(directories, seed).ok());
     let (mut statuses, mut answer_start, mut at) = (Vec::new(), 0, 0);
     while at < answers.len() {
         let end = at.saturating_add(part_len).min(answers.len());
@@ -57,22 +61,22 @@ fn parse(answers: &[u8], part_len: usize, is_head: bool) -> Parsed {
                     answer_start = at;
                 }
             }
-            // The place of a fault depends on how the answer is divided, so the start of the answer
-            // is returned instead.
+            // The position at which a fault is found depends on how the answer is divided, so the
+            // start of the answer is returned instead.
             Err(fault) => return (statuses, answer_start, Some(fault)),
         }
     }
     (statuses, at, None)
 }
 
-/// Parses bytes as the answers of a server of the multithreaded-cache study. Checks three
-/// properties:
+/// Parses bytes as the answers of a server of protocol textile ([`crate::Protocol::Textile`]).
+/// Checks three properties:
 ///
 /// - Dividing the bytes differently changes neither the answers nor whether they are malformed.
-/// - The reader consumes all bytes up to the NUL of an answer.
-/// - An answer means what its text means to a parser that has all of it.
+/// - The reader consumes all bytes up to the NUL byte that ends an answer.
+/// - The meaning of an answer is the same as for a second parser, which has the whole text at once.
 ///
-/// The first byte of `input` is the length of the parts, less one.
+/// The first byte of `input` is the length of the parts into which the rest is divided, less one.
 ///
 /// # Panics
 /// One of these properties does not hold.
@@ -91,8 +95,8 @@ pub fn check_textile_answers(input: &[u8]) {
     }
 }
 
-/// What each complete answer says as the answer to a get, a set and a delete. `None`: an answer is
-/// malformed.
+/// The meaning of each complete answer, if it is the answer to a get, a set and a delete. None: an
+/// answer is malformed.
 fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
     let (mut reader, mut replies, mut at) = (<Textile as Wire>::Reader::default(), Vec::new(), 0);
     while at < answers.len() {
@@ -108,7 +112,7 @@ fn parse_textile(answers: &[u8], part_len: usize) -> Option<Vec<[Answer; 3]>> {
     Some(replies)
 }
 
-/// What an answer says, from its whole text.
+/// The meaning of an answer, from its whole text: if it is the answer to a get, a set and a delete.
 fn expected_textile(text: &[u8]) -> [Answer; 3] {
     let mut expected = [Answer::ERROR; 3];
     match text {
@@ -123,7 +127,8 @@ fn expected_textile(text: &[u8]) -> [Answer; 3] {
     expected
 }
 
-/// The value in the answer to a get. A key has at most as many bytes as the generator's.
+/// The value in the answer to a get. None: the text is not such an answer, or its key is longer
+/// than any key of the generator.
 fn textile_value(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(br#"{ "key" : ""#)?;
     let separator = br#"", "val" : ""#;

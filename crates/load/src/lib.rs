@@ -4,13 +4,15 @@
 //! [`search()`] repeats runs to find the highest rate that keeps a latency objective.
 //!
 //! The schedule of a run is generated from a seed. Two latencies of each request are recorded. The
-//! response time counts from the time at which the request was *intended* to be sent, the service
-//! time from the time at which it was sent. The generator's own lateness is recorded separately.
-//! Requests that were never answered count as censored.
+//! *response time* counts from the time at which the request was intended to be sent. The *service
+//! time* counts from the time at which it was sent. The generator's own *lateness* is recorded
+//! separately. For a request without an answer, a lower bound of its latency is recorded (the
+//! request is *censored*).
 //!
 //! Four concerns are separate. [`workload`] or a script determines the requests and their times.
-//! The engine decides when to send, and records the measurements. A carrier transports requests and
-//! answers. A wire encodes requests and parses answers.
+//! The *engine* decides when to send, and records the measurements. A *carrier* transports requests
+//! and answers. A *wire* encodes requests and parses answers. A *window* holds the measurements of
+//! a second.
 //!
 //! ```text
 //! schedule ─┐            ┌─ carrier: persistent, renewed, udp, … ──────────────┐
@@ -22,9 +24,9 @@
 //! The engine is compiled separately for each pair of a carrier and a wire, so the choice costs
 //! nothing per request.
 //!
-//! The generator does not share the servers' own code. It uses only the crates `protocol`,
-//! `workload`, `measure`, `units` and `sys`. Therefore an error in the code of a server cannot hide
-//! in the generator.
+//! The generator shares no code with the server, except the crates `protocol`, `workload`,
+//! `measure`, `units` and `sys`. Therefore an error in the code of the server cannot hide in the
+//! generator.
 
 #![forbid(unsafe_code)]
 

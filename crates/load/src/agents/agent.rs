@@ -1,8 +1,8 @@
 //! An agent: a process that waits for coordinators. For each run of a coordinator it opens its part
 //! of the connections and offers its part of the load.
 //!
-//! Each connection from a coordinator is served by a session on its own thread. Only one session at
-//! a time may have a run; the thread of that run is in [`runner`].
+//! Each connection from a coordinator is served by a *session* on its own thread. Only one session
+//! at a time may have a run. The run has a further thread ([`runner`]).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -42,7 +42,7 @@ pub enum AgentEvent {
     Prepares {
         /// The agent's part of the run.
         part: Part,
-        /// The number of connections of all parts of the run.
+        /// The number of connections of the whole run, all parts together.
         connections: u32,
     },
     /// A run has ended with a summary.
@@ -59,7 +59,7 @@ struct SharedState {
     cpus: Vec<usize>,
     /// Whether a session holds the [`RunSlot`].
     is_busy: AtomicBool,
-    /// The number of sessions.
+    /// The number of sessions that have not ended.
     sessions: AtomicUsize,
 }
 
@@ -114,8 +114,8 @@ impl Agent {
                     on_event(peer, &AgentEvent::Ended(reason.to_string()));
                 }
             };
-            // If this fails, the closure is dropped, which closes the connection. The host may
-            // have memory or threads again for the next coordinator.
+            // If the thread cannot be started, the closure is dropped, which closes the connection.
+            // The agent goes on, because the host may have memory and threads for the next one.
             let thread = thread::Builder::new().name("agent-session".to_owned());
             if let Err(error) = thread.spawn(session) {
                 let reason = format!("the connection was closed, for want of a thread: {error}");
@@ -130,7 +130,7 @@ impl Agent {
 struct SessionSlot(Arc<SharedState>);
 
 impl SessionSlot {
-    /// None: there are [`SESSIONS_MAX`] sessions already.
+    /// Takes a slot. None: there are [`SESSIONS_MAX`] sessions already.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let before = shared.sessions.fetch_add(1, Ordering::Relaxed);
         // If there are too many sessions, the slot is dropped here, which undoes the increment.
@@ -145,15 +145,15 @@ impl Drop for SessionSlot {
     }
 }
 
-/// The right to perform runs, which only one session has at a time. Dropping it lets another
-/// session take it.
+/// The right to perform runs. Only one session has it at a time. Dropping it lets another session
+/// take it.
 struct RunSlot(Arc<SharedState>);
 
 impl RunSlot {
     /// Waits up to [`RUN_SLOT_TIMEOUT`] for the right. None: another session still has it.
     ///
-    /// The wait is for two runs in quick succession: the next coordinator may connect before the
-    /// agent has noticed that the previous coordinator is gone.
+    /// Without the wait, the second of two runs in quick succession could be refused: its
+    /// coordinator may connect before the agent has noticed that the previous one is gone.
     fn take(shared: &Arc<SharedState>) -> Option<Self> {
         let deadline = Instant::now() + RUN_SLOT_TIMEOUT;
         while shared.is_busy.swap(true, Ordering::Relaxed) {
@@ -192,7 +192,7 @@ enum SessionError {
 fn refusal_text(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Busy => "this agent is busy with the run of another coordinator".to_owned(),
-        // Either end has another token than the other, so this text is the same.
+        // The text says only that the tokens differ, so it is true at either end.
         Refusal::Token => refusal.to_string(),
         Refusal::Version { coordinator, .. } => {
             let peer = *coordinator;
@@ -206,7 +206,7 @@ type SharedSender = Arc<Mutex<Sender>>;
 
 fn locked(sender: &SharedSender) -> MutexGuard<'_, Sender> {
     // A poisoned lock is used nevertheless. If a thread panicked while it sent a message, the frame
-    // stays incomplete, so the coordinator receives no further message and gives this agent up.
+    // may be incomplete. The coordinator then cannot parse what follows, and gives this agent up.
     sender.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -251,9 +251,10 @@ fn serve_one(
     ended
 }
 
-/// How long an agent whose run has ended waits for the next message of the coordinator. The run
-/// ends at the earliest at the end of the measured interval. The coordinator probes the clocks once
-/// more when all agents have ended, or have lagged behind the end of the grace period.
+/// How long an agent whose run has ended waits for the next message of the coordinator. The run may
+/// end as early as the end of the measured interval. The coordinator's next message is a probe of
+/// the clock. It comes only after every agent has ended or was given up, and an agent is given up
+/// [`LAG_MAX_NS`] + [`OVERDUE_GRACE_NS`] after the end of the grace period.
 fn idle_timeout_after_run(grace_ns: u64) -> Duration {
     let others_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;
     Duration::from_nanos(others_ns) + IDLE_TIMEOUT
@@ -313,7 +314,7 @@ impl Session<'_> {
         on_event: &mut dyn FnMut(AgentEvent),
     ) -> Result<(), SessionError> {
         let mut last_message_at = Instant::now();
-        // Not used during a run.
+        // The longest wait for a message while the session has no run.
         let mut idle_timeout = IDLE_TIMEOUT;
         loop {
             let received = receiver.receive(POLL_INTERVAL);
@@ -359,7 +360,7 @@ impl Session<'_> {
     }
 
     /// Ends the session after the coordinator stopped it or closed the connection. A run that has
-    /// not ended is stopped, which is an error unless it still returned a summary.
+    /// not ended is stopped. This is an error, unless the run has sent its summary nevertheless.
     fn end(&mut self, on_event: &mut dyn FnMut(AgentEvent)) -> Result<(), SessionError> {
         let Some(run) = self.run.take() else {
             return Ok(());

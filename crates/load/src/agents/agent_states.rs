@@ -8,8 +8,9 @@ use crate::metrics::Window;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
 
-/// The longest time by which a window may arrive before its end by the coordinator's clock. The
-/// agent's clock may be ahead by the error of the measured clock offset.
+/// How long before the end of its second a window may arrive, in nanoseconds of the coordinator's
+/// clock. It can arrive early, because the agent's clock may be ahead by as much as the error of
+/// the measured clock offset.
 const EARLY_MAX_NS: u64 = 1_000_000_000;
 
 /// The states of all agents of a run, and the sums of the windows that they have sent.
@@ -40,7 +41,7 @@ pub(super) struct Complete {
     /// The sum of the agents' measurements.
     pub(super) sum: Window,
     /// For each agent, whether the sum includes its measurements. Those of a missing agent are
-    /// included if the agent had sent the window before it was missing.
+    /// included if the agent had sent the window before it failed or lagged.
     pub(super) includes: Vec<bool>,
 }
 
@@ -71,7 +72,7 @@ impl AgentStates {
     /// Adds a window that an agent has sent. Ignores it if the agent is done or missing.
     ///
     /// # Errors
-    /// The window is not the agent's next one, or its end is still in the future.
+    /// The window is not the agent's next one, or ends more than [`EARLY_MAX_NS`] after `now_ns`.
     pub(super) fn add_window(
         &mut self,
         agent: usize,
@@ -194,7 +195,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Three agents, and a run of two seconds that starts at 10 s.
+    /// Three agents, and a run that starts at 10 s: no warm-up, two measured seconds, and a grace
+    /// period of one second.
     fn states() -> AgentStates {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         (config.warmup_ns, config.duration_ns) = (0, 2 * SECOND_NS);
@@ -202,6 +204,7 @@ mod tests {
         AgentStates::new(Timeline::new(&config, 10 * SECOND_NS), 3)
     }
 
+    /// A window with this number of answers.
     fn window(answered: u64) -> Window {
         let mut window = Window::default();
         window.counts.answered = answered;
@@ -212,6 +215,7 @@ mod tests {
     fn window_is_complete_when_all_agents_have_sent_it() {
         let mut states = states();
         let now_ns = 11 * SECOND_NS;
+        // The first two arguments are the agent and the number of its window.
         states.add_window(0, 0, &window(1), now_ns).unwrap();
         states.add_window(2, 0, &window(4), now_ns).unwrap();
         assert!(states.take_complete().is_none());
@@ -261,7 +265,8 @@ mod tests {
         assert_eq!(states.next_deadline_ns(), Some(14 * SECOND_NS));
         assert!(states.overdue(14 * SECOND_NS - 1).is_empty());
         assert_eq!(states.overdue(14 * SECOND_NS), [1, 2]);
-        // After the last second comes the summary, which is due at the end of the grace period.
+        // After the last second, the summary is the next message of agent 0. It is due at the end
+        // of the grace period, 13 s.
         states.add_window(0, 1, &window(1), 12 * SECOND_NS).unwrap();
         states.set_missing(1, "lagged".to_owned());
         states.set_missing(2, "lagged".to_owned());
@@ -279,11 +284,13 @@ mod tests {
         assert_eq!(states.add_window(0, 1, &window(1), now_ns), Err(order));
         states.add_window(0, 0, &window(1), now_ns).unwrap();
         assert_eq!(states.add_window(0, 0, &window(1), now_ns), Err(order));
+        // Window 1 ends at 12 s, and may arrive up to 1 s before that.
         let early = "it sent a second before its end";
         let before_ns = 10 * SECOND_NS + SECOND_NS / 2;
         assert_eq!(states.add_window(0, 1, &window(1), before_ns), Err(early));
         states.add_window(0, 1, &window(1), now_ns).unwrap();
         assert_eq!(
+            // The run has only windows 0 and 1.
             states.add_window(0, 2, &window(1), 20 * SECOND_NS),
             Err(order)
         );

@@ -84,8 +84,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A probe sent at `at` to an agent whose clock is `offset` ahead. It takes `there` to reach
-    /// the agent, is held for `held`, and takes `back` to return.
+    /// A probe sent at `at` to an agent whose clock is `offset` ahead. The probe takes `there` to
+    /// reach the agent, the agent holds it for `held`, and the echo takes `back` to return. All
+    /// times are in nanoseconds.
     fn probe(at: u64, offset: i64, there: u64, held: u64, back: u64) -> Probe {
         let arrived = at + there;
         Probe {
@@ -108,7 +109,8 @@ mod tests {
                 .map(|&(there, back)| probe(AT, offset, there, 10_000, back))
                 .collect();
             let found = ClockOffset::estimate(&probes).unwrap();
-            // The division that computes the offset rounds by half a nanosecond.
+            // The division that computes the offset may round by half a nanosecond, so one
+            // nanosecond more is permitted.
             prop_assert!(found.offset_ns.abs_diff(offset) <= found.error_ns + 1);
             let shortest = delays.iter().map(|(there, back)| there + back).min().unwrap();
             prop_assert_eq!(found.error_ns, shortest.div_ceil(2));
@@ -143,6 +145,7 @@ mod tests {
 
     #[test]
     fn probe_during_which_a_clock_was_set_back_gives_no_offset() {
+        // Sent at 1000 ns, without an offset, and 10 ns for each section of the way.
         let mut back = probe(1_000, 0, 10, 10, 10);
         back.echoed_ns -= 100;
         assert_eq!(ClockOffset::estimate(&[back]), None);

@@ -131,8 +131,8 @@ impl Coordinator {
         Ok(summary)
     }
 
-    /// Connects to all agents. When this returns, this coordinator has proved to each agent that it
-    /// has the token, and each agent has proved the same to this coordinator.
+    /// Connects to all agents. When this returns, the coordinator has proved to each agent that it
+    /// has the token, and each agent has proved the same to the coordinator.
     fn connect(&self, config: &Config) -> Result<Vec<Link>, Error> {
         let parts = Part::split(config.connections, self.agents.len() as u32);
         let connect = |(agent, part): (&AgentAddress, Part)| {
@@ -244,8 +244,8 @@ impl Link {
     }
 }
 
-/// Chooses the start of the run and sends it to all agents, each by its own clock. Returns the
-/// times of the run on the monotonic clock of this host.
+/// Chooses the start time of the run and sends it to each agent, converted to the agent's clock.
+/// Returns the times of the run on the monotonic clock of this host.
 fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
     let clocks = || links.iter().filter_map(|link| link.report.clock);
     // An offset's error is half of the shortest round-trip delay of its probes. A message may take
@@ -269,7 +269,7 @@ struct FromAgent {
     received: Result<Received, LinkError>,
 }
 
-/// For each agent its summary, or the reason why its share is missing.
+/// For each agent, its summary or the reason why its share is missing.
 type Results = Vec<Result<Box<Summary>, String>>;
 
 /// Receives the agents' messages until each agent is done or missing. Returns the links to all
@@ -283,7 +283,8 @@ fn monitor_run(
     let mut states = AgentStates::new(timeline.clone(), links.len());
     let (messages, from_agents) = mpsc::channel();
     let end_ns = timeline.grace_end_ns + LAG_MAX_NS;
-    // Longer than the monitor waits for any message, so the monitor is the first to give up.
+    // The timeout of the readers. It is longer than the monitor waits for any message, so it is
+    // always the monitor that gives an agent up.
     let longest = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()) + LAG_MAX_NS);
     let mut reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
     let links = thread::scope(|scope| {
@@ -339,12 +340,12 @@ struct RunMonitor<'a, F> {
 impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     /// Processes the messages of the agents until no agent runs any more.
     ///
-    /// An agent whose next message is overdue is not given up immediately: this thread may itself
-    /// have been kept from running, in which case the message may already be in the channel. So the
-    /// loop receives for [`OVERDUE_GRACE_NS`] more, and gives up the agents that are still overdue.
+    /// An agent whose next message is overdue is not given up immediately. If this thread itself
+    /// was kept from running, the message may already be in the channel. So the loop receives for
+    /// [`OVERDUE_GRACE_NS`] more, and then gives up the agents that are still overdue.
     fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
-        // When the agents that are still overdue are given up. None: no agent is known to be
-        // overdue.
+        // The time at which agents that are then still overdue are given up. None: no agent is
+        // known to be overdue.
         let mut give_up_ns = None;
         while let Some(deadline_ns) = self.states.next_deadline_ns() {
             let until_ns = give_up_ns.unwrap_or(deadline_ns);
@@ -387,8 +388,9 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
         }
     }
 
-    /// Passes to `on_progress` each further second that all agents which are not missing have sent.
-    /// An agent that sent a second before it was missing is not missing in that second.
+    /// Passes each second to `on_progress` once it is complete: each agent has sent it or is
+    /// missing. If an agent failed only after it had sent a second, its connections do not count as
+    /// missing in that second.
     fn report_complete_seconds(&mut self) {
         while let Some(complete) = self.states.take_complete() {
             let Complete { number, sum, .. } = &complete;
@@ -403,9 +405,9 @@ impl<F: FnMut(Progress<'_>)> RunMonitor<'_, F> {
     }
 }
 
-/// The reader thread of an agent: passes the agent's messages on until its run or its connection
-/// ends. Returns the link, for the messages after the run. `longest` is the longest wait for one
-/// message.
+/// The coordinator's reader thread for one agent: passes the agent's messages on until the agent's
+/// run or connection ends. Returns the link, for the messages after the run. `longest` is the
+/// longest wait for one message.
 fn read(
     agent: usize,
     mut link: Link,
@@ -454,7 +456,7 @@ fn apply(
 }
 
 /// Merges the agents' summaries into the summary of the run, with a report on each agent. Probes
-/// the clocks of the agents that are done once more, to report their drift.
+/// the clock of each agent that is done a second time, to report its drift.
 fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
     let mut parts = Vec::new();
     for (link, result) in links.iter_mut().zip(results) {

@@ -17,8 +17,8 @@ pub const VERSION: u16 = 2;
 /// The number of bytes before the body.
 pub const HEAD_LEN: usize = 10;
 
-/// Why bytes cannot be parsed as a frame, or a frame not be emitted. In the error texts, "it" is
-/// the other end.
+/// Why bytes cannot be parsed as a frame, or why a frame cannot be emitted. In the error texts,
+/// "it" is the other end of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The bytes do not begin with the magic number of a frame.
@@ -60,8 +60,8 @@ pub enum Parsed<'a> {
     },
 }
 
-/// Parses the first frame of `input`, whose body may have up to `body_max` bytes. An error is
-/// returned as soon as the bytes that show it have arrived, before the frame is complete.
+/// Parses the first frame of `input`. Its body may have up to `body_max` bytes. An error is
+/// returned as soon as `input` has the bytes that show it, even if the frame is not complete.
 ///
 /// # Errors
 /// The input does not begin with a frame of this version and of an accepted length.
@@ -146,11 +146,11 @@ mod tests {
         #[test]
         fn beginning_of_a_frame_is_incomplete(body in prop::collection::vec(any::<u8>(), 0..50)) {
             let whole = frame(&body);
-            for part in 0..whole.len() {
-                let Ok(Parsed::Incomplete { needed }) = parse(&whole[..part], FRAME_LEN_MAX) else {
-                    panic!("{part} of {whole:?}")
+            for len in 0..whole.len() {
+                let Ok(Parsed::Incomplete { needed }) = parse(&whole[..len], FRAME_LEN_MAX) else {
+                    panic!("{len} of {whole:?}")
                 };
-                prop_assert!(part < needed && needed <= whole.len());
+                prop_assert!(len < needed && needed <= whole.len());
             }
         }
 

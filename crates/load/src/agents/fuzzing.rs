@@ -1,11 +1,11 @@
 //! Checks of properties of frames and messages that hold for any input bytes. The fuzz target
-//! `agent_frames` calls them with generated inputs, and a test with the committed corpus.
+//! `agent_frames` calls them with generated inputs. A test calls them with the committed corpus.
 
 use super::frame::{self, HEAD_LEN, Parsed};
 use super::message::Message;
 use crate::limits::FRAME_LEN_MAX;
 
-/// The maximum number of frames that are checked in one input.
+/// The number of frames that are checked in one input, at most.
 const FRAMES_MAX: usize = 64;
 
 /// Parses the frames in arbitrary bytes, and the messages in these frames. Checks three properties:
@@ -28,8 +28,8 @@ pub fn check_frames(mut input: &[u8]) {
             Err(_) => return,
         };
         assert_eq!(frame::parse(&input[..len], FRAME_LEN_MAX), parsed);
-        for part in [0, HEAD_LEN - 1, len / 2, len - 1] {
-            let early = frame::parse(&input[..part.min(len - 1)], FRAME_LEN_MAX);
+        for prefix_len in [0, HEAD_LEN - 1, len / 2, len - 1] {
+            let early = frame::parse(&input[..prefix_len.min(len - 1)], FRAME_LEN_MAX);
             assert!(matches!(early, Ok(Parsed::Incomplete { .. })), "{early:?}");
         }
         let mut again = Vec::new();
@@ -44,8 +44,8 @@ pub fn check_frames(mut input: &[u8]) {
 
 fn check_message(message: &Message) {
     let mut out = Vec::new();
-    // The emitted text can be longer than the parsed text, because of escapes or of further digits
-    // of a number. It may then exceed the bound of a frame.
+    // The emitted text can be longer than the parsed text, because characters may be escaped and
+    // numbers may have more digits. It may then exceed the maximum length of a frame.
     if message.emit(&mut out).is_err() {
         return;
     }

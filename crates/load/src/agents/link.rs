@@ -1,4 +1,5 @@
-//! A connection between coordinator and agent: messages in frames over TCP. Every wait has a bound.
+//! A connection between coordinator and agent: messages in frames over TCP. Every wait has a
+//! timeout.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +12,8 @@ use super::frame::{self, FrameError, Parsed};
 use super::message::{Message, MessageError};
 use crate::limits::{HELLO_LEN_MAX, LINGER, SEND_TIMEOUT, SILENCE_MAX_NS};
 
-/// Why a message could not be received or sent. In the messages, "it" is the other end.
+/// Why a message could not be received or sent. In the error texts, "it" is the other end of the
+/// connection.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The other end has closed the connection.
@@ -48,7 +50,7 @@ pub(crate) struct Receiver {
     stream: TcpStream,
     /// Received bytes that are not parsed yet.
     buffer: Vec<u8>,
-    /// Maximum length of a frame's body; a longer one is an error.
+    /// The maximum length of a frame's body. A longer body is an error.
     body_max: usize,
     /// When bytes were last read, in nanoseconds of Unix time.
     read_ns: u64,
@@ -62,9 +64,9 @@ pub(crate) struct Sender {
     buffer: Vec<u8>,
 }
 
-/// Makes both halves of a connection. Frames longer than [`HELLO_LEN_MAX`] are errors until
-/// [`Receiver::set_body_max`] is called, which the caller does once the other end has proved its
-/// token.
+/// Makes both halves of a connection. A frame whose body is longer than [`HELLO_LEN_MAX`] is an
+/// error until the caller raises the limit with [`Receiver::set_body_max`]. It does so once the
+/// other end has proved that it has the token.
 pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;
@@ -88,8 +90,8 @@ impl Receiver {
         self.body_max = body_max;
     }
 
-    /// Waits for the next message. After [`LinkError::TimedOut`] it may be called again, because
-    /// the bytes received so far are kept.
+    /// Waits for the next message. The caller may call this again after [`LinkError::TimedOut`],
+    /// because the bytes received so far are kept.
     pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Received, LinkError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -174,8 +176,8 @@ impl Sender {
     }
 }
 
-/// Whether a read or write reached its timeout or was interrupted. The kernel's error `TimedOut`
-/// does not count, because it means that the other host is silent and the connection has ended.
+/// Whether a read or write reached its timeout or was interrupted. The error kind `TimedOut` is not
+/// among these: the kernel reports it when it has ended the connection to a silent host.
 fn is_timeout(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
@@ -240,6 +242,7 @@ mod tests {
                 break fault;
             }
         };
+        // The text always gives SEND_TIMEOUT, not the shorter timeout of this test.
         assert_eq!(fault.to_string(), "it read nothing for 3 s");
     }
 

@@ -16,8 +16,8 @@
 //!           ◄───────────────── Echo… ──     measures the drift of the clocks during the run
 //! ```
 //!
-//! The agent stops the run immediately after a `Stop`, the end of the connection, or a message that
-//! is not allowed at that point.
+//! The agent stops the run immediately after a `Stop`, after the end of the connection, and after a
+//! message that is not allowed at that point.
 
 use measure::{Histogram, HistogramError};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,8 @@ pub(crate) enum Message {
         received_ns: u64,
         echoed_ns: u64,
     },
-    /// Makes the agent prepare a run: open the connections of its part, and generate its schedule.
+    /// Makes the agent prepare a run: open the connections of its part, and generate the schedule
+    /// of its part.
     Prepare { config: Box<Config>, part: Part },
     /// The agent has opened its connections and generated its schedule.
     Ready,
@@ -67,7 +68,7 @@ pub(crate) enum Message {
     Stop,
 }
 
-/// Why an agent refuses a coordinator. The messages are shown by the coordinator after the agent's
+/// Why an agent refuses a coordinator. The coordinator shows the error texts after the agent's
 /// address, so "it" is the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(deny_unknown_fields)]
@@ -91,9 +92,9 @@ pub enum Refusal {
     },
 }
 
-/// The measurements of one window of a run, as they are sent. All operations are merged, because
-/// the figures shown for each second do not distinguish operations. Histograms are serialised in
-/// the HDR V2 format and encoded in Base64.
+/// The measurements of one window of a run (a second), in the form in which they are sent. All
+/// operations are merged, because the figures shown for each second do not distinguish operations.
+/// Histograms are serialised in the HDR V2 format and encoded in Base64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndedSecond {
@@ -102,11 +103,13 @@ pub(crate) struct EndedSecond {
     counts: Counts,
     /// The histogram of response times, or of service times in a closed loop.
     latency: String,
+    /// The histogram of slips: actual minus intended send times.
     slip: String,
+    /// The histogram of lower bounds of the latencies of requests without an answer.
     censored: String,
 }
 
-/// Why a frame's body is not a message.
+/// The error of a frame whose body is not a message.
 #[derive(Debug, thiserror::Error)]
 #[error("a message that is not understood: {0}")]
 pub struct MessageError(#[from] serde_json::Error);
@@ -255,10 +258,10 @@ mod tests {
             prop_assert_eq!(parsed.number, 7);
             let parsed = parsed.window(open_loop).unwrap();
             prop_assert_eq!(parsed.counts.answered, answered);
-            let (own, other) = (window.latencies.all(), parsed.latencies.all());
-            prop_assert_eq!(&other.response, &own.response);
-            prop_assert_eq!(&other.service, &own.service);
-            prop_assert_eq!(&other.censored, &own.censored);
+            let (sent, received) = (window.latencies.all(), parsed.latencies.all());
+            prop_assert_eq!(&received.response, &sent.response);
+            prop_assert_eq!(&received.service, &sent.service);
+            prop_assert_eq!(&received.censored, &sent.censored);
             prop_assert_eq!(&parsed.latencies.slip, &window.latencies.slip);
         }
     }

@@ -20,7 +20,7 @@ pub struct AgentReport {
     pub missing: Option<String>,
     /// The offset of the agent's clock from the coordinator's, just before the start.
     pub clock: Option<ClockOffset>,
-    /// The change of that offset between the start and the end of the run.
+    /// The change of `clock` between the start and the end of the run.
     pub clock_moved: Option<ClockOffset>,
     /// The figures of the agent's own share. None: the share is missing.
     pub limits: Option<AgentLimits>,
@@ -34,9 +34,9 @@ pub struct AgentLimits {
     /// The 99th percentile of the agent's lateness. None in a closed loop, and if no
     /// request was answered.
     pub lateness_p99_ns: Option<u64>,
-    /// Processor time of the agent's threads ÷ (length of the interval × number of threads).
+    /// Processor time of the agent's threads ÷ (measured interval × number of threads).
     pub generator_cpu: f64,
-    /// Share of the interval, 0 to 1, in which the agent's threads had work.
+    /// The share of the measured interval, 0 to 1, in which the agent's threads had work.
     pub generator_busy: f64,
     /// Whether the agent was too slow, so that its measurements are not those of the server alone.
     pub generator_limited: bool,

@@ -1,5 +1,5 @@
-//! The token that a coordinator and its agents share, and the proofs that both ends of a connection
-//! have it.
+//! The token that a coordinator and its agents share, and the proofs with which each end of a
+//! connection shows that it has the token.
 //!
 //! The token itself is never sent. Each end draws a random nonce and sends it. Each end also sends
 //! a proof: the HMAC-SHA256 (RFC 2104), with the token as its key, of both nonces and the sender's
@@ -64,6 +64,7 @@ impl Token {
     /// The file cannot be read, or the token's length is out of bounds.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let mut bytes = Vec::new();
+        // 64 bytes more than the longest token, for white space around it.
         let most = TOKEN_LEN_MAX as u64 + 64;
         File::open(path)?.take(most).read_to_end(&mut bytes)?;
         Self::new(bytes.trim_ascii())
@@ -86,7 +87,7 @@ impl Token {
         self.0.is_empty()
     }
 
-    /// Makes the proof that the end with this role sends.
+    /// Computes the proof that the end with this role sends.
     pub(crate) fn prove(&self, role: Role, nonces: &Nonces) -> Proof {
         HMAC::mac(proof_input(role, nonces), &self.0)
     }

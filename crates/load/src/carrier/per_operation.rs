@@ -1,12 +1,12 @@
-//! The carrier of protocol textile, the protocol of the study of a multithreaded cache. It opens a
-//! new socket for each request and chooses the transport by the operation: a get is a datagram, any
-//! other request has its own TCP connection.
+//! The carrier of protocol textile, the protocol of a published study of a multithreaded cache
+//! ([`crate::Protocol::Textile`]). It opens a new socket for each request and chooses the transport
+//! by the operation: a get is a datagram, any other request has its own TCP connection.
 //!
 //! An answer over UDP consists of datagrams. Unlike memcached's, they have no header. Only the last
 //! one ends with a NUL byte. If several requests shared a socket, it would be unknown which request
 //! a datagram answers. With a socket for each request, an answer that comes after the time-out of
-//! its request finds its port closed, and is dropped by the kernel. It can reach a later request
-//! only if the kernel has given that request the same port.
+//! its request finds its port closed, and the kernel drops the answer. Such an answer can reach a
+//! later request only if the kernel has given the same port to that request.
 //!
 //! Datagrams in a wrong order cannot be detected, because they have no numbers. A request whose
 //! last datagram is lost times out.
@@ -40,7 +40,7 @@ use crate::wire::Wire;
 pub(crate) struct PerOperation<W: Wire> {
     /// The socket of a request over TCP.
     stream: ShortLived,
-    /// The address to which datagrams are sent.
+    /// The server's address for datagrams.
     udp_address: SocketAddr,
     /// The socket of a request over UDP. None: no get is in flight.
     datagram: Option<Datagram>,
@@ -60,7 +60,7 @@ impl<W: Wire> PerOperation<W> {
         // the time just after the receive as the arrival time.
         let _ = socket.stamp_receives();
         poll.add(&socket, token, Interest::Read)?;
-        // A new socket has space for a datagram.
+        // This does not fail for want of buffer space, because the socket is new.
         let sent = batch.send_with_header(&[], |pieces| socket.send(pieces))?;
         self.datagram = Some(socket);
         Ok(sent)
@@ -181,7 +181,7 @@ impl<W: Wire> Carrier for PerOperation<W> {
     }
 }
 
-/// Returns the UDP address of a target. The check of the settings has made sure that there is one.
+/// Returns the UDP address of a target. The validation of the settings has ensured that it has one.
 fn udp_address(config: &Config, target: &crate::Target) -> Result<SocketAddr, Error> {
     let missing = || ConfigError::new("UDP port", format!("{target} has none"));
     Ok(config.udp_address(target).ok_or_else(missing)?)

@@ -1,5 +1,5 @@
-//! The carrier that sends many requests on the same connection, several at a time if the depth
-//! allows it.
+//! The carrier that sends many requests on the same connection. Up to `depth` of them are
+//! outstanding at the same time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) struct Persistent<W: Wire> {
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     bytes: Vec<u8>,
-    /// The number of bytes, from the front, that were sent later.
+    /// The number of bytes, from the front, that have been sent since.
     sent: usize,
 }
 

@@ -1,9 +1,10 @@
-//! The carrier of connections that carry a bounded number of requests, one at a time. Then the
-//! generator closes the connection and opens another one for the next request. With a bound of one
-//! it is the carrier that opens a connection for each request ([`CarrierKind::OneShot`]).
+//! The carrier of connections that carry a bounded number of requests, one at a time. After the
+//! last of these requests, the generator closes the connection, and opens another one for the next
+//! request. With a bound of one, each request has its own connection ([`CarrierKind::OneShot`]).
 //!
-//! It also opens a connection again that the server has closed, as web servers do after some number
-//! of requests or an idle time. The time of connecting is part of the latency of the first request.
+//! If the server has closed a connection, the carrier opens another one too. Web servers close a
+//! connection after some number of requests or some idle time. The time that it takes to connect is
+//! part of the latency of the first request.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,7 +28,7 @@ use crate::wire::Wire;
 pub(crate) struct Renewed<W: Wire> {
     socket: ShortLived,
     replies: Replies<W>,
-    /// Requests sent on the present socket.
+    /// The number of requests sent on the open socket.
     sent: u32,
     /// The number of requests after which the socket is closed.
     sent_max: u32,
@@ -135,7 +136,7 @@ impl<W: Wire> Carrier for Renewed<W> {
         self.replies.in_flight.pop_front()
     }
 
-    /// Without a request in flight, the server has closed an idle connection, and nothing fails.
+    /// If no request is in flight, the server has closed an idle connection. No request fails then.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failed = self.replies.in_flight.drain(..).collect();
         self.socket.recover(error);
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// Opens one connection, as a run does.
+    /// Makes a carrier with one connection, as a run does.
     fn open(config: &Config, poll: &Poll) -> Renewed<Text> {
         let share = Share {
             first: 0,
@@ -203,7 +204,8 @@ mod tests {
         opened.unwrap().pop().unwrap()
     }
 
-    /// Sends a request and waits for the end of its connection, which is an answer or an error.
+    /// Sends a request on a new connection. Returns once the carrier has closed the connection,
+    /// which it does after an answer and after an error.
     fn request(connection: &mut Renewed<Text>, poll: &Poll, line: &[u8]) {
         let stream = connection.socket.connect().unwrap();
         poll.add(&stream, 0, Interest::Read).unwrap();
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_an_earlier_run_count_in_the_next_run() {
+    fn time_wait_sockets_of_an_earlier_run_count_in_the_next_run() {
         let config = server();
         let poll = Poll::new().unwrap();
         let mut first = open(&config, &poll);
@@ -247,12 +249,14 @@ mod tests {
 
     #[test]
     fn only_a_connection_that_the_generator_closes_first_counts_as_time_wait() {
+        // At most one socket may be in TIME_WAIT.
         static SOCKETS: TimeWaitSockets = TimeWaitSockets::new(1);
         let config = server();
         let poll = Poll::new().unwrap();
         let mut connection = open(&config, &poll);
         connection.socket.time_wait = &SOCKETS;
-        // The server closes the first two connections.
+        // The server closes the first two connections. The generator closes the third, and resets
+        // the fourth because the maximum is reached.
         for (line, time_wait, resets) in [
             (b"quit\r\n", 0, 0),
             (b"quit\r\n", 0, 0),

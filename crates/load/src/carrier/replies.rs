@@ -13,7 +13,7 @@ pub(super) struct Replies<W: Wire> {
     /// The outstanding requests, in the order in which they were sent.
     pub(super) in_flight: VecDeque<InFlight>,
     reader: W::Reader,
-    /// The number of bytes read so far of the answer that is incomplete.
+    /// The number of bytes of the incomplete answer that were read so far.
     len: u32,
 }
 
@@ -26,7 +26,7 @@ impl<W: Wire> Replies<W> {
         }
     }
 
-    /// Discards the state of parsing, for use with a new byte stream.
+    /// Discards the state of parsing, before the replies on a new byte stream are parsed.
     pub(super) fn reset(&mut self) {
         W::reset(&mut self.reader);
         self.len = 0;
@@ -38,7 +38,7 @@ impl<W: Wire> Replies<W> {
         self
     }
 
-    /// Whether the server ends the connection after the answer that was returned last.
+    /// Whether the server closes the connection after the answer that was returned last.
     pub(super) fn closes(&self) -> bool {
         W::closes(&self.reader)
     }
@@ -110,8 +110,8 @@ impl<W: Wire> Replies<W> {
 }
 
 impl InFlight {
-    /// Counts one of the several replies to a multiget. Returns the complete answer if this reply
-    /// was the last one.
+    /// Counts one of the several replies to a multiget. If it was the last one, returns the answer
+    /// that all replies make together.
     pub(super) fn add_reply(&mut self, answer: Answer) -> Option<Answer> {
         self.hits += answer.hits;
         self.has_error |= answer.outcome == Outcome::Error;

@@ -1,9 +1,9 @@
 //! A stream socket that carries one request or a few: connect, send, receive, close.
 //!
-//! After the answer, the generator closes its end of a connection first. TCP keeps the socket of
-//! that end in TIME_WAIT, which occupies a local port. To bound the number of these sockets
-//! ([`crate::limits::TIME_WAIT_MAX`]), the generator resets a connection instead of closing it once
-//! the bound is reached. Resets are counted.
+//! After the answer, the generator closes the connection before the server does. TCP keeps the
+//! socket of the end that closes first in TIME_WAIT, and the socket occupies a local port. The
+//! number of these sockets is bounded ([`crate::limits::TIME_WAIT_MAX`]): once the bound is
+//! reached, the generator resets a connection instead of closing it. Resets are counted.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -29,7 +29,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Checks that this host has all the addresses.
+    /// Checks that all the addresses are addresses of this host.
     pub(super) fn check(config: &Config) -> Result<(), Error> {
         for &address in &config.sources {
             UdpSocket::bind(SocketAddr::new(address, 0))
@@ -38,7 +38,8 @@ impl Sources {
         Ok(())
     }
 
-    /// Returns the addresses of connection `number`. Connections begin with different addresses.
+    /// Returns the addresses for connection `number`. Connections with consecutive numbers begin
+    /// with consecutive addresses.
     fn new(config: &Config, number: u32) -> Self {
         Self {
             addresses: config.sources.clone(),
@@ -76,7 +77,7 @@ pub(super) struct ShortLived {
 }
 
 impl ShortLived {
-    /// Makes the sockets of connection `number` of a run. Opens none.
+    /// Prepares connection `number` of a run. Does not open a socket.
     pub(super) fn new(config: &Config, number: u32) -> Self {
         Self {
             target: opening::target_of(&config.targets, number).clone(),
@@ -173,8 +174,8 @@ impl ShortLived {
         }
     }
 
-    /// Ends the use of the socket, and returns it. If the connection has already ended, dropping it
-    /// leaves no TIME_WAIT here.
+    /// Ends the use of the socket, and returns it. If the connection has already ended, dropping
+    /// the socket leaves no TIME_WAIT on this host.
     fn take(&mut self) -> Option<Stream> {
         self.unsent.clear();
         self.stream.take()
@@ -185,7 +186,8 @@ impl ShortLived {
         if self.unsent.is_empty() {
             self.close();
         } else {
-            // The connection was probably not established, and then leaves no TIME_WAIT.
+            // Unsent bytes mean that the connection was probably not established. A connection that
+            // was never established leaves no TIME_WAIT.
             drop(self.take());
         }
     }

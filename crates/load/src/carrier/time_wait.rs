@@ -1,14 +1,14 @@
 //! Counts this process's sockets in TIME_WAIT.
 //!
-//! A socket stays in TIME_WAIT for [`TIME_WAIT_S`] seconds and keeps its local port, also after the
-//! run that closed it. The trials of a search, and the runs of an agent, follow each other within
-//! seconds. Therefore one count serves all runs and all threads of the process.
+//! A socket stays in TIME_WAIT for [`TIME_WAIT_S`] seconds and keeps its local port, even if the
+//! run that closed it has ended. The trials of a search, and the runs of an agent, follow each
+//! other within seconds. Therefore one count serves all runs and all threads of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::{TIME_WAIT_MAX, TIME_WAIT_S};
 
-/// The sockets of this process.
+/// The count of this process.
 pub(super) static TIME_WAIT: TimeWaitSockets = TimeWaitSockets::new(TIME_WAIT_MAX);
 
 /// The number of sockets closed in each of the last [`TIME_WAIT_S`] seconds.
@@ -17,8 +17,8 @@ pub(super) static TIME_WAIT: TimeWaitSockets = TimeWaitSockets::new(TIME_WAIT_MA
 /// at the same time may therefore exceed the maximum by one socket each.
 #[derive(Debug)]
 pub(super) struct TimeWaitSockets {
-    /// Second `s` is at index `s % TIME_WAIT_S`. The high 32 bits are `s`, which shows whether the
-    /// entry is of this minute; the low 32 bits are the number of sockets closed in it.
+    /// The entry of second `s` is at index `s % TIME_WAIT_S`. Its high 32 bits are `s`, which shows
+    /// whether the entry is out of date. Its low 32 bits are the number of sockets closed in `s`.
     by_second: [AtomicU64; TIME_WAIT_S],
     /// The maximum number of sockets for each local address.
     max: u32,
@@ -32,7 +32,8 @@ impl TimeWaitSockets {
         }
     }
 
-    /// Counts one more socket, unless the maximum is reached. Returns whether it was counted.
+    /// Counts one more socket, unless the maximum is reached. Returns whether the socket was
+    /// counted.
     /// `now_ns` is on the monotonic clock. `addresses` is the number of local addresses over which
     /// the caller distributes its sockets.
     pub(super) fn try_add(&self, now_ns: u64, addresses: u32) -> bool {
@@ -49,7 +50,7 @@ impl TimeWaitSockets {
         true
     }
 
-    /// Returns the number of sockets in TIME_WAIT.
+    /// Returns the number of sockets in TIME_WAIT at `now_ns`, on the monotonic clock.
     pub(super) fn len(&self, now_ns: u64) -> u64 {
         let second = second_of(now_ns);
         let counts = self.by_second.iter().map(|entry| {
@@ -77,6 +78,7 @@ mod tests {
     #[test]
     fn sockets_closed_within_a_minute_are_bounded() {
         const S: u64 = 1_000_000_000;
+        // At most three sockets for each local address, with one local address.
         let sockets = TimeWaitSockets::new(3);
         let at = |second: u64| sockets.try_add(second * S, 1);
         assert!(at(1000) && at(1000) && at(1030));
@@ -85,7 +87,7 @@ mod tests {
         assert!(!at(1089) && at(1090));
         assert!(at(9999) && at(9999) && at(9999));
         assert!(!at(9999));
-        // Further local addresses have their own ports.
+        // The maximum is for each local address, because each has its own ports.
         assert!(sockets.try_add(9999 * S, 2) && !at(9999));
     }
 }

@@ -1,11 +1,11 @@
-//! The UDP carrier. A request is one datagram, and an answer one or more. Datagrams may be lost,
+//! The UDP carrier. A request is one datagram, and an answer is one or more. Datagrams may be lost,
 //! late or duplicated.
 //!
 //! Each datagram begins with memcached's frame header of 8 bytes (doc/protocol.txt, "UDP
 //! protocol"). The requests of a socket are numbered, and the header of an answer has the number of
 //! its request. An answer that comes after the time-out of its request, or a second time, is
-//! counted and ignored. Request numbers have 16 bits, so they repeat after 65 536 requests. An
-//! answer that comes so late that its number is in use again could be matched to the wrong request.
+//! counted and ignored. Request numbers have 16 bits, so they repeat after 65 536 requests. If an
+//! answer comes so late that its number is in use again, it could be matched to the wrong request.
 
 mod reassembly;
 
@@ -34,8 +34,8 @@ use reassembly::{Accepted, Frame, HEADER_LEN, Reassembly};
 pub(crate) struct Udp<W: Wire> {
     socket: Datagram,
     answers: Answers<W>,
-    /// The datagram of the newest request, which the socket did not accept: it was full, or it
-    /// reported that an earlier datagram was refused. Empty: there is none.
+    /// The datagram of the newest request, if the socket did not accept the datagram: the socket
+    /// was full, or reported that an earlier datagram was refused. Empty: there is none.
     unsent: Vec<u8>,
     /// The number of the next request.
     next_number: u16,
@@ -92,9 +92,9 @@ impl<W: Wire> Answers<W> {
         }
     }
 
-    /// Completes a request with the bytes of its complete answer. If they cannot be parsed, the
-    /// request counts as answered with an error. None: the answer has the token of another request,
-    /// so it is ignored.
+    /// Completes a request with the bytes of its complete answer. If the bytes cannot be parsed,
+    /// the request counts as answered with an error. None: the answer has the token of another
+    /// request, so it is ignored.
     fn finish(&mut self, index: usize, input: &[u8]) -> Option<Answered> {
         let request = self.in_flight[index];
         let mut reader = W::Reader::default();
@@ -135,7 +135,7 @@ enum ParsedAnswer {
     OtherRequest,
 }
 
-/// Parses the bytes of a complete answer, which must all belong to it.
+/// Parses the bytes of a complete answer. Bytes that are left over make the answer malformed.
 fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8]) -> ParsedAnswer {
     let op = request.request.op;
     loop {
@@ -170,8 +170,8 @@ fn parse<W: Wire>(reader: &mut W::Reader, mut request: InFlight, mut input: &[u8
 }
 
 impl<W: Wire> Udp<W> {
-    /// The number of requests in flight whose datagrams were sent: all but the one of `unsent`,
-    /// unless that one was already given up.
+    /// The number of requests in flight whose datagrams were sent. This is all requests in flight,
+    /// without the request of `unsent` if that request was not given up yet.
     fn sent_count(&self) -> usize {
         let in_flight = &self.answers.in_flight;
         let is_unsent = |request: &InFlight| {
@@ -245,8 +245,7 @@ impl<W: Wire> Carrier for Udp<W> {
         let sent = batch.send_with_header(&header, |pieces| self.socket.send(pieces));
         let sent = zero_if_blocked(sent);
         // If the send reports that an earlier datagram was refused, this datagram was not sent. It
-        // is kept, and sent when the poll reports that the socket is writable, which it does
-        // immediately.
+        // is kept, and sent when the next poll reports that the socket is writable.
         let is_kept = match &sent {
             Ok(len) => *len == 0,
             Err(error) => error.failure() == Failure::Refused,
@@ -291,9 +290,9 @@ impl<W: Wire> Carrier for Udp<W> {
 
     /// The kernel reports the refusal of each datagram once, but not which datagram was refused. So
     /// the oldest request that was sent fails. If there is none, the refused request has already
-    /// failed for another reason. The unsent datagram is kept. Each refusal belongs to a datagram
-    /// that was sent earlier, so the unsent datagram is kept at most as many times as requests were
-    /// in flight. After any other error of the socket, all requests fail.
+    /// failed for another reason. The unsent datagram is kept. Each report belongs to a datagram
+    /// that was sent earlier, so the number of reports that can delay the unsent datagram is
+    /// bounded. After any other error of the socket, all requests fail.
     fn recover(&mut self, error: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
         let failure = error.failure();
         let count = match failure {
@@ -328,8 +327,9 @@ fn connect(target: &Target) -> Result<Datagram, Error> {
     })
 }
 
-/// Sends `version` to a target until it is answered. Each attempt waits twice as long for the
-/// answer as the previous attempt.
+/// Sends `version` to a target until the target answers. The first attempt waits for the answer
+/// four times [`OPENING_BACKOFF_NS`], and each further attempt twice as long as the attempt before.
+/// `probe` is the protocol of `version`.
 fn probe(target: &Target, probe: Probe) -> Result<(), Error> {
     let socket = connect(target)?;
     let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;

@@ -16,17 +16,18 @@ use crate::limits::{
     HTTP_HEAD_LEN_MAX, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
-/// A request that every web server answers, if only with an error.
+/// A request that every web server answers. An error status is an answer too.
 const PROBE: &[u8] = b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// The bytes with which every answer of a web server begins.
+/// The bytes with which every answer of a web server begins, in any version HTTP/1.x.
 const VERSION: &[u8] = b"HTTP/1.";
 
 /// Sends a HEAD until it is answered. The socket has the local address `source`, if it is given.
+/// The pause after a failed attempt is twice as long as that after the attempt before.
 ///
 /// # Errors
-/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts, each after a pause twice as long as the
-/// pause before; or the answer was not HTTP/1; or `stop` was set.
+/// No answer came in [`OPENING_ATTEMPTS_MAX`] attempts; or an answer was not HTTP/1; or `stop` was
+/// set.
 pub(super) fn probe(
     target: &Target,
     source: Option<IpAddr>,
@@ -92,7 +93,7 @@ fn attempt(target: &Target, source: Option<IpAddr>) -> io::Result<()> {
 /// Waits until a socket is ready.
 ///
 /// # Errors
-/// `TimedOut`: it is not ready after [`OPENING_TIMEOUT_NS`] ÷ [`OPENING_ATTEMPTS_MAX`].
+/// `TimedOut`: the socket is not ready after [`OPENING_TIMEOUT_NS`] ÷ [`OPENING_ATTEMPTS_MAX`].
 fn wait_until(socket: impl AsFd, interest: Interest) -> io::Result<()> {
     let wait_ns = OPENING_TIMEOUT_NS / u64::from(OPENING_ATTEMPTS_MAX);
     match is_ready_within(socket, interest, wait_ns)? {
@@ -108,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers each connection with some bytes and resets it: it never reads the
-    /// request, and a socket that is closed with unread bytes is reset.
+    /// A server that sends `answer` on each connection and then resets the connection. The reset
+    /// comes from the kernel, because the server closes the socket without reading the request.
     fn server(answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! The settings of a carrier and its protocol: which of them go together, and their bounds.
+//! The checks of the settings of carriers and protocols: which settings can be combined, and the
+//! bounds of each.
 
 use std::net::SocketAddr;
 
@@ -11,7 +12,8 @@ use crate::limits::{
 };
 
 impl Protocol {
-    /// Returns the carrier that the protocol prescribes. None: any other carrier can be chosen.
+    /// Returns the carrier that the protocol prescribes. None: any carrier except
+    /// [`CarrierKind::PerOperation`] can be chosen.
     #[must_use]
     pub const fn own_carrier(self) -> Option<CarrierKind> {
         match self {
@@ -31,7 +33,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the protocol has an operation.
+    /// Whether the protocol has the operation `op`.
     pub(crate) const fn has(self, op: Op) -> bool {
         match self {
             Self::Text | Self::Meta | Self::Binary => !matches!(op, Op::Head),
@@ -146,7 +148,8 @@ impl Config {
         self.validate_operations()
     }
 
-    /// Checks that the protocol has the operations. A script has its own, which its reader checks.
+    /// Checks that the protocol has the operations of the load. The operations of a script are
+    /// checked by its reader.
     fn validate_operations(&self) -> Result<(), ConfigError> {
         if self.script.is_some() {
             return Ok(());
@@ -165,7 +168,8 @@ impl Config {
         Err(ConfigError::new("mix", fault))
     }
 
-    /// Whether the generator opens a connection again that has ended.
+    /// Whether the generator, with [`CarrierKind::Stream`], opens a connection again after it has
+    /// ended.
     pub(crate) fn renews_connections(&self) -> bool {
         self.protocol == Protocol::Http || self.requests_per_connection.is_some()
     }
@@ -223,7 +227,7 @@ impl Config {
             0,
             TEXTILE_VALUE_LEN_MAX.into(),
         )?;
-        // A script has its own operations and TTLs, which its reader checks.
+        // The TTLs of a script are checked by its reader.
         if self.script.is_some() {
             return Ok(());
         }
@@ -237,13 +241,14 @@ impl Config {
         self.targets.iter().any(|it| matches!(it, Target::Unix(_)))
     }
 
-    /// Returns the UDP address of a target. None: it is a Unix socket, or its port is above 65535.
+    /// Returns the UDP address of a target. None: the target is a Unix socket, or the UDP port
+    /// would be above 65535.
     pub(crate) fn udp_address(&self, target: &Target) -> Option<SocketAddr> {
         let Target::Tcp(address) = target else {
             return None;
         };
-        let after = || address.port().checked_add(TEXTILE_UDP_PORT_OFFSET);
-        let port = self.udp_port.or_else(after)?;
+        let default_port = || address.port().checked_add(TEXTILE_UDP_PORT_OFFSET);
+        let port = self.udp_port.or_else(default_port)?;
         Some(SocketAddr::new(address.ip(), port))
     }
 }
@@ -256,6 +261,7 @@ fn invalid(setting: &'static str, fault: &str) -> Result<(), ConfigError> {
 mod tests {
     use super::*;
 
+    /// Valid settings for protocol textile.
     fn textile() -> Config {
         let mut config = Config::new("127.0.0.1:2001".parse().unwrap());
         (config.protocol, config.carrier) = (Protocol::Textile, CarrierKind::PerOperation);
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_that_the_protocol_does_not_have_is_an_error_that_says_so() {
+    fn invalid_settings_of_a_carrier_or_protocol_are_errors_that_name_the_setting() {
         type Change = fn(&mut Config);
         let cases: [(Change, &str); 14] = [
             (

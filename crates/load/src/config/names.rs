@@ -1,4 +1,5 @@
-//! The names of protocols, carriers and operations of scripts, as in flags.
+//! Parses the names of protocols, of carriers, and of the operations of scripts of lengths, as the
+//! user gives them in flags.
 
 use std::str::FromStr;
 

@@ -16,7 +16,8 @@ use workload::{Op, Request, WebFiles};
 /// When the bytes of one receive arrived at this host, and when the thread received them.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
-    /// The kernel's time stamp of the arrival. Without a time stamp, the same as `received_ns`.
+    /// The kernel's time stamp of the arrival, on the monotonic clock. Without a time stamp, the
+    /// same as `received_ns`.
     at_ns: u64,
     /// Whether there was a time stamp.
     stamped: bool,
@@ -25,12 +26,12 @@ pub(super) struct Arrival {
 }
 
 impl<C: Carrier> Engine<C> {
-    /// Receives from a connection, counts the answers, and sends the requests for which they made
-    /// space. Returns the time just after the last receive, or `before_ns` if nothing was received.
+    /// Receives from a connection, counts the answers, and sends further requests. Returns the time
+    /// just after the last receive, or `before_ns` if nothing was received.
     ///
     /// A receive from a stream returns all bytes that have arrived. A receive from a UDP socket
-    /// returns one datagram, so it is repeated while a request is in flight whose answer may have
-    /// arrived too.
+    /// returns one datagram. It is therefore repeated while requests are in flight, because their
+    /// answers may have arrived too.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let mut received_ns = None;
         for count in 1..=C::RECEIVES_MAX {
@@ -63,7 +64,7 @@ impl<C: Carrier> Engine<C> {
             Ok((0, _)) => return None,
             Ok(received) => received,
             Err(error) => {
-                // A UDP socket reports an error before the datagrams that have arrived.
+                // A UDP socket reports an error first, so arrived datagrams may be unread.
                 self.has_unread |= C::RECEIVES_MAX > 1;
                 self.handle_error(number, &error);
                 return None;
@@ -75,8 +76,8 @@ impl<C: Carrier> Engine<C> {
             .outstanding_count
             .advance(self.in_flight, now_ns);
         let arrival = Arrival {
-            // The bytes arrived before now. A converted time stamp may nevertheless be later than
-            // now, because the offset between the two clocks is slightly inexact.
+            // The bytes arrived before `now_ns`. A converted time stamp may nevertheless be later,
+            // because the offset between the two clocks is slightly inexact.
             at_ns: stamp_ns.map_or(now_ns, |unix_ns| {
                 unix_ns.saturating_sub(self.unix_offset_ns).min(now_ns)
             }),
@@ -92,8 +93,8 @@ impl<C: Carrier> Engine<C> {
             // Matched by reference, to avoid a copy of the answer, which is large.
             match &connection.next(&mut input) {
                 Ok(Some(answered)) => {
-                    // Only an answer at full depth unblocks the connection. Below its depth, the
-                    // connection could send all the time, so due requests waited for this thread.
+                    // Only a connection at its depth is unblocked by an answer. Below its depth, it
+                    // could send all the time, so its due requests waited for this thread.
                     if is_at_depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
@@ -112,8 +113,8 @@ impl<C: Carrier> Engine<C> {
         Some(now_ns)
     }
 
-    /// Counts an answer, queues the follow-up request that it may cause, and records the latency of
-    /// its request.
+    /// Counts an answer, queues the follow-up request if it causes one, and records the latency of
+    /// the answered request.
     fn complete(&mut self, number: usize, answered: &Answered, arrival: Arrival) {
         let Answered {
             request, answer, ..
@@ -121,8 +122,8 @@ impl<C: Carrier> Engine<C> {
         let answered_ns = arrival.at_ns.max(request.sent_ns);
         let timeout_ns = C::timeout_ns(request.request.op, self.options.timeout_ns);
         if C::TIMES_OUT && answered_ns - request.sent_ns > timeout_ns {
-            // The answer arrived after the time-out of its request, but was received before this
-            // thread gave the request up.
+            // The answer arrived after the time-out of its request, but the thread received it
+            // before it gave the request up.
             self.totals.carriers.late_or_duplicate += 1;
             let given_up_ns = request.sent_ns + timeout_ns;
             self.fail(request, Failure::TimedOut, given_up_ns, arrival.received_ns);
@@ -168,9 +169,9 @@ impl<C: Carrier> Engine<C> {
             counts.bytes_received += u64::from(answered.len);
             self.record_times(request, answered_ns);
         } else if arrival.received_ns >= self.timeline.measure_ns {
-            // This request is not measured (usually because it belongs to the warm-up), but its
-            // answer was received after the warm-up. The windows after the warm-up must not include
-            // its latency.
+            // This request does not count in the measured interval, usually because it belongs to
+            // the warm-up, but its answer was received after the warm-up. The windows after the
+            // warm-up must not include its latency.
             return;
         }
         let open_loop = self.open_loop;
@@ -211,7 +212,7 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Records the latency of a request for a file by its size.
+    /// Records the latency of a request for a file by the size of the file.
     fn record_file(&mut self, request: &InFlight, outcome: Outcome, answered_ns: u64) {
         let file = request.request.record;
         let service_ns = answered_ns - request.sent_ns;
@@ -222,17 +223,17 @@ impl<C: Carrier> Engine<C> {
             latency_ns = answered_ns - request.intended_ns;
             of_class.response.record(latency_ns);
         }
-        // Other answers do not have the size of the file.
+        // Answers to other requests, and other answers to a GET, do not have the file's bytes.
         if request.measured && outcome == Outcome::Found && request.request.op == Op::Get {
             self.sized
                 .add(request.opaque, WebFiles::size(file), latency_ns);
         }
     }
 
-    /// Queues the follow-up request of an answer, if there is one. A gets that found a value causes
-    /// a cas. A read-through get that found no value causes a set. The intended time of the
-    /// follow-up is the arrival of the answer. If the answer arrived after the end of the measured
-    /// interval, nothing is queued. Returns whether a request was queued.
+    /// Queues the follow-up request of an answer, if there is one. A `gets` that found a value
+    /// causes a `cas`. A read-through get that found no value causes a set. The intended time of
+    /// the follow-up is the arrival of the answer. If the answer arrived after the end of the
+    /// measured interval, nothing is queued. Returns whether a request was queued.
     fn queue_follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
         let Some(request) = answered.request.request.follow_up() else {
             return false;
@@ -286,7 +287,7 @@ impl<C: Carrier> Engine<C> {
         self.record_lower_bound(&request.request, lower_bound_ns);
     }
 
-    /// Records the lower bound of the latency of a request without an answer.
+    /// Records a lower bound of the latency of a request without an answer.
     fn record_lower_bound(&mut self, request: &Request, lower_bound_ns: u64) {
         let latencies = &mut self.window.latencies;
         let of_operation = latencies.of(request.op);
@@ -297,8 +298,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Gives up the requests whose time-out has passed. Before that, it receives from their
-    /// connections: if only this thread is late, an answer may have arrived in time and must count.
+    /// Gives up the requests whose time-out has passed. Receives from their connections first: an
+    /// answer that arrived in time must count, even if this thread reads it too late.
     pub(super) fn expire(&mut self, now_ns: u64, buffer: &mut [u8]) {
         while self.deadlines.peek().is_some_and(|it| it.0.at_ns <= now_ns) {
             let Some(Reverse(deadline)) = self.deadlines.pop() else {
@@ -314,10 +315,9 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Gives up the requests of one connection whose time-out has passed. Returns the time of the
+    /// Gives up those requests of one connection whose time-out has passed. Returns the time of the
     /// next check, which is the earlier of two times: the time-out of the oldest request in flight,
-    /// and the earliest time-out that a request sent from now on can have. None: no request is in
-    /// flight.
+    /// and the end of the shortest time-out if it began now. None: no request is in flight.
     fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
         loop {
             let connection = self.slots[number].connection.as_ref()?;
@@ -331,7 +331,7 @@ impl<C: Carrier> Engine<C> {
                 continue;
             }
             let connection = self.slots[number].connection.as_mut()?;
-            // An error that `receive` found may have failed this request already.
+            // If `receive` found an error, this request may already have failed because of it.
             let Some(request) = connection.give_up(opaque) else {
                 continue;
             };
@@ -349,9 +349,9 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Counts a request as censored, if its intended time (closed loop: send time) lies in the
-    /// measured interval. Such a request got no answer, so only a lower bound of its response time
-    /// (closed loop: service time) is known.
+    /// Counts a request without an answer as censored, if its intended time (closed loop: send
+    /// time) lies in the measured interval. Only a lower bound of its response time (closed loop:
+    /// service time) is known.
     pub(super) fn censor(&mut self, request: &Request, intended_ns: u64, given_up_ns: u64) {
         if self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);

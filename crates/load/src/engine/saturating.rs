@@ -1,5 +1,5 @@
-//! Saturating connections. Each keeps a fixed number of requests outstanding, to load the server
-//! beside the measured connections.
+//! Saturating connections. Each keeps a fixed number of requests outstanding. They load the server
+//! beside the *measured* connections, whose latencies are recorded.
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -9,7 +9,7 @@ use super::Engine;
 use crate::carrier::{Carrier, CarrierError, InFlight};
 use crate::limits::SATURATING_RECEIVE_MAX;
 
-/// The saturating connections of a run. Each sends a new request for every answer. Their answers
+/// The saturating connections of a run. Each sends a new request after every answer. Their answers
 /// are counted, but no latency is recorded.
 pub(crate) struct Saturating<C> {
     /// The connections. None: the connection was lost.
@@ -44,9 +44,9 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Receives from a saturating connection once, then sends requests until it is at its depth
-    /// again. At most [`SATURATING_RECEIVE_MAX`] bytes are received, because measured requests wait
-    /// meanwhile. Returns the time just after the receive.
+    /// Receives from a saturating connection once, then sends requests until the connection is at
+    /// its depth again. At most [`SATURATING_RECEIVE_MAX`] bytes are received, because requests on
+    /// measured connections wait meanwhile. Returns the time just after the receive.
     pub(super) fn serve_saturating(
         &mut self,
         number: usize,
@@ -92,7 +92,7 @@ impl<C: Carrier> Engine<C> {
         Ok(answered)
     }
 
-    /// Sends requests on a saturating connection until it is at its depth, or one batch is full.
+    /// Sends as many requests on a saturating connection as its depth and one batch permit.
     fn refill(&mut self, number: usize, now_ns: u64) -> Result<(), CarrierError> {
         let Some(saturating) = &mut self.saturating else {
             return Ok(());

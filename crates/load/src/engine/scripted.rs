@@ -8,8 +8,7 @@ use crate::limits::{SCRIPT_AHEAD, SCRIPT_POLL_NS};
 
 impl<C: Carrier> Engine<C> {
     /// Returns the script's next request if it is due, with its intended time and the number of its
-    /// connection. In a closed loop, a request is due while fewer than `ahead_max` requests are in
-    /// the queues.
+    /// connection.
     #[cold]
     pub(super) fn next_scripted(&mut self, now_ns: u64) -> Option<(u64, u32, Request)> {
         let intended_ns = self.script_due_ns(now_ns).filter(|&ns| ns <= now_ns)?;
@@ -22,9 +21,9 @@ impl<C: Carrier> Engine<C> {
         Some((intended_ns, scripted.connection, request))
     }
 
-    /// Returns the time at which the script's next request is due. None: no further request has
-    /// been received from the reader or, in a closed loop, enough requests are queued or the
-    /// interval is over.
+    /// Returns the time at which the script's next request is due. None: the reader has sent no
+    /// further request yet. In a closed loop also None if the measured interval is over, or the
+    /// queues already hold [`SCRIPT_AHEAD`] times the requests that can be outstanding.
     fn script_due_ns(&mut self, now_ns: u64) -> Option<u64> {
         let ahead_max = SCRIPT_AHEAD * self.slots.len() * self.options.depth;
         let RequestSource::Script(source) = &mut self.source else {
@@ -36,8 +35,8 @@ impl<C: Carrier> Engine<C> {
         takes_more.then_some(intended_ns)
     }
 
-    /// Removes the keys and the value length of a script's request that is over. Does nothing for
-    /// other requests, whose keys follow from their record numbers.
+    /// Removes the keys and the value length of a script's request that was answered, failed or
+    /// given up. Does nothing if there is no script, because keys then follow from record numbers.
     #[inline]
     pub(super) fn remove_script_item(&mut self, request: &Request) {
         if let Some(items) = self.batch.script_items() {

@@ -47,8 +47,8 @@ impl<C: Carrier> Engine<C> {
                 request,
                 cas: 0,
             };
-            // A request is never sent if its connection is lost or the memory of the queues is
-            // full. It then counts as censored.
+            // If the connection is lost or the memory of the queues is full, the request is never
+            // sent, and counts as censored.
             if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
                 self.unanswered += u64::from(measured);
                 if !slot.in_flush_queue {
@@ -63,8 +63,8 @@ impl<C: Carrier> Engine<C> {
         dispatched > 0
     }
 
-    /// Sends on the first `sends_max` connections of the flush queue. Returns whether the queue had
-    /// any connection.
+    /// Removes up to `sends_max` connections from the front of the flush queue, and sends on each.
+    /// Returns whether the queue had any connection.
     pub(super) fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let mut flushed = 0;
         while flushed < sends_max {
@@ -87,8 +87,8 @@ impl<C: Carrier> Engine<C> {
         }
     }
 
-    /// Sends as many requests as the connection's depth and the batch allow, in one send. If more
-    /// could be sent, the connection is appended to the flush queue again.
+    /// Sends as many requests as the connection's depth and the batch allow, in one send. If
+    /// further requests can be sent, the connection is appended to the flush queue again.
     pub(super) fn send(&mut self, number: usize, now_ns: u64) {
         let Some(connection) = &self.slots[number].connection else {
             return;
@@ -125,8 +125,8 @@ impl<C: Carrier> Engine<C> {
     }
 
     /// Encodes the connection's next requests into the batch and records them as in flight.
-    /// `first_new` is the number of requests that are already in flight. Returns the number of
-    /// requests added.
+    /// `first_new` is the number of requests that are already in flight, which is the index of the
+    /// first new one. Returns the number of requests added.
     #[inline]
     fn fill_batch(&mut self, number: usize, first_new: usize) -> usize {
         let slot = &mut self.slots[number];
@@ -182,8 +182,8 @@ impl<C: Carrier> Engine<C> {
         count
     }
 
-    /// Records the send time and the lateness of the requests in the batch, and counts them. Called
-    /// just before the send. Returns the send time.
+    /// Records the send time and the lateness of the batch's requests, the newest from `first_new`
+    /// on, and counts them. Called just before the send. Returns the send time.
     #[inline]
     fn stamp(&mut self, number: usize, first_new: usize) -> u64 {
         let sent_ns = monotonic_ns();

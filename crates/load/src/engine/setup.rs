@@ -49,15 +49,16 @@ pub(crate) struct EngineOptions {
     pub(crate) files: bool,
     /// The number, in the run, of the thread's first connection.
     pub(crate) first: u32,
-    /// The opaque token of the thread's first request.
+    /// The opaque token of the thread's first request. Later requests have the next numbers.
     pub(crate) opaque: u64,
     /// Maximum number of requests whose times are recorded one by one.
     pub(crate) recorded_max: usize,
 }
 
-/// A window of one thread that has ended.
+/// A window that has ended: the measurements of one thread in one second of the run.
 pub(crate) struct EndedWindow {
     pub(crate) thread: usize,
+    /// The number of the window in the run, from 0.
     pub(crate) number: usize,
     pub(crate) window: Window,
 }
@@ -79,6 +80,7 @@ pub(crate) struct Channels {
 /// The result of one thread.
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
+    /// The requests whose times were recorded one by one.
     pub(crate) recorded: Vec<Recorded>,
     /// The sizes and latencies of some requests for files.
     pub(crate) sized: SizedSample,

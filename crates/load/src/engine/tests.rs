@@ -31,7 +31,8 @@ fn engine(config: &mut Config) -> (TextEngine, Receiver<EndedWindow>) {
     engine_with_delay(config, Duration::ZERO)
 }
 
-/// Returns an engine like [`engine`], whose server waits for `delay` before each answer.
+/// Returns an engine like that of [`engine`], with a server that waits for `delay` before each
+/// answer.
 fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Receiver<EndedWindow>) {
     let rate_rps = rate_rps(config);
     (config.connections, config.update, config.warmup_ns) = (1, 0.0, 0);
@@ -44,8 +45,8 @@ fn engine_with_delay(config: &mut Config, delay: Duration) -> (TextEngine, Recei
     engine_of(config, source, keys, delay)
 }
 
-/// Returns an engine like [`engine`], which sends the requests of a script in an open loop. The
-/// sender passes batches of these requests to the engine, as the reader of a script does.
+/// Returns an engine like that of [`engine`], but which sends the requests of a script, in an open
+/// loop. The sender passes batches of these requests to the engine, as the reader of a script does.
 fn engine_with_script(config: &mut Config) -> (TextEngine, SyncSender<Vec<ScriptRequest>>) {
     (config.connections, config.warmup_ns) = (1, 0);
     let (sender, batches) = mpsc::sync_channel(0);
@@ -125,7 +126,7 @@ fn rate_rps(config: &Config) -> f64 {
     }
 }
 
-/// Settings with a rate of one request a millisecond, for a tenth of a second.
+/// Settings with a rate of one request per millisecond, for 100 ms.
 fn config() -> Config {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.duration_ns = 100_000_000;
@@ -154,7 +155,8 @@ fn thread_that_wakes_in_the_grace_period_sends_and_counts_all_requests() {
     assert_eq!(outcome.totals.intended, expected);
     assert_eq!(outcome.totals.of(|_| true).answered, expected);
     let windows: Vec<EndedWindow> = ended.iter().collect();
-    // Window 0 is the warm-up, and window 1 the measured interval.
+    // Without a warm-up, window 0 is the measured interval, which was over before the thread began.
+    // Window 1 is the grace period, in which all answers came.
     let response = windows[1].window.latencies.all().response;
     assert_eq!(response.len(), expected);
     assert!(response.min() >= 500_000_000, "{}", response.min());
@@ -164,7 +166,7 @@ fn thread_that_wakes_in_the_grace_period_sends_and_counts_all_requests() {
 fn requests_not_dispatched_before_the_grace_period_ends_count_as_intended_but_not_sent() {
     let mut config = config();
     let (engine, _ended) = engine(&mut config);
-    // The measured interval and the grace period have already ended.
+    // The run began 5 s ago, so the measured interval and the grace period have already ended.
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
     let outcome = engine.run(timeline).unwrap();
     assert_eq!(outcome.totals.intended, scheduled_count(&config));
@@ -220,8 +222,8 @@ fn time_waited_for_a_connection_at_its_depth_is_not_lateness() {
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
 
-/// Compares two measurements of the mean number of outstanding requests: from the counter, and from
-/// the time stamps.
+/// Compares two measurements of the mean number of outstanding requests: one from a counter, and
+/// one from the time stamps of the requests.
 fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     measure::LittlesLaw::check(
         totals.outstanding_count.mean(),
@@ -232,8 +234,8 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
 }
 
 /// The thread polls (`spin`). When a poll reports no answer, the next answer cannot have arrived
-/// before that poll began. This gives a lower bound of each arrival time, and so the check holds on
-/// a busy machine too.
+/// before that poll began. This gives a lower bound of each arrival time. With the bound, the check
+/// holds on a busy machine too.
 #[test]
 fn count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
@@ -273,7 +275,7 @@ fn littles_law_of_one_request(distort: impl FnOnce(&mut TextEngine)) -> measure:
 }
 
 /// A wrong offset between the kernel's clock of arrivals and the monotonic clock makes answers seem
-/// to arrive too early, so that reported latencies are too short. The check must then fail.
+/// to arrive too early, and latencies seem too short. The check must then fail.
 #[test]
 fn wrong_clock_offset_fails_the_check_of_littles_law() {
     let right = littles_law_of_one_request(|_| ());
@@ -295,13 +297,14 @@ fn sleep_ends_when_the_next_line_of_a_script_is_due() {
         reader.send(script_batch([100_000, 90_000_000])).unwrap();
         reader
     });
-    // The channel has no buffer, so the engine receives the batch only while the reader sends it.
+    // The channel has no buffer, so the engine can receive the batch only while the other thread
+    // sends it. The loop repeats until that has happened.
     while engine.timeout_ns(start_ns) == poll_ns {}
     assert_eq!(engine.timeout_ns(start_ns), 100_000);
     assert_eq!(engine.timeout_ns(start_ns + 150_000), 0, "a line is due");
     assert!(engine.dispatch(start_ns + 150_000, 2));
     assert!(engine.flush(start_ns + 150_000, 1));
-    // The next line is due much later. Until then, the thread need not look for others.
+    // The next line is due much later, at 90 ms. Until then, the thread need not look for others.
     assert_eq!(engine.timeout_ns(start_ns + 200_000), 89_800_000);
     drop(sender.join().unwrap());
 }
@@ -310,7 +313,7 @@ fn sleep_ends_when_the_next_line_of_a_script_is_due() {
 fn lines_that_the_reader_has_not_passed_on_at_the_end_of_the_run_count_as_intended() {
     let mut config = config();
     let (engine, reader) = engine_with_script(&mut config);
-    // The measured interval and the grace period have already ended.
+    // The run began 5 s ago, so the measured interval and the grace period have already ended.
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
     let sender = thread::spawn(move || {
         for number in 0..20 {

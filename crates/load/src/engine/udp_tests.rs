@@ -17,8 +17,8 @@ use crate::wire::Text;
 /// How long a test waits for an event that is expected to come.
 const LONG: Duration = Duration::from_secs(20);
 
-/// An engine in a closed loop with one connection of this depth to a server, and the server's
-/// socket.
+/// An engine in a closed loop, with one connection of this depth to a server that only the test
+/// operates, and the server's socket.
 fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(LONG)).unwrap();
@@ -68,7 +68,7 @@ fn engine(depth: u32) -> (Engine<Udp<Text>>, UdpSocket) {
     (engine, server)
 }
 
-/// Receives a datagram with a request at the server.
+/// Receives the next request at the server. Returns its frame header and the client's address.
 fn request(server: &UdpSocket) -> ([u8; 8], SocketAddr) {
     let mut buffer = [0; 2048];
     let (_, peer) = server.recv_from(&mut buffer).unwrap();
@@ -98,8 +98,8 @@ fn in_flight(engine: &Engine<Udp<Text>>) -> usize {
         .len()
 }
 
-/// A server stops and starts again. The host refuses the request that came between, and the socket
-/// reports this when the next request is sent.
+/// A server stops and starts again. The host refuses the request that came in between. The socket
+/// reports the refusal when the next request is sent.
 #[test]
 fn request_sent_after_a_refused_one_reaches_the_server() {
     let (mut engine, server) = engine(2);
@@ -113,7 +113,7 @@ fn request_sent_after_a_refused_one_reaches_the_server() {
     let failures = |engine: &Engine<Udp<Text>>| engine.totals.of(|_| true).failures;
     assert_eq!(failures(&engine)[Failure::Refused as usize], 1);
     assert_eq!(in_flight(&engine), 1);
-    // The socket is writable, so that the request is sent now.
+    // The second request was kept. It is sent now, because the socket is writable.
     wait(&mut engine);
     engine.send_unsent(0);
     answer(&server, b"END\r\n");
@@ -131,16 +131,16 @@ fn receive_together(count: usize) -> Engine<Udp<Text>> {
     }
     (0..count).for_each(|_| answer(&server, b"END\r\n"));
     wait(&mut engine);
-    // No request is sent in place of the answered ones.
+    // The measured interval is over, so no request is sent in place of the answered ones.
     engine.timeline.end_ns = 0;
     engine.receive(0, &mut [0; 2048], monotonic_ns());
     engine
 }
 
-/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this, a turn
-/// has to receive all answers that have arrived, or to set `has_unread`.
+/// `Engine::record_wait` computes a lower bound of the arrival time of answers. For this,
+/// `Engine::receive` must receive all answers that have arrived, or set `has_unread`.
 #[test]
-fn turn_receives_all_answers_that_have_arrived_or_records_that_some_are_unread() {
+fn receive_takes_all_answers_that_have_arrived_or_records_that_some_are_unread() {
     let engine = receive_together(3);
     assert_eq!((in_flight(&engine), engine.has_unread), (0, false));
     let many = receive_together(Udp::<Text>::RECEIVES_MAX + 2);
@@ -148,7 +148,7 @@ fn turn_receives_all_answers_that_have_arrived_or_records_that_some_are_unread()
 }
 
 #[test]
-fn answered_requests_leave_no_entry_in_the_list_of_time_outs() {
+fn connection_has_one_deadline_after_many_answered_requests() {
     let (mut engine, server) = engine(2);
     engine.send(0, monotonic_ns());
     for _ in 0..100 {
@@ -162,10 +162,10 @@ fn answered_requests_leave_no_entry_in_the_list_of_time_outs() {
     assert_eq!(engine.deadlines.len(), 1);
 }
 
-/// The first of two requests is answered, and the second is not. The second fails when its own
-/// time-out has passed, and then the connection has no time-out left.
+/// The first of two requests is answered, and the second is not. The second request fails when its
+/// own time-out has passed. The connection then has no deadline left.
 #[test]
-fn request_behind_an_answered_one_fails_at_its_own_time_out() {
+fn request_sent_after_an_answered_one_fails_at_its_own_time_out() {
     let (mut engine, server) = engine(2);
     let timeout_ns = engine.options.timeout_ns;
     engine.send(0, monotonic_ns());
@@ -178,7 +178,7 @@ fn request_behind_an_answered_one_fails_at_its_own_time_out() {
     assert!(first_ns < second_ns);
     answer(&server, b"END\r\n");
     wait(&mut engine);
-    // No request is sent in place of the answered one.
+    // The measured interval is over, so no request is sent in place of the answered one.
     engine.timeline.end_ns = 0;
     engine.expire(first_ns + timeout_ns, &mut [0; 2048]);
     let next_ns = engine.deadlines.peek().map(|it| it.0.at_ns);

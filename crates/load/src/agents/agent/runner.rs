@@ -29,7 +29,7 @@ const POLL_INTERVAL_NS: u64 = 20_000_000;
 pub(super) struct Runner {
     /// Set when the run must end.
     stop: Arc<AtomicBool>,
-    /// Sends the start of the run to its thread, on the monotonic clock.
+    /// Sends the start time of the run to its thread, in nanoseconds of the monotonic clock.
     start: SyncSender<u64>,
     /// None: the thread was joined.
     thread: Option<JoinHandle<AgentEvent>>,
@@ -62,12 +62,13 @@ impl Runner {
         })
     }
 
-    /// Sets the start of the run, in nanoseconds of Unix time. Later calls have no effect.
+    /// Sets the start time of the run, in nanoseconds of Unix time. A second call has no effect.
     pub(super) fn set_start(&self, at_ns: u64) {
         // Converted to the monotonic clock now, so that a later correction of the Unix clock does
         // not move the start.
         let at_ns = at_ns.saturating_sub(unix_less_monotonic_ns());
-        // The send fails if the run has ended or already has a start.
+        // The send fails if the run has ended or the channel still has the first start time. A
+        // start time that is sent after the thread has received the first is never received.
         let _ = self.start.try_send(at_ns);
     }
 
@@ -81,7 +82,7 @@ impl Runner {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the end of the run and returns how it ended.
+    /// Waits for the end of the run. Returns the event that says how it ended.
     pub(super) fn join(mut self) -> AgentEvent {
         let joined = self.thread.take().map(JoinHandle::join);
         let panicked = || AgentEvent::Ended("the run panicked; this is a defect of curtail".into());
@@ -143,10 +144,10 @@ fn run(
     let timeline = Timeline::new(config, start_ns);
     threads.begin(&timeline);
     let open_loop = config.rate != Rate::Max;
+    // Sends a window: the measurements of one second.
     let on_window = &mut |number, window: &crate::metrics::Window| {
-        // If all connections are lost, the threads send their remaining windows immediately. The
-        // window of a second is passed on only if that second has ended, because the coordinator
-        // would reject it otherwise.
+        // If all connections are lost, the threads pass their remaining windows on immediately. The
+        // coordinator would reject the window of a second that has not ended, so it is not sent.
         let boundary = timeline.boundary(number);
         if boundary.is_some_and(|end_ns| end_ns <= monotonic_ns()) {
             let second = EndedSecond::of(number, window, open_loop);
@@ -160,7 +161,8 @@ fn run(
     }
 }
 
-/// Waits until the coordinator has sent the start. Returns it on the monotonic clock.
+/// Waits until the coordinator has sent the start time. Returns it, in nanoseconds of the monotonic
+/// clock.
 fn wait_for_start(start: &mpsc::Receiver<u64>, stop: &AtomicBool) -> Result<u64, Error> {
     let deadline_ns = monotonic_ns() + PREPARE_TIMEOUT.as_nanos() as u64;
     loop {

@@ -1,5 +1,5 @@
-//! Checks before a run that a server of the study's protocol answers, over TCP and over UDP.
-//! Without this check, a wrong port would show only as a run in which every get times out.
+//! Checks before a run that a server of protocol textile answers, over TCP and over UDP. Without
+//! this check, a wrong UDP port would show only as a run in which every get times out.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +41,8 @@ pub(super) fn probe(
     })
 }
 
+/// Calls `attempt` until it succeeds, at most [`OPENING_ATTEMPTS_MAX`] times. Its argument is how
+/// long an attempt over UDP waits for the answer, in nanoseconds.
 fn attempts(
     transport: &'static str,
     address: SocketAddr,
@@ -50,6 +52,7 @@ fn attempts(
     loop {
         let pause_ns = OPENING_BACKOFF_NS << number;
         number += 1;
+        // Over UDP, the wait for the answer is four times as long as the pause after it.
         match attempt(4 * pause_ns) {
             Ok(()) => return Ok(()),
             Err(source) if number == OPENING_ATTEMPTS_MAX => {
@@ -95,7 +98,7 @@ fn over_udp(address: SocketAddr, source: Option<IpAddr>, wait_ns: u64) -> io::Re
 /// Waits until a socket is ready.
 ///
 /// # Errors
-/// `TimedOut`: it is not ready after `wait_ns`.
+/// `TimedOut`: the socket is not ready after `wait_ns`.
 fn wait_until(socket: impl AsFd, interest: Interest, wait_ns: u64) -> io::Result<()> {
     match is_ready_within(socket, interest, wait_ns)? {
         true => Ok(()),

@@ -45,17 +45,17 @@ pub(super) enum Accepted {
     Single,
     /// The datagram was the last missing one of its answer. These are the bytes of the answer.
     Complete(Vec<u8>),
-    /// The answer still lacks other datagrams.
+    /// Other datagrams of the answer have not come yet.
     Partial,
     /// A datagram with the same number had already come for this answer.
     Duplicate,
-    /// The number of datagrams differs from that in an earlier datagram of the answer, or is too
-    /// large.
+    /// The number of datagrams in the header differs from that in an earlier datagram of the
+    /// answer, or is too large.
     Malformed,
 }
 
-/// The incomplete answers, of which some datagrams have come. Each outstanding request has at most
-/// one.
+/// The incomplete answers: some of their datagrams have come, and others have not. An outstanding
+/// request has at most one incomplete answer.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     partial: Vec<PartialAnswer>,
@@ -68,7 +68,7 @@ struct PartialAnswer {
     request: u16,
     /// The number of datagrams that have not come.
     missing: u16,
-    /// The payload of each datagram. None: it has not come.
+    /// The payload of each datagram of the answer. None: the datagram has not come.
     parts: Vec<Option<Vec<u8>>>,
 }
 
@@ -76,9 +76,9 @@ impl Reassembly {
     /// Adds a datagram that belongs to the answer to an outstanding request.
     pub(super) fn accept(&mut self, frame: Frame, payload: &[u8]) -> Accepted {
         if frame.total == 1 {
-            // This datagram is a complete answer. Earlier datagrams with its request number may
-            // have been parts of a longer answer. They cannot belong to this one, so they are
-            // discarded.
+            // This datagram is a complete answer. Earlier datagrams with the same request number
+            // may have been parts of a longer answer. They cannot belong to this answer, so they
+            // are discarded.
             self.discard(frame.request);
             return Accepted::Single;
         }
@@ -114,7 +114,7 @@ impl Reassembly {
         Accepted::Complete(answer.parts.into_iter().flatten().flatten().collect())
     }
 
-    /// Discards what has come of the answer to a request.
+    /// Discards the datagrams of the incomplete answer to a request.
     pub(super) fn discard(&mut self, request: u16) {
         if !self.partial.is_empty() {
             self.partial.retain(|it| it.request != request);

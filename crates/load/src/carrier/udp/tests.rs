@@ -19,14 +19,15 @@ fn outstanding<W: Wire>(count: u16) -> Answers<W> {
     answers
 }
 
-/// A datagram with a frame header of these fields.
+/// A datagram whose frame header has these fields: request number, datagram number (from 0), and
+/// number of datagrams of the answer.
 fn datagram(request: u16, number: u16, total: u16, payload: &[u8]) -> Vec<u8> {
     let words = [request, number, total, 0];
     let header = words.into_iter().flat_map(u16::to_be_bytes);
     header.chain(payload.iter().copied()).collect()
 }
 
-/// The datagrams of an answer with a value, cut into at most `total` pieces.
+/// The answer to request number `request`, with a value, cut into at most `total` datagrams.
 fn hit(request: u16, total: u16) -> Vec<Vec<u8>> {
     let value = vec![b'x'; 40 + usize::from(request)];
     let head = format!("VALUE key 0 {}\r\n", value.len());
@@ -38,9 +39,9 @@ fn hit(request: u16, total: u16) -> Vec<Vec<u8>> {
     (0..).zip(&pieces).map(frame).collect()
 }
 
-/// For each of several requests, the number of datagrams of its answer. Then a sequence of received
-/// datagrams, each with the number of its request. The sequence has any order; any datagram may be
-/// missing or duplicated.
+/// Generates two lists. The first has the number of datagrams of the answer to each of several
+/// requests. The second has received datagrams, each with the number of its request, in any order.
+/// Any datagram may be missing or duplicated.
 fn arrivals() -> impl Strategy<Value = (Vec<usize>, Vec<(u16, Vec<u8>)>)> {
     proptest::collection::vec(1_u16..6, 1..8).prop_flat_map(|totals| {
         let answers: Vec<Vec<Vec<u8>>> = (0..)
@@ -65,7 +66,7 @@ proptest! {
         let mut answers = outstanding::<Text>(lens.len() as u16);
         let mut seen: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lens.len()];
         let mut answered = vec![0; lens.len()];
-        let mut ignored = 0;
+        let mut duplicates = 0;
         for (number, datagram) in &arrived {
             let number = usize::from(*number);
             let is_new = !seen[number].contains(datagram);
@@ -84,13 +85,13 @@ proptest! {
                 let payload: usize = seen[number].iter().map(|it| it.len() - HEADER_LEN).sum();
                 prop_assert_eq!(answer.len as usize, payload);
             }
-            ignored += u64::from(!is_new);
+            duplicates += u64::from(!is_new);
             prop_assert_eq!(answers.late_or_duplicate - before, u64::from(!is_new));
         }
         prop_assert!(answered.iter().all(|&count| count <= 1));
         let unanswered = answered.iter().filter(|&&count| count == 0).count();
         prop_assert_eq!(answers.in_flight.len(), unanswered);
-        prop_assert_eq!(answers.late_or_duplicate, ignored);
+        prop_assert_eq!(answers.late_or_duplicate, duplicates);
         prop_assert_eq!(answers.malformed, 0);
     }
 
@@ -146,9 +147,13 @@ fn answer_with_more_values_than_keys_is_an_error() {
 fn datagrams_without_a_valid_header_are_ignored_and_counted() {
     let mut answers = outstanding::<Text>(1);
     for junk in [
+        // Too short for a header.
         b"END\r\n".to_vec(),
+        // An answer of 0 datagrams.
         datagram(0, 0, 0, b"END\r\n"),
+        // The second datagram of an answer of one.
         datagram(0, 1, 1, b"END\r\n"),
+        // An answer of too many datagrams.
         datagram(0, 0, u16::MAX, b"END\r\n"),
     ] {
         assert!(answers.accept(&junk).is_none());
@@ -156,8 +161,8 @@ fn datagrams_without_a_valid_header_are_ignored_and_counted() {
     assert_eq!((answers.malformed, answers.in_flight.len()), (4, 1));
 }
 
-/// memcached 1.6.18 sends such answers to a multiget: several datagrams, each with a header that
-/// says it is the only one.
+/// Such answers occur: memcached 1.6.18 answers a multiget with several datagrams, and the header
+/// of each says that it is the only datagram of the answer.
 #[test]
 fn answer_that_cannot_be_parsed_counts_as_an_error() {
     for payload in [
