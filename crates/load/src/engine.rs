@@ -1,10 +1,11 @@
 //! The loop of one generator thread.
 //!
 //! ```text
-//! tick ─► dispatch ─► flush ─► wait ─► receive… ─┐
-//!   ▲      due requests   one send a   one recv  │
-//!   │      to their       connection   a ready   │
-//!   └────── connections ◄──────────── connection ┘
+//!  ┌─► tick       end the windows whose time is over
+//!  │   dispatch   move due requests to the queues of their connections
+//!  │   flush      one send for each of these connections
+//!  │   wait       until connections have answers
+//!  └── receive    one recv from each connection that has answers
 //! ```
 //!
 //! An iteration sends a bounded number of requests, then receives once from each connection that
@@ -13,8 +14,9 @@
 //!
 //! The delay that the thread itself adds is its *lateness*. It is measured for sends and receives:
 //!
-//! - A request can be sent once its intended time has come, its connection is below its depth, and
-//!   the socket has space. The lateness lasts from that moment until just before the send.
+//! - A request can be sent once its intended time has come, its connection is below its depth (the
+//!   maximum of outstanding requests), and the socket has space. The lateness lasts from then until
+//!   just before the send.
 //! - An answer can be received once a wait has reported it. The lateness lasts from the return of
 //!   that wait until just after the recv.
 //!
@@ -279,7 +281,7 @@ impl<C: Carrier> Engine<C> {
     ///
     /// 1. If the wait slept, the bytes arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
     /// 2. If it did not sleep, and the thread has read all bytes that the previous wait reported,
-    ///    the bytes arrived after the previous wait began, which would else have reported them.
+    ///    the bytes arrived after that wait began. Otherwise that wait would have reported them.
     /// 3. If it did not sleep, and the thread may not have read all those bytes, the old bound
     ///    remains.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {

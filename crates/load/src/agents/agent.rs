@@ -115,7 +115,7 @@ impl Agent {
                 }
             };
             // If the thread cannot be started, the closure is dropped, which closes the connection.
-            // The agent goes on, because the host may have memory and threads for the next one.
+            // The agent goes on, because the host may have a thread for the next connection.
             let thread = thread::Builder::new().name("agent-session".to_owned());
             if let Err(error) = thread.spawn(session) {
                 let reason = format!("the connection was closed, for want of a thread: {error}");
@@ -253,7 +253,7 @@ fn serve_one(
 
 /// How long an agent whose run has ended waits for the next message of the coordinator. The run may
 /// end as early as the end of the measured interval. The coordinator's next message is a probe of
-/// the clock. It comes only after every agent has ended or was given up, and an agent is given up
+/// the clock. It comes only after every agent has ended or was given up, which is at the latest
 /// [`LAG_MAX_NS`] + [`OVERDUE_GRACE_NS`] after the end of the grace period.
 fn idle_timeout_after_run(grace_ns: u64) -> Duration {
     let others_ns = grace_ns.min(GRACE_NS_MAX) + LAG_MAX_NS + OVERDUE_GRACE_NS;

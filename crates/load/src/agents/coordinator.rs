@@ -455,8 +455,8 @@ fn apply(
     applied.map_err(str::to_owned)
 }
 
-/// Merges the agents' summaries into the summary of the run, with a report on each agent. Probes
-/// the clock of each agent that is done a second time, to report its drift.
+/// Merges the agents' summaries into the summary of the run, with a report on each agent. If an
+/// agent is done, its clock is probed once more, to report the drift of the clock.
 fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
     let mut parts = Vec::new();
     for (link, result) in links.iter_mut().zip(results) {

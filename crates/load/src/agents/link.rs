@@ -65,8 +65,8 @@ pub(crate) struct Sender {
 }
 
 /// Makes both halves of a connection. A frame whose body is longer than [`HELLO_LEN_MAX`] is an
-/// error until the caller raises the limit with [`Receiver::set_body_max`]. It does so once the
-/// other end has proved that it has the token.
+/// error until the caller raises the limit with [`Receiver::set_body_max`]. The caller does so once
+/// the other end has proved that it has the token.
 pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_TIMEOUT))?;

@@ -317,7 +317,7 @@ impl<C: Carrier> Engine<C> {
 
     /// Gives up those requests of one connection whose time-out has passed. Returns the time of the
     /// next check, which is the earlier of two times: the time-out of the oldest request in flight,
-    /// and the end of the shortest time-out if it began now. None: no request is in flight.
+    /// and `now_ns` plus the shortest time-out. None: no request is in flight.
     fn expire_on(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> Option<u64> {
         loop {
             let connection = self.slots[number].connection.as_ref()?;

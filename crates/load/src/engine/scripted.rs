@@ -23,7 +23,7 @@ impl<C: Carrier> Engine<C> {
 
     /// Returns the time at which the script's next request is due. None: the reader has sent no
     /// further request yet. In a closed loop also None if the measured interval is over, or the
-    /// queues already hold [`SCRIPT_AHEAD`] times the requests that can be outstanding.
+    /// queues hold [`SCRIPT_AHEAD`] times the number of requests that can be outstanding.
     fn script_due_ns(&mut self, now_ns: u64) -> Option<u64> {
         let ahead_max = SCRIPT_AHEAD * self.slots.len() * self.options.depth;
         let RequestSource::Script(source) = &mut self.source else {
