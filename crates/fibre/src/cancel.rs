@@ -5,8 +5,8 @@ use std::io;
 use crate::fibre::Fibre;
 use crate::switch::{current, may_wait};
 
-/// The error of a wait for input, output or a timer if the fibre was cancelled
-/// ([`Fibre::cancel`](crate::Fibre::cancel)), before the wait or during it.
+/// The error of a wait for input, output or a timer if the fibre was cancelled before or during the
+/// wait ([`Fibre::cancel`](crate::Fibre::cancel)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fibre was cancelled")]
 pub struct Cancelled;
@@ -34,8 +34,8 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
     Ok(fibre)
 }
 
-/// Returns the error of a wait that ended before its operation: `Cancelled` if the fibre was
-/// cancelled, and otherwise a timeout.
+/// Returns the error of a wait whose operation did not complete: `Cancelled` if the fibre was
+/// cancelled, and a timeout otherwise.
 pub(crate) fn cancelled_or_timed_out(fibre: &Fibre) -> io::Error {
     match fibre.is_cancelled() {
         true => Cancelled.into(),

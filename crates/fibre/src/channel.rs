@@ -29,7 +29,7 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
-/// The state that all clones of both ends share.
+/// The state that all clones of the sender and of the receiver share.
 struct Shared<T> {
     capacity: usize,
     state: Mutex<State<T>>,
@@ -46,13 +46,13 @@ struct State<T> {
     waiting_receivers: WaitList,
 }
 
-/// The sending end of a channel. Once all clones are dropped and the channel is empty, receiving
-/// fails.
+/// The sending end of a channel. Receiving fails once all clones of the sender are dropped and the
+/// channel is empty.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The receiving end of a channel. Each value is received by only one of the clones.
+/// The receiving end of a channel. Each value is received by only one clone of the receiver.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
@@ -144,8 +144,8 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-/// Removes the first value, and wakes the first waiting sender, because there is space now. If the
-/// channel is empty, returns the guard of the lock as an error.
+/// Removes the first value. Wakes the first waiting sender, because the channel has space now. If
+/// the channel is empty, returns the guard of the lock as an error.
 fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, State<T>>> {
     let Some(value) = state.values.pop_front() else {
         return Err(state);

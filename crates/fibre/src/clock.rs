@@ -10,8 +10,8 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// The point in time at which `timeout` will have passed, in nanoseconds of the monotonic clock.
-/// The largest `u64`, which is never reached, if the timeout is too long for that.
+/// The point in time at which `timeout` will have passed, in nanoseconds of the monotonic clock. If
+/// that does not fit in a `u64`, the largest `u64`, a time that is never reached.
 pub(crate) fn deadline_ns(timeout: Duration) -> u64 {
     let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     monotonic_ns().saturating_add(timeout_ns)

@@ -13,32 +13,34 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 
 /// The record of a fibre.
 ///
-/// One of the references to a record is the fibre's own, of type [`Ready`]. The processor that runs
-/// the fibre holds this reference, or the lane that contains the fibre. While the fibre is parked,
-/// the reference has no holder: [`Ready::park`] leaks it, and the waker that schedules the fibre
-/// recovers it.
+/// One of the references to a record is the fibre's own, of type [`Ready`]. This reference is held
+/// by the processor that runs the fibre, or by the *lane* (a queue of ready fibres) that contains
+/// it. While the fibre is parked, the reference has no holder: [`Ready::park`] leaks it, and the
+/// waker that schedules the fibre recovers it.
 pub(crate) struct Record {
+    /// Whether the fibre is parked, and whether a wake-up has left it a permit.
     pub(crate) permit: Permit,
     /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been granted.
     pub(crate) is_granted: AtomicBool,
     is_cancelled: AtomicBool,
     /// The processor that ran the fibre last.
     pub(crate) processor: AtomicU32,
-    /// Index in the runtime's registry.
+    /// The index of the fibre in the runtime's registry of live fibres.
     pub(crate) registry_index: AtomicU32,
     /// The next record in the lane that contains the fibre; guarded by the lane's lock.
     pub(crate) link: AtomicPtr<Record>,
-    /// The time at which the fibre was enqueued in that lane, in ticks; guarded by the lane's lock.
+    /// The time at which the fibre was enqueued in its lane, in ticks; guarded by the lane's lock.
     pub(crate) enqueued_at: AtomicU64,
     /// The approximate stack pointer of the fibre when it was last suspended. The memory at this
     /// address is prefetched before the fibre runs again.
     pub(crate) suspended_sp: StdPtr<u8>,
-    /// The handle with which the fibre suspends itself. It lies on the fibre's stack; null before
-    /// the fibre has started.
+    /// A pointer to the handle with which the fibre suspends itself. The handle lies on the fibre's
+    /// stack. Null before the fibre has started.
     pub(crate) yielder: StdPtr<Suspend>,
     /// The stack and the suspended execution on it. Only the processor that runs the fibre uses
     /// this.
     pub(crate) body: UnsafeCell<Option<Body>>,
+    /// Refers to the state that all processors of the fibre's runtime share.
     pub(crate) anchor: Arc<Anchor>,
 }
 
@@ -147,8 +149,9 @@ impl Record {
             }
             return;
         }
-        // The fibre runs, and is about to park or to check for the grant. As soon as it sees the
-        // grant it may end, so a reference is counted before the grant is stored.
+        // The fibre runs, and is about to park or to check for the grant. As soon as the fibre sees
+        // the grant, it may end. So this call counts a reference to the record before it stores the
+        // grant.
         // SAFETY: the fibre has not ended, because its wait is not granted yet.
         let handle = unsafe { Fibre::from_record(record) };
         // Release: pairs with the acquire in `ListWaiter::is_granted`.

@@ -15,8 +15,9 @@ use crate::io::rings::{check, clamp, perform};
 use crate::offload::offload;
 use crate::switch::current;
 
-/// A file. Its operations use the io_uring of the processor. With epoll they are blocking calls on
-/// the threads of [`offload`](crate::offload()).
+/// A file. With the I/O backend `Rings`, its operations are requests to the processor's io_uring.
+/// With `Readiness` (epoll), they are blocking calls on the threads of
+/// [`offload`](crate::offload()).
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,

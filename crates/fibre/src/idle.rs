@@ -1,21 +1,23 @@
-//! Idle processors: how a processor announces that it has no work, and how it is woken.
+//! Idle processors: how a *processor* (a kernel thread that runs fibres) announces that it has no
+//! work, and how it is woken.
 //!
-//! A processor without work first announces itself as idle, then searches every lane once more,
-//! then sleeps. A waker first puts a fibre in a lane, then checks for idle processors, and wakes
-//! the one that announced itself last.
+//! A processor without work first announces itself as idle, then searches every *lane* (a queue of
+//! ready fibres) once more, then sleeps. A waker first puts a fibre in a lane, then checks for idle
+//! processors, and wakes the one that announced itself last.
 //!
 //! No wake-up is lost, because the search and the insertion both take the lane's lock. If the
 //! insertion comes first, the search finds the fibre. If the search comes first, its unlock and the
 //! waker's lock make the announcement visible to the waker. No further fence is needed.
 //!
-//! The stealing scheduler may put a fibre in a handoff slot instead of a lane. There the processor
-//! and the waker both use a read-modify-write of the slot, which orders them in the same way.
+//! The stealing scheduler may put a fibre in a handoff slot instead of a lane. In that case the
+//! processor and the waker both use a read-modify-write of the slot, which orders them as the lock
+//! does.
 //!
 //! Each processor has a state word, so that a waker makes a system call only if the processor is
 //! asleep:
 //!
 //! ```text
-//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: must not go to sleep, and must wake if asleep
+//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: the processor must not sleep, and wakes if asleep
 //!   └─ wake ► NOTIFIED ◄─ wake, and the event is set
 //! ```
 
@@ -26,7 +28,8 @@ use crate::sync::{Mutex, lock};
 
 /// The processor is awake.
 const AWAKE: u32 = 0;
-/// A waker has notified the processor, which must not go to sleep before it has seen this.
+/// A waker has notified the processor, which must not go to sleep before it has seen the
+/// notification.
 const NOTIFIED: u32 = 1;
 /// The processor sleeps or is about to, and only the event wakes it.
 const ASLEEP: u32 = 2;
@@ -102,8 +105,8 @@ impl IdleProcessors {
     }
 
     /// Whether any processor is announced as idle. Takes no lock. A caller that has held the lock
-    /// of a lane sees every processor that announced itself and then searched this lane before the
-    /// caller.
+    /// of a lane sees every processor that announced itself and then searched the lane before the
+    /// caller locked it.
     pub(crate) fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
@@ -190,7 +193,8 @@ impl std::os::fd::AsFd for Event {
     }
 }
 
-/// The event under the model checker. A sleeping processor waits only for this event there.
+/// The event under the model checker. Under the checker, a sleeping processor waits for nothing
+/// else.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Event {

@@ -1,5 +1,5 @@
 //! How fibres wait for the kernel. There are two I/O backends: *rings* (an io_uring per processor)
-//! and *readiness* (an epoll per processor).
+//! and *readiness* (an epoll per processor). A *processor* is a kernel thread that runs fibres.
 
 pub(crate) mod poll;
 pub(crate) mod rings;
@@ -45,7 +45,7 @@ impl IoBackend {
         }
     }
 
-    /// The name of the kernel's interface that the backend uses.
+    /// The name of the kernel interface that the backend uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ pub(crate) enum Reactor {
 }
 
 impl Reactor {
-    /// Creates a reactor. `event` is the event that wakes the processor.
+    /// Creates a reactor. Other threads set `event` to wake the processor.
     pub(crate) fn new(kind: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         let fd = event.as_fd();
         match kind {
@@ -104,8 +104,8 @@ impl Reactor {
         }
     }
 
-    /// As `poll_completed`, but called by the thread of another processor, because this processor
-    /// is busy.
+    /// As `poll_completed`, but called by the thread of another processor, because the reactor's
+    /// own processor has not polled for long.
     pub(crate) fn reap_for_other(&self) -> usize {
         match self {
             Self::Rings(ring) => ring.reap_for_other(),

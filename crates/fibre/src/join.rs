@@ -71,9 +71,9 @@ impl<T> Writer<T> {
                 waiter.wake();
             }
         }
-        // If the join handle was dropped, dropping the packet drops the result. A panic of that
-        // drop must not reach the processor, so it is caught. Dropping the payload of that panic
-        // may panic once more; this second payload is leaked.
+        // If the join handle was dropped, dropping the packet drops the result. If this drop
+        // panics, the panic must not reach the processor, so it is caught. Dropping the payload of
+        // the panic may panic, too; the payload of this second panic is leaked.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -116,7 +116,8 @@ impl<T> Reader<T> {
     }
 }
 
-/// A spawned fibre and its result. Dropping the handle detaches the fibre.
+/// A handle to a spawned fibre, with which another fibre or a thread waits for its result. Dropping
+/// the handle detaches the fibre.
 pub struct JoinHandle<T> {
     reader: Reader<T>,
     fibre: Fibre,
@@ -159,8 +160,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Spawns a fibre from a fibre, in the same runtime. The new fibre is enqueued behind the fibres
-/// that are ready.
+/// Spawns a fibre in the runtime of the calling fibre. The new fibre is enqueued, and the caller
+/// continues to run.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
 /// runtime. The compiler does not check which values a fibre holds on its stack during a wait, so

@@ -24,7 +24,8 @@ pub(crate) struct Lane {
     head_since: AtomicU64,
     /// The moving average of the times that fibres waited in this lane, in ticks.
     average: AtomicU64,
-    /// Head of the queue, a list linked through the `link` of each record; guarded by the lock.
+    /// Head of the queue, a list linked through the `link` of each fibre's record; guarded by the
+    /// lock.
     first: AtomicPtr<Record>,
     /// Tail of the queue; guarded by the lock.
     last: AtomicPtr<Record>,
@@ -64,7 +65,7 @@ impl Lane {
     }
 
     /// Enqueues a fibre. Fails and returns the fibre if the lane is locked. `now` is the present
-    /// time in [`ticks`](crate::sync::ticks).
+    /// time, as read by [`ticks`](crate::sync::ticks).
     pub(crate) fn try_push(&self, ready: Ready, now: u64) -> Result<(), Ready> {
         match self.try_lock() {
             Some(held) => {
@@ -95,7 +96,7 @@ impl Lane {
     }
 
     /// Dequeues the first fibre, and enqueues `ready` at the end. If the lane is empty, returns
-    /// `ready` itself. If the lane is locked, fails with `ready`.
+    /// `ready` itself. If the lane is locked, fails and returns `ready`.
     pub(crate) fn try_exchange(&self, ready: Ready, now: u64) -> Result<Ready, Ready> {
         let Some(held) = self.try_lock() else {
             return Err(ready);
@@ -170,7 +171,8 @@ impl LaneGuard<'_> {
         }
         let enqueued_at = ready.record().enqueued_at.load(Ordering::Relaxed);
         let (waited, average) = (now.saturating_sub(enqueued_at), lane.average());
-        // Weights of 12/16 for the new wait and 4/16 for the average, as in Cforall.
+        // Weights of 12/16 for the new wait and 4/16 for the average, as in the Cforall runtime
+        // (`scheduler/fair.rs`).
         let average = 12 * (waited / 16) + 4 * (average / 16);
         lane.average.store(average, Ordering::Relaxed);
         Some(ready)

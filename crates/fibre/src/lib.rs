@@ -19,17 +19,18 @@
 //! A fibre runs until it waits, yields or ends; it is not preempted. A wait in one of the following
 //! blocks only the fibre, and its processor runs others: [`park`], [`JoinHandle::join`],
 //! [`Semaphore`], [`Mutex`], [`Condition`], [`channel()`], [`sleep`], [`Socket`], [`File`]. The
-//! blocking calls of the standard library block the processor, and with it all fibres there.
+//! blocking calls of the standard library block the processor, which runs no other fibre meanwhile.
 //!
 //! Invariants:
 //!
 //! - A fibre is in exactly one place: on a processor, in a lane (a queue of ready fibres), or
-//!   parked. Of all wakers of a parked fibre, exactly one puts it in a lane (`permit.rs`).
+//!   *parked*: it waits until it is woken. Of all wakers of a parked fibre, exactly one puts it in
+//!   a lane (`permit.rs`).
 //! - No wake-up is lost (`idle.rs`).
 //! - A fibre never suspends while it unwinds from a panic.
 //! - A wait for the kernel never returns, even if cancelled, before the kernel has released the
 //!   fibre's buffers (`io/rings.rs`).
-//! - A panic ends only its fibre.
+//! - A panic of a fibre ends only that fibre.
 //!
 //! [`spawn`] lists the values that a fibre must not hold on its stack across a wait.
 

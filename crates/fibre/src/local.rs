@@ -1,4 +1,4 @@
-//! The state of a processor that only its own thread uses.
+//! The state of a *processor* (a kernel thread that runs fibres) that no other thread uses.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 use crate::shared::{Anchor, Shared};
 use crate::stack::ProcessorStacks;
 
-/// The state of a processor that only its own thread uses. The state that other threads use as well
-/// is the [`ProcessorSlot`](crate::slot::ProcessorSlot).
+/// The state of a processor that only its own thread uses. The state that other threads also use is
+/// the [`ProcessorSlot`](crate::slot::ProcessorSlot).
 pub(crate) struct Local {
+    /// The number of the processor.
     pub(crate) number: usize,
+    /// Refers to the state that all processors of the runtime share.
     pub(crate) anchor: Arc<Anchor>,
     /// Free stacks, from fibres that ended on this processor.
     pub(crate) stacks: ProcessorStacks,

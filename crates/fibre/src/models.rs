@@ -2,7 +2,7 @@
 //! the production scheduling code with fibres that have no stacks. The checker runs each model many
 //! times, and each time chooses another order of the threads' accesses to atomics and locks (an
 //! *interleaving*). If a wake-up is lost, a thread of the model waits for ever, and the checker
-//! reports a deadlock. It does not detect missing fences (`sync.rs`).
+//! reports a deadlock. The checker does not detect missing fences (`sync.rs`).
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -26,8 +26,10 @@ use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
 const INTERLEAVINGS: usize = 2_000;
-/// The number of interleavings of small models, in which the checked event is rare.
+/// The number of interleavings of small models, in which the checked order of events is rare.
 const SMALL_INTERLEAVINGS: usize = 10_000;
+/// The time in ticks, which does not advance in a model.
+const NOW: u64 = 1;
 const PROCESSORS: usize = 2;
 
 /// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each kind.
@@ -103,14 +105,14 @@ impl Driver for ModelDriver<'_> {
     }
 }
 
-/// The code of all fibres of a model. It is called whenever a processor runs a fibre, with the
-/// anchor, the number of the processor, and the fibre. It returns the fibre if the fibre yields,
-/// and `None` if the fibre has parked or ended.
+/// The code of all fibres of a model. Called whenever a processor runs a fibre, with an anchor (a
+/// reference to the runtime's shared state), the number of the processor, and the fibre. Returns
+/// the fibre if it yields, and `None` if it has parked or ended.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 /// The loop of a processor, as in `processor::run`.
 fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
-    let clock = Cell::new(1);
+    let clock = Cell::new(NOW);
     let mut state = TakeState::new(number, &clock);
     let shared = &*anchor.shared;
     let mut driver = ModelDriver {
@@ -179,9 +181,8 @@ fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                 if index == 1 {
                     let another = Ready::new(record(&ready.record().anchor, FIBRES - 1));
                     let shared = &anchor.shared;
-                    shared
-                        .scheduler
-                        .put(Some((number, 1)), another, &shared.idle);
+                    let origin = Some((number, NOW));
+                    shared.scheduler.put(origin, another, &shared.idle);
                 }
                 Some(ready)
             }
@@ -262,9 +263,9 @@ fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
     });
 }
 
-/// Two fibres yield several times, and so move between the lanes of one processor, while the other
-/// processor searches the lanes. Then fibre 0 occupies its processor until fibre 1 has ended, so
-/// the other processor must find fibre 1.
+/// Two fibres yield several times, and so move between the *lanes* (queues) of one processor, while
+/// the other processor searches the lanes. Then fibre 0 occupies its processor until fibre 1 has
+/// ended, so the other processor must find fibre 1.
 fn fibre_that_moves_between_lanes_is_found(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
@@ -285,7 +286,8 @@ fn fibre_that_moves_between_lanes_is_found(kind: Scheduler) {
     for index in 0..2 {
         let ready = Ready::new(record(&anchor, index));
         let shared = &anchor.shared;
-        shared.scheduler.put(Some((1, 1)), ready, &shared.idle);
+        let (processor, idle) = (1, &shared.idle);
+        shared.scheduler.put(Some((processor, NOW)), ready, idle);
     }
     let processors = processors(&anchor, &run);
     done.wait_for(2);
@@ -300,8 +302,8 @@ fn fibre_that_moves_between_lanes_is_found_fair() {
 }
 
 /// Processor 1 has announced itself as idle before two fibres are put in the lanes of processor 0,
-/// and it is not woken for them. Processor 0 then takes fibre 0, which occupies it until fibre 1
-/// has run. So processor 0 must wake processor 1 for fibre 1.
+/// and the fibres wake no processor. Processor 0 then takes fibre 0, which occupies it until fibre
+/// 1 has run. So processor 0 must wake processor 1 for fibre 1.
 fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -321,10 +323,8 @@ fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre(kind: Scheduler) {
     let no_idle_processors = IdleProcessors::new(PROCESSORS).unwrap();
     for index in 0..2 {
         let ready = Ready::new(record(&anchor, index));
-        anchor
-            .shared
-            .scheduler
-            .put(Some((0, 1)), ready, &no_idle_processors);
+        let (scheduler, processor) = (&anchor.shared.scheduler, 0);
+        scheduler.put(Some((processor, NOW)), ready, &no_idle_processors);
     }
     let processors = vec![processor(&anchor, 0, &run), other];
     done.wait_for(2);
@@ -338,8 +338,8 @@ fn taking_a_fibre_wakes_an_idle_processor_for_the_next_fibre_all_schedulers() {
     }
 }
 
-/// Two wakers each count an event and unpark a fibre, twice. The fibre parks until it has seen all
-/// events. No two processors run it at the same time.
+/// Each of two wakers twice counts an event and unparks a fibre. The fibre parks until it has seen
+/// all events. The two processors never run the fibre at the same time.
 fn no_wakeup_is_lost(kind: Scheduler) {
     const WAKERS: usize = 2;
     const TIMES: usize = 2;
@@ -417,8 +417,8 @@ fn waiter_continues_once(kind: Scheduler) {
             let record = NonNull::from(&**ready.record());
             lock(&fibres_list).push(ListWaiter::Fibre(record))
         });
-        // After a spurious wake-up the fibre gives up waiting, if it can remove itself from the
-        // list. If it is not in the list any more, it waits for the grant.
+        // After a spurious wake-up the fibre removes itself from the list and gives up waiting. If
+        // it is not in the list any more, it waits for the grant.
         while !waiter.is_granted() {
             if may_give_up && lock(&fibres_list).remove(waiter) {
                 finished.add();
@@ -504,8 +504,8 @@ fn exactly_one_waker_schedules_a_parked_fibre() {
         };
         join(wakers);
         parker.join().unwrap();
-        // If no waker came after the fibre had parked, it is still parked, and the next `give`
-        // returns true.
+        // If no waker came after the fibre had parked, the fibre is still parked, and the next
+        // `give` returns true.
         let is_parked = parked.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed);
         assert_eq!(permit.give(), is_parked);
         assert!(taken.load(Ordering::Relaxed) <= parked.load(Ordering::Relaxed));

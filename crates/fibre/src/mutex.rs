@@ -10,9 +10,9 @@ use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-/// A mutual-exclusion lock for fibres and threads. Waiters get it first come, first served. A fibre
-/// may hold the guard while it waits for something else. Fibres that contend for the mutex then
-/// wait longer, but no processor is blocked.
+/// A mutual-exclusion lock for fibres and threads. Waiters get the lock first come, first served. A
+/// fibre may hold the guard while it waits for something else, for example for input. Fibres that
+/// contend for the mutex then wait longer, but no processor is blocked.
 ///
 /// There is no poisoning. If a holder panics, the next holder sees the data as the panic left it.
 pub struct Mutex<T: ?Sized> {
@@ -113,8 +113,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 }
 
 /// A condition variable for a [`Mutex`]. Waiters are notified first come, first served. There are
-/// no spurious wake-ups. But between the notification and the moment when the waiter has locked the
-/// mutex again, another holder may have changed the data.
+/// no spurious wake-ups. But before the notified waiter has locked the mutex again, another holder
+/// of the mutex may change the data.
 #[derive(Debug, Default)]
 pub struct Condition {
     waiting: sync::Mutex<WaitList>,

@@ -17,7 +17,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The pool of threads. All runtimes of the process share it.
 struct OffloadPool {
     queue: Mutex<Queue>,
-    /// Notified when a job is added.
+    /// Notified when a job is added for an idle thread.
     job_added: Condvar,
 }
 
@@ -25,7 +25,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// The number of threads of the pool.
     threads: usize,
-    /// The number of threads that wait for a job.
+    /// The number of threads of the pool that wait for a job.
     idle_threads: usize,
 }
 
@@ -92,8 +92,8 @@ impl OffloadPool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues a job. Starts a thread if there is no idle one for the job and the pool has fewer
-    /// than [`OFFLOAD_THREADS_MAX`].
+    /// Enqueues a job. Starts a thread if no thread is idle for the job and the pool has fewer than
+    /// [`OFFLOAD_THREADS_MAX`] threads.
     fn schedule(&'static self, job: Job) {
         let mut queue = self.queue();
         queue.jobs.push_back(job);
@@ -113,7 +113,8 @@ impl OffloadPool {
             queue.threads -= 1;
             if queue.threads == 0 {
                 // No thread can be started, and the pool has none, so the calling thread runs the
-                // jobs. It blocks its processor, but otherwise the fibres would wait for ever.
+                // jobs. This blocks the calling processor. Without it, the fibres that wait for the
+                // jobs would wait for ever.
                 let jobs = std::mem::take(&mut queue.jobs);
                 drop(queue);
                 jobs.into_iter().for_each(|job| job());

@@ -4,15 +4,16 @@
 //! ```text
 //!             unpark                      park
 //! RUNNING ───────────► PERMITTED ───────────────► RUNNING     the permit is consumed
-//!    │ park, after it has left its stack
+//!    │ park, after the fibre has left its stack
 //!    ▼       unpark
-//! PARKED ────────────► RUNNING, and the waker puts the fibre in a lane
+//! PARKED ────────────► RUNNING, and the waker puts the fibre in a queue
 //! ```
 //!
-//! A fibre that parks first leaves its stack. Only then its processor sets the word to `PARKED`. No
-//! other processor can run the fibre before that, so two processors never run the same fibre. A
-//! waker that finds the word still at `RUNNING` sets it to `PERMITTED`: it leaves a permit. The
-//! processor then finds the permit and runs the fibre again, so no wake-up is lost.
+//! A fibre that parks first leaves its stack. Only then does its *processor* (the kernel thread
+//! that runs the fibre) set the word to `PARKED`. Before that, no other processor can run the
+//! fibre, so two processors never run the same fibre. If a waker finds the word still at `RUNNING`,
+//! the waker leaves a *permit*: it sets the word to `PERMITTED`. The processor then finds the
+//! permit and runs the fibre again, so no wake-up is lost.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
@@ -65,9 +66,9 @@ impl Permit {
         parked.is_ok()
     }
 
-    /// Unparks the fibre. Returns true if the fibre was parked; this caller, and no other, must
-    /// then enqueue it. Unlike [`Permit::give`], leaves no permit if the fibre is not parked.
-    /// Callable from any thread.
+    /// Unparks the fibre. Returns true if the fibre was parked; only this caller must then enqueue
+    /// the fibre. Unlike [`Permit::give`], leaves no permit if the fibre is not parked. Callable
+    /// from any thread.
     #[must_use]
     pub(crate) fn give_if_parked(&self) -> bool {
         // Acquire: pairs with `park`. No release is needed: the caller enqueues the fibre, and the
@@ -78,7 +79,7 @@ impl Permit {
     }
 
     /// Unparks the fibre, or leaves a permit if the fibre is not parked. Returns true if the fibre
-    /// was parked; this caller, and no other, must then enqueue it. Callable from any thread.
+    /// was parked; only this caller must then enqueue the fibre. Callable from any thread.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

@@ -7,9 +7,10 @@
 //!  └────────── run the fibre until it leaves its stack ◄────────────────┘
 //! ```
 //!
-//! *take*: from the processor's own queues. *announce*: as idle, so that wakers know of the
-//! processor (`idle.rs`). *search*: through the queues of all processors. A step that finds a fibre
-//! skips the steps that follow it.
+//! *take*: a fibre from the processor's own queues. *poll*: the kernel, which may make fibres
+//! ready. *steal*: a fibre from another processor's queues. *announce*: the processor as idle, so
+//! that wakers know of it (`idle.rs`). *search*: the queues of all processors. Once a step has
+//! found a fibre, the remaining steps are skipped.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -76,14 +77,15 @@ pub(crate) fn next<S: RunQueues>(
         }
         if idle.begin_sleep(state.processor) {
             driver.sleep();
-            // This processor is awake from here on. `after_sleep` enqueues fibres, and wakes an
-            // idle processor for each. It may choose this one, which is still announced as idle. So
-            // first set the state word to awake: to wake a processor whose word says that it is
-            // asleep costs a system call.
+            // This processor is awake from here on. `after_sleep` enqueues fibres, and for each
+            // fibre it wakes an idle processor. This may be the calling processor, which is still
+            // announced as idle. So its state word is set to awake first: to wake a processor whose
+            // word says *asleep* costs a system call.
             idle.end_sleep(state.processor);
             driver.after_sleep();
-            // Clear the notification that such a wake-up left in the state word. The enqueued
-            // fibres are not missed, because the next round of this loop takes from the queues.
+            // If `after_sleep` chose this processor, it has left a notification in the state word,
+            // which is cleared here. The enqueued fibres are not missed, because the next round of
+            // this loop takes from the queues.
             idle.end_sleep(state.processor);
         }
         // If a waker ended the sleep, it has removed the announcement before, and this call does
@@ -108,8 +110,8 @@ pub(crate) fn exchange<S: RunQueues>(
 ///
 /// A processor that becomes idle searches the lanes one after the other. During the search a fibre
 /// that yields can move from a lane not yet searched to a lane already searched, and the search
-/// then misses it. The processor to which the second lane belongs may never take the fibre, because
-/// the fibre that this processor runs may run for ever.
+/// then misses it. The processor that owns the second lane may never take the fibre, because it may
+/// itself run a fibre that never yields.
 ///
 /// `has_any` sees every processor whose search missed a remaining fibre. That processor announced
 /// itself, then locked and unlocked the lane; the fibre was enqueued later, under the same lock.
@@ -119,8 +121,8 @@ fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, proces
     }
 }
 
-/// Alternately polls the driver and tries to steal, for a bounded number of rounds. A single
-/// processor has nothing to steal, and polls once.
+/// Alternately polls the driver and tries to steal, for a bounded number of rounds. If the runtime
+/// has only one processor, it polls once, because there is nothing to steal.
 fn poll_and_steal<S: RunQueues>(
     scheduler: &S,
     state: &mut TakeState<'_>,
@@ -182,8 +184,9 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
                 shared.slots[number].counters.set_runs(runs);
                 driver.poll();
                 if driver.must_stop() {
-                    // The remaining fibres are abandoned, and `Runtime::stop` reports them. This
-                    // one is leaked, because the registry still has a pointer to its record.
+                    // The remaining fibres are abandoned, and `Runtime::stop` reports them. The
+                    // fibre in `exchanged` is leaked, because the registry still has a pointer to
+                    // its record.
                     std::mem::forget(exchanged);
                     break;
                 }
@@ -194,7 +197,7 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
 }
 
 /// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready. The second value
-/// is true if the fibre lets other fibres run whose wait is over but which only a poll makes ready
+/// is true if the caller must poll the kernel unless another fibre is ready
 /// ([`LeaveReason::YieldedToAll`]).
 fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
@@ -330,7 +333,7 @@ impl Driver for ProcessorDriver<'_> {
     }
 
     fn must_stop(&self) -> bool {
-        // Acquire: pairs with the store in `Runtime::stop`.
+        // Acquire: pairs with the store in `Runtime::shut_down`.
         self.local.shared().must_stop.load(Ordering::Acquire)
     }
 }

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 use crate::fibre::{Fibre, Record};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The registry: one shard for each processor. A fibre is in the shard of the processor that
-/// spawned it. Fibres spawned by other threads are spread over the shards in turn.
+/// The registry: one *shard* (a list with its own lock) for each processor. A fibre is in the shard
+/// of the processor that spawned it. Fibres spawned by other threads are spread over the shards in
+/// turn.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
 }
 
-/// The fibres of one processor, on cache lines of its own.
+/// One shard, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {

@@ -1,4 +1,5 @@
-//! A runtime: starts its processors, spawns fibres on them, and stops them.
+//! A runtime: starts its *processors* (the kernel threads that run fibres), spawns fibres, and
+//! stops the processors.
 
 use std::fmt;
 use std::io;
@@ -22,11 +23,10 @@ use crate::sync::atomic::Ordering;
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long `stop` waits for the processors to end after it has abandoned their fibres. Not all of
-/// them may end, because a fibre that never yields keeps its processor running.
+/// How long `stop` waits for the processors to end after it has abandoned their fibres. A processor
+/// that runs a fibre that never yields does not end.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
-/// The interval at which `stop` looks for fibres that were spawned since it began, to cancel them
-/// too.
+/// The interval at which `stop` cancels the fibres that were spawned in the meantime.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The configuration of a runtime.
@@ -42,6 +42,7 @@ pub struct Builder {
 
 /// A running runtime. Dropping it [stops](Runtime::stop) it with a timeout of five seconds.
 pub struct Runtime {
+    /// The anchor of each processor. An [`Anchor`] refers to the state that all processors share.
     anchors: Box<[Arc<Anchor>]>,
     threads: Vec<thread::JoinHandle<()>>,
 }
@@ -55,7 +56,7 @@ pub enum StartError {
     /// The kernel lacks the I/O backend, or does not let this process use it.
     #[error("failed to set up {0}: {1}")]
     Io(&'static str, io::Error),
-    /// No descriptor, thread or memory is left.
+    /// The process can get no further file descriptor, thread or memory.
     #[error("failed to start a processor: {0}")]
     Processor(io::Error),
 }
@@ -69,7 +70,7 @@ pub struct FibresLeft {
     pub count: usize,
 }
 
-/// The sums of all processors' counters.
+/// The counters of a runtime, summed over its processors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// The number of runs of fibres. A run begins when a processor resumes a fibre, and ends when
@@ -140,8 +141,9 @@ impl Builder {
     /// Starts the processors.
     ///
     /// # Errors
-    /// The number of processors is invalid, the kernel lacks a feature, or no descriptor, thread or
-    /// memory is left. After an error, no thread of the runtime is left running.
+    /// The number of processors is invalid, the kernel lacks a feature, or the process can get no
+    /// further file descriptor, thread or memory. After an error, no thread of the runtime is left
+    /// running.
     pub fn start(self) -> Result<Runtime, StartError> {
         let processors = self.processors;
         if processors == 0 || processors > PROCESSORS_MAX {
@@ -262,7 +264,7 @@ impl Runtime {
         self.shut_down(timeout)
     }
 
-    /// As [`Runtime::stop`].
+    /// Does the work of [`Runtime::stop`], also when the runtime is dropped.
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.is_stopping.store(true, Ordering::Relaxed);
@@ -275,8 +277,7 @@ impl Runtime {
             })
         };
         let count = loop {
-            // This is repeated in each round, because fibres may be spawned after a round has
-            // cancelled all others.
+            // Each round cancels anew, because fibres may have been spawned since the last round.
             for shard in 0..self.anchors.len() {
                 let fibres = shared.registry.fibres(shard);
                 let uncancelled = fibres.iter().filter(|fibre| !fibre.is_cancelled());
@@ -327,8 +328,8 @@ impl Runtime {
         &self.anchors[0].shared
     }
 
-    /// The anchor of the calling processor. Other threads get the anchors of all processors in
-    /// turn.
+    /// The anchor of the calling processor. A caller that is no processor of this runtime gets the
+    /// anchor of another processor at each call, in turn.
     fn anchor(&self) -> Arc<Anchor> {
         let own_anchor = |local: Option<&Local>| {
             let local = local?;
@@ -360,8 +361,8 @@ impl fmt::Debug for Runtime {
 }
 
 impl Anchor {
-    /// Spawns a fibre. Its record refers to this anchor, and is registered in the shard of the
-    /// anchor's processor.
+    /// Spawns a fibre. Its record refers to this anchor. It is registered in the registry's shard
+    /// for the anchor's processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -370,6 +371,7 @@ impl Anchor {
         local(|local| {
             let local = local.filter(|local| Arc::ptr_eq(&local.anchor, self));
             let stack = shared.stacks.take(local.map(|local| &local.stacks))?;
+            // The fibre stores its result through `writer`, and `join` takes it through `reader`.
             let (writer, reader) = packet();
             let body = Body::new(stack, move || writer.fill(run));
             let record = Arc::new(Record::new(Arc::clone(self), Some(body)));

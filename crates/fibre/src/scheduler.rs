@@ -1,6 +1,7 @@
 //! The schedulers: they choose which ready fibre runs next, and on which processor. Three types
 //! implement [`RunQueues`], and a runtime uses one of them, chosen at its start. The loop of a
-//! processor is generic over the scheduler, so its calls need no dynamic dispatch.
+//! *processor* (a kernel thread that runs fibres) is generic over the scheduler, so it calls the
+//! scheduler without dynamic dispatch.
 
 pub(crate) mod fair;
 pub(crate) mod global;
@@ -20,8 +21,8 @@ pub enum Scheduler {
     /// Two FIFO lanes (queues) per processor. If the first fibre of a lane has waited long, another
     /// processor runs it, even if that processor has work of its own. No fibre starves.
     Fair,
-    /// One lane per processor. A processor without work steals from the others in ring order; a
-    /// busy processor never checks other lanes, so a fibre may starve.
+    /// One lane per processor. A processor without work steals from the others in ring order. A
+    /// processor with work never checks the lanes of others, so a fibre may starve.
     Steal,
     /// One lane for all processors.
     Global,
@@ -45,12 +46,14 @@ impl Scheduler {
 /// The state that a processor keeps between two calls of [`RunQueues::take`].
 #[derive(Debug)]
 pub(crate) struct TakeState<'a> {
+    /// The number of the processor.
     pub(crate) processor: usize,
+    /// The state of the random-number generator; never 0.
     random: u64,
-    /// The number of takes until this processor next checks a lane of another processor. Only the
-    /// fair scheduler checks lanes.
-    pub(crate) takes_until_check: u32,
-    /// The number of takes between two checks.
+    /// The number of dequeues (calls of `take` or `exchange`) until this processor next checks a
+    /// lane of another processor. Only the fair scheduler makes such checks.
+    pub(crate) dequeues_until_check: u32,
+    /// The number of dequeues between two checks.
     pub(crate) check_period: u32,
     /// The last reading of the clock, in ticks. The processor stamps the fibres that it enqueues
     /// with this time.
@@ -65,8 +68,10 @@ impl<'a> TakeState<'a> {
     pub(crate) fn new(processor: usize, clock: &'a Cell<u64>) -> Self {
         Self {
             processor,
+            // Differs between processors, and is not 0. The factor is 2⁶⁴ divided by the golden
+            // ratio.
             random: (processor as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            takes_until_check: 1,
+            dequeues_until_check: 1,
             check_period: 1,
             clock,
         }
@@ -106,12 +111,13 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     /// which a fibre has waited too long.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Tries to take a fibre from a queue of another processor, without waiting for a lock.
+    /// Tries to take a fibre from one of the other processors' queues, without waiting for a lock.
+    /// (The fair scheduler picks any queue at random, which may be the processor's own.)
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Takes a fibre from any queue, and locks each queue that it looks into. `None` means that
-    /// every fibre that was in a queue when the call began has left that queue since: another
-    /// processor took the fibre, or the fibre has moved to another queue.
+    /// Takes a fibre from any queue, and locks each queue that it searches. `None` means that every
+    /// fibre that was in a queue when the call began has left that queue since: another processor
+    /// took the fibre, or the fibre has moved to another queue.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 

@@ -58,7 +58,7 @@ impl Semaphore {
     }
 
     /// Takes a permit if there is one, and returns `None`. Otherwise appends the caller to the list
-    /// of waiters, and returns it as a waiter.
+    /// of waiters, and returns the new entry.
     fn take_or_queue(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {

@@ -1,4 +1,4 @@
-//! The state that all processors of a runtime share.
+//! The state that all *processors* (kernel threads that run fibres) of a runtime share.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -18,6 +18,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Shared {
     pub(crate) scheduler: AnyRunQueues,
     pub(crate) idle: IdleProcessors,
+    /// For each processor, the parts that other processors may use.
     pub(crate) slots: Box<[ProcessorSlot]>,
     pub(crate) stacks: Stacks,
     pub(crate) registry: Registry,
@@ -35,8 +36,8 @@ pub(crate) struct Shared {
 }
 
 /// A processor's own reference to the shared state. The records of the fibres that the processor
-/// spawned refer to this anchor and not to the shared state directly. So each processor has a
-/// reference count of its own, and processors do not contend for one.
+/// spawned refer to this anchor and not to the shared state directly. So each processor counts the
+/// references of its fibres in its own anchor, and processors do not contend for one count.
 pub(crate) struct Anchor {
     pub(crate) shared: Arc<Shared>,
     /// The number of the processor.
@@ -44,8 +45,8 @@ pub(crate) struct Anchor {
 }
 
 /// An observer of the processors. Its methods run on the processor's own thread, between fibres,
-/// and delay all fibres there. They must not panic (the program would abort) and must not make
-/// fibres ready.
+/// and delay all fibres there. They must not panic (the program would abort) and must not spawn or
+/// wake fibres.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {
@@ -126,6 +127,7 @@ impl Shared {
 
     /// Enqueues a fibre that is new or was woken, and wakes an idle processor for it.
     pub(crate) fn schedule(&self, ready: Ready) {
+        // The processor that makes the fibre ready, and its clock; `None` on any other thread.
         let origin = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
             Some((local.number, local.clock.get()))
@@ -158,9 +160,9 @@ impl Shared {
         }
     }
 
-    /// Records that `processor`, the caller, has polled. Then picks another processor, in turn. If
-    /// that processor has not polled for a long time, takes its completions and expires its timers,
-    /// which makes ready the fibres that wait for them.
+    /// Records that `processor`, the caller, has polled. Then picks one other processor; successive
+    /// calls pick the others in turn. If the picked processor has not polled for a long time, takes
+    /// its completions and expires its timers. This makes ready the fibres that wait for them.
     pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

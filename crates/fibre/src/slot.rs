@@ -1,4 +1,5 @@
-//! The parts of a processor that other processors may use: its reactor, its timers, its counters.
+//! The parts of a *processor* (a kernel thread that runs fibres) that other processors may use: its
+//! reactor (which waits for the kernel), its timers and its counters.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,14 +25,15 @@ pub(crate) struct ProcessorSlot {
     average_interval: AtomicU64,
 }
 
-/// A processor's counters. Only its own thread changes them, except `next_number`.
+/// A processor's counters. Only the processor's own thread changes them, except `next_number`,
+/// which any thread may change.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// The number of times that the processor ran a fibre.
     runs: AtomicU64,
     /// The number of times that the processor slept.
     sleeps: AtomicU64,
-    /// A sequence number, by which callers choose processors in turn.
+    /// A sequence number. Callers choose processors in turn by it.
     next_number: AtomicU32,
 }
 

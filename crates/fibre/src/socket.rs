@@ -18,8 +18,8 @@ use crate::io::rings::{check, clamp, perform, perform_into};
 use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 
-/// Results of io_uring completions whose operation was not performed. The kernel reports an error
-/// as a negative number.
+/// Two results of io_uring completions whose operation was not performed. The kernel reports an
+/// error as a negative error number.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
 /// The value of `timeout_ns` that means that waits have no timeout.
@@ -44,7 +44,8 @@ pub struct Socket<T: AsFd> {
 /// The registration of a socket with the epoll of one processor.
 #[derive(Debug)]
 struct Registered {
-    /// The readiness of the socket, which the processor updates when epoll reports events.
+    /// The readiness of the socket: a *gate* for each direction. A fibre waits at a closed gate,
+    /// and the processor opens the gate when epoll reports an event.
     source: Arc<Source>,
     /// The socket transfers a stream of bytes, not separate messages.
     is_stream: bool,
@@ -59,7 +60,7 @@ struct Registered {
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
-    /// As `Reading`, of a listening socket.
+    /// As `Reading`, but of a listening socket. A call of `accept` is tried before the first wait.
     Accepting,
     Writing,
 }
@@ -163,8 +164,8 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sends the first of `bytes`, as many as the socket has space for, but at least one. Returns
-    /// their number.
+    /// Sends as many of the first `bytes` as the socket has space for. If there is no space, waits
+    /// until there is. Returns the number of bytes sent.
     ///
     /// # Errors
     /// The same as for [`Socket::read`].
@@ -224,8 +225,8 @@ impl<T: AsFd> Socket<T> {
         };
         self.write_all(&bytes[sent..])?;
         match received {
-            // The kernel cancelled the receive because the send failed or was short, or the receive
-            // found nothing. So nothing has been received yet.
+            // ECANCELED: the kernel cancelled the receive because the send failed or was short.
+            // EAGAIN: the receive found nothing. In both cases nothing has been received yet.
             ECANCELED | EAGAIN => self.read(buffer),
             _ => check(received),
         }
@@ -248,9 +249,9 @@ impl<T: AsFd> Socket<T> {
         self.wait(Direction::Writing)
     }
 
-    /// Waits for readiness if `result` is EAGAIN, and returns true: the caller then repeats the
-    /// operation. Before Linux 5.19, io_uring returns EAGAIN for a non-blocking socket that is not
-    /// ready. Used with rings only.
+    /// If `result` is EAGAIN, waits until the socket is ready, and returns true: the caller then
+    /// repeats the operation. Before Linux 5.19, io_uring returns EAGAIN for a non-blocking socket
+    /// that is not ready. Used with rings only.
     fn wait_if_again(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let must_repeat = result == EAGAIN;
         if must_repeat {
@@ -267,8 +268,9 @@ impl<T: AsFd> Socket<T> {
             // The gate is closed before the check, so that an event after the check opens it.
             gate.close();
             let mut is_ready_now = is_ready(&self.inner, flags)?;
-            // A gate that is open forever ignores events. So the socket may have become ready after
-            // the check and before the gate was closed here, and is checked again.
+            // A gate is *open forever* after epoll has reported the end of the connection. Such a
+            // gate ignores events. So the socket may have become ready after the check and before
+            // the gate was closed here, and it is checked again.
             if !is_ready_now && gate.close_if_forever() {
                 is_ready_now = is_ready(&self.inner, flags)?;
             }
@@ -279,7 +281,7 @@ impl<T: AsFd> Socket<T> {
             return gate.wait(self.due_ns());
         }
         let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
-        // SAFETY: no entry contains a pointer.
+        // SAFETY: the entry contains no pointer into memory.
         let [result] = unsafe { perform([entry], self.due_ns())? };
         check(result).map(drop)
     }
@@ -300,7 +302,7 @@ impl<T: AsFd> Socket<T> {
         let result = loop {
             let entry = opcode::Accept::new(self.fd(), null, null.cast());
             let entry = entry.flags(flags.bits().cast_signed()).build();
-            // SAFETY: no entry contains a pointer.
+            // SAFETY: the entry contains no pointer into memory.
             let [result] = unsafe { perform([entry], self.due_ns())? };
             if !self.wait_if_again(result, Direction::Reading)? {
                 break result;
@@ -334,7 +336,7 @@ impl Socket<OwnedFd> {
         }
         let socket = Self::new(fd)?;
         // The kernel reports the socket as writable once the attempt to connect has succeeded or
-        // failed. The error of the socket says which.
+        // failed. The socket option `SO_ERROR` says which.
         socket.wait_writable()?;
         net::sockopt::socket_error(&socket.inner)??;
         Ok(socket)
@@ -355,8 +357,8 @@ impl Registered {
     /// socket may still be ready afterwards.
     ///
     /// A read also waits at the gate before its first call. If the previous read left the gate
-    /// open, this takes no time. If it emptied the socket, a call before the next event would be
-    /// wasted.
+    /// open, this wait takes no time. If the previous read emptied the socket, a call before the
+    /// next event would be wasted.
     fn attempt<R>(
         &self,
         direction: Direction,
@@ -383,8 +385,8 @@ impl Registered {
                 // without a wait.
                 Err(rustix::io::Errno::AGAIN) => must_wait = !gate.close_if_forever(),
                 Err(error) => {
-                    // The call did not use up the readiness. epoll has reported it already and will
-                    // not do so again, so the gate is opened here.
+                    // The socket is still as ready as before the call. epoll does not report this
+                    // readiness again, so the gate is opened here.
                     gate.reopen();
                     if error != rustix::io::Errno::INTR {
                         return Err(error.into());

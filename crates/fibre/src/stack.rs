@@ -121,7 +121,7 @@ impl Stacks {
     }
 
     /// Takes a free stack, or maps a new slab if there is none. `own` contains the free stacks of
-    /// the calling processor; it is `None` if the caller is not a processor.
+    /// the calling processor; `None` means that only the shared list is used.
     pub(crate) fn take(&self, own: Option<&ProcessorStacks>) -> io::Result<Stack> {
         match own.and_then(|own| own.free.borrow_mut().pop()) {
             Some(stack) => Ok(stack),
@@ -199,12 +199,13 @@ impl Drop for Stacks {
 }
 
 impl Stack {
-    /// Returns the memory of a free stack to the kernel. When used again, its pages read as zero.
+    /// Returns the memory of a free stack to the kernel. When the stack is used again, its pages
+    /// read as zero.
     fn discard_pages(&self) {
-        // The colour shifts the stack within its pages, so it covers its first and last page only
-        // in part. No other stack uses these two pages, because the stride of the stacks includes
-        // an extra page for the colour. So both are discarded completely: the limit is rounded down
-        // here, and the kernel rounds the length up.
+        // The colour shifts the stack within its pages, so the stack covers its first and its last
+        // page only in part. No other stack uses these two pages, because the distance between
+        // stacks includes an extra page for the colour. So both pages are discarded completely: the
+        // limit is rounded down here, and the kernel rounds the length up.
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
         // SAFETY: the pages are mapped and unused, because the fibre on this stack has ended.
@@ -307,6 +308,7 @@ mod tests {
 
     #[test]
     fn stacks_do_not_overlap_and_are_reused() {
+        // The length is rounded up to `STACK_LEN_MIN`.
         let stacks = Stacks::new(1);
         let own = ProcessorStacks::default();
         let mut taken: Vec<_> = (0..3 * SLAB_STACKS)
@@ -327,8 +329,8 @@ mod tests {
         assert_eq!(own.free.borrow().len(), PROCESSOR_STACKS);
     }
 
-    /// Whether the byte at an address is readable. This lets the kernel read the byte: a `write`
-    /// from an inaccessible address fails with an error, and sends no signal.
+    /// Whether the byte at an address is readable. The kernel reads the byte here: a `write` from
+    /// an inaccessible address fails with an error, and sends no signal.
     fn is_readable(address: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn page_below_every_stack_is_inaccessible_with_either_kind_of_guard() {
+    fn page_below_a_stack_is_inaccessible_with_either_kind_of_guard() {
         for uses_lightweight_guards in [has_lightweight_guard_pages(), false] {
             let mut stacks = Stacks::new(STACK_LEN_MIN);
             stacks.uses_lightweight_guards = uses_lightweight_guards;
@@ -349,6 +351,7 @@ mod tests {
                     unsafe { (end as *mut u8).write(1) };
                 }
             }
+            // Each check takes a system call, so only every hundredth stack is checked.
             for stack in taken.iter().step_by(100) {
                 let limit = (stack.base.get() - stack.len) / PAGE * PAGE;
                 assert!(is_readable(limit) && !is_readable(limit - 1));

@@ -1,4 +1,5 @@
-//! Context switches between a processor's thread and the stacks of fibres.
+//! Context switches between the thread of a *processor* (a kernel thread that runs fibres) and the
+//! stacks of fibres.
 //!
 //! A fibre leaves its stack when it calls [`leave`], whose argument is the reason, or when its
 //! closure returns. It never leaves while it unwinds from a panic, because the standard library
@@ -99,8 +100,8 @@ thread_local! {
     };
 }
 
-/// Returns the context of the current thread. The pointer must not be kept across a switch, because
-/// the fibre may resume on another thread.
+/// Returns the context of the current thread. The caller must not keep the pointer across a switch,
+/// because the fibre may resume on another thread.
 #[inline(never)]
 fn thread_context() -> *const ThreadContext {
     // `black_box` prevents the compiler from merging two calls.
@@ -177,10 +178,10 @@ pub(crate) fn no_fibre() -> ! {
     panic!("the caller is not a fibre (fibres are started by fibre::spawn and Runtime::run)")
 }
 
-/// Runs a fibre until it leaves its stack, and returns why it did.
+/// Runs a fibre until it leaves its stack, and returns the reason.
 ///
 /// # Safety
-/// The caller has the right to run the fibre (`Ready`). Only one thread has it at a time.
+/// The caller has the right to run the fibre (`Ready`). Only one thread has this right at a time.
 pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> LeaveReason {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
@@ -200,8 +201,8 @@ pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> 
 /// Suspends the current fibre: leaves its stack. Returns when a processor resumes the fibre.
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
-    // The address of this variable is stored, so that a processor can prefetch this part of the
-    // stack before it resumes the fibre.
+    // The address of `yielder` is stored, so that a processor can prefetch this part of the stack
+    // before it resumes the fibre.
     let stack_pointer = (&raw const yielder).cast_mut().cast::<u8>();
     record.suspended_sp.store(stack_pointer, Ordering::Relaxed);
     // SAFETY: the yielder was set when the fibre started, and lies on its stack.
@@ -216,9 +217,10 @@ pub fn processor() -> Option<usize> {
     local(|local| local.map(|local| local.number))
 }
 
-/// Calls `run` on the stack of the processor's thread, which is large, and probably in the cache. A
-/// fibre with a small stack can use this for deep calls between its waits. `run` must not wait; a
-/// wait panics. If the caller is not a fibre, `run` uses the caller's own stack.
+/// Calls `run` on the stack of the processor's thread. That stack is large, and its pages are
+/// probably in the CPU's cache. A fibre with a small stack can use this for deep calls between its
+/// waits. `run` must not wait; a wait panics. If the caller is not a fibre, `run` uses the caller's
+/// own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     /// A guard that restores the current fibre when `run` returns or panics.
     struct RestoreRecord(*const Record);
@@ -261,7 +263,7 @@ pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
 
-/// Yields with one of the two reasons.
+/// Yields, with the reason `Yielded` or `YieldedToAll`.
 fn yield_as(reason: LeaveReason) {
     // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };

@@ -1,7 +1,7 @@
-//! Synchronisation primitives. They are those of the standard library or, with `--cfg shuttle`,
-//! those of the Shuttle model checker, which explores interleavings of threads (`cargo xtask
-//! models`). Shuttle explores only sequentially consistent interleavings, so it detects no missing
-//! fence and no ordering that is too weak.
+//! Synchronisation primitives. They come from the standard library or, with `--cfg shuttle`, from
+//! the Shuttle model checker, which explores interleavings of threads (`cargo xtask models`).
+//! Shuttle explores only sequentially consistent interleavings, so it detects neither a missing
+//! fence nor a memory ordering that is too weak.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
@@ -55,8 +55,8 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// The present time in ticks. A tick is one of the CPU's time-stamp counter where there is one, and
-/// otherwise a nanosecond. Ticks are meaningful only in comparison with other ticks.
+/// The present time in ticks. On x86-64 a tick is one count of the CPU's time-stamp counter, on
+/// other CPUs a nanosecond. A time in ticks can only be compared with other times in ticks.
 #[cfg(not(shuttle))]
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]

@@ -14,8 +14,8 @@ use crate::sync::{Mutex, lock};
 /// A point in time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// Sleeps for `duration`, or a little longer. A fibre blocks only itself; a thread blocks in the
-/// kernel.
+/// Sleeps for `duration`, or a little longer. In a fibre, only the fibre is blocked; in a thread
+/// that runs no fibres, the thread.
 ///
 /// # Errors
 /// The fibre was cancelled.
@@ -48,7 +48,7 @@ pub(crate) struct Timers {
 
 #[derive(Debug, Default)]
 struct List {
-    /// The fibre that each timer wakes. The key is the time at which the timer is due, in
+    /// The fibre that each timer wakes. The key consists of the time at which the timer is due, in
     /// nanoseconds, and the number of the timer.
     entries: BTreeMap<(u64, u64), Fibre>,
     /// The number of timers started so far.
@@ -103,7 +103,7 @@ pub(crate) struct Timer {
     due_ns: u64,
     /// The number of the timer among those of its processor.
     number: u64,
-    /// The processor in whose list the timer is.
+    /// The number of the processor whose list contains the timer.
     processor: usize,
     fibre: Fibre,
 }

@@ -12,8 +12,8 @@ pub(crate) fn last_level_cache() -> u32 {
     caches.get(cpu).copied().unwrap_or(0)
 }
 
-/// The number of the last-level cache of each CPU. A cache has the number of the first CPU that
-/// uses it.
+/// The number of the last-level cache of each CPU. The number of a cache is that of the first CPU
+/// that uses the cache.
 fn caches() -> Vec<u32> {
     let mut caches = Vec::new();
     loop {
@@ -22,7 +22,7 @@ fn caches() -> Vec<u32> {
         if fs::metadata(format!("/sys/devices/system/cpu/cpu{cpu}")).is_err() {
             return caches;
         }
-        // The highest index is the last level.
+        // The folder with the highest index describes the last level.
         let sharing = (0..8).rev().find_map(|index| {
             fs::read_to_string(format!("{folder}/index{index}/shared_cpu_list")).ok()
         });

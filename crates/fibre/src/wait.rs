@@ -1,10 +1,11 @@
-//! How a fibre or a thread waits for another one. A waiting fibre parks, and its processor runs
-//! others; a waiting thread sleeps in the kernel.
+//! How a fibre or a thread waits until another fibre or thread wakes it. A waiting fibre parks, and
+//! its processor runs other fibres. A waiting thread sleeps in the kernel.
 //!
 //! [`Waiter`] is a handle that wakes a fibre or a thread, which then checks its condition again.
 //! [`WaitList`] is the FIFO queue of a semaphore, a condition variable or a channel. A waiter in
 //! this list continues only when its wait is *granted*: the granting thread removes the waiter from
-//! the list, sets the waiter's flag and wakes it. Any other wake-up leaves it waiting.
+//! the list, sets the waiter's flag and wakes it. After any other wake-up, the waiter continues to
+//! wait.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ pub(crate) enum Waiter {
     Thread(Arc<ThreadWaiter>),
 }
 
-/// A thread that can wait in a [`WaitList`]. It is not a processor.
+/// A thread that can wait in a [`WaitList`]. Threads that run fibres (processors) never wait there.
 #[derive(Debug)]
 pub(crate) struct ThreadWaiter {
     thread: Thread,
@@ -79,13 +80,13 @@ fn thread_waiter() -> Arc<ThreadWaiter> {
     THREAD_WAITER.with(|thread_waiter| Arc::clone(thread_waiter.get_or_init(new)))
 }
 
-/// A fibre or a thread in a [`WaitList`], or one that was removed from the list to be granted its
-/// wait.
+/// A fibre or a thread that is in a [`WaitList`], or that another thread has removed from the list
+/// in order to grant its wait.
 ///
 /// A fibre is stored as a pointer to its record, without a counted reference. The pointer is valid
-/// because the fibre holds a reference itself until it ends. The fibre cannot end while its pointer
-/// is in use: its call returns only after the wait was granted, or after the fibre has removed
-/// itself from the list.
+/// because the fibre itself holds a reference until it ends. The fibre cannot end while the pointer
+/// is in use: the fibre continues only after its wait was granted, or after it has removed itself
+/// from the list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
@@ -235,8 +236,8 @@ impl WaitList {
         self.waiters.pop_front()
     }
 
-    /// Grants the waits of all waiters. The caller has taken this list out of the lock that guarded
-    /// it, and released that lock.
+    /// Grants the waits of all waiters. The caller has moved this list out of the mutex that
+    /// guarded it, and has unlocked the mutex.
     pub(crate) fn grant_all(self) {
         self.waiters.into_iter().for_each(ListWaiter::grant);
     }

@@ -1,9 +1,10 @@
-//! Readiness: one edge-triggered epoll per processor.
+//! The I/O backend *readiness*: one edge-triggered epoll per *processor* (a kernel thread that runs
+//! fibres).
 //!
 //! A socket is registered once, with the epoll of the processor on which it is created. A fibre
-//! first makes a non-blocking call, and waits only if the socket is not ready for the call. There
-//! are two exceptions, in which the call would probably find nothing: the first read of a socket,
-//! and the read after a read that returned less than requested. They wait first.
+//! first makes a non-blocking call, and waits only if the socket is not ready for the call. Two
+//! kinds of read wait first, because the call would probably find nothing: the first read of a
+//! socket, and a read after one that returned less than requested.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -22,8 +23,8 @@ use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Timer;
 
-/// The data of epoll events for the event that wakes the processor.
-/// Events of a socket have the address of its [`Source`].
+/// The user data of epoll events for the eventfd that wakes the processor. The user data for a
+/// socket is the address of its [`Source`].
 const EVENT_TOKEN: u64 = 0;
 
 /// The epoll of a processor.
@@ -36,8 +37,8 @@ pub(crate) struct Poller {
     removed: Mutex<Vec<Arc<Source>>>,
 }
 
-// SAFETY: `epoll::Event` is not `Send`, because its data may be a pointer. The data of these events
-// is a number.
+// SAFETY: `epoll::Event` is not `Send`, because its data may be a pointer. Here the data is a
+// number.
 unsafe impl Send for Poller {}
 // SAFETY: only the processor's own thread uses `events`.
 unsafe impl Sync for Poller {}
@@ -67,7 +68,7 @@ const OPEN: *mut Record = ptr::without_provenance_mut(1);
 const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
-    /// Creates a poller. Other threads set `event` to wake the processor.
+    /// Creates a poller. `event` is the eventfd that other threads set to wake the processor.
     pub(crate) fn new(event: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
@@ -102,7 +103,7 @@ impl Poller {
         lock(&self.removed)
     }
 
-    /// Takes the events that are available now. Returns the number of fibres that were woken.
+    /// Handles the events that are available now. Returns the number of fibres that were woken.
     pub(crate) fn poll(&self) -> usize {
         self.wait(Some(0));
         self.after_sleep()
@@ -180,8 +181,8 @@ impl Gate {
         }
     }
 
-    /// Closes an open gate; one that is open forever stays open. Called before a non-blocking call,
-    /// so that an event during or after the call opens the gate again.
+    /// Closes an open gate; a gate that is open forever stays open. Called before a non-blocking
+    /// call, so that an event during or after the call opens the gate again.
     pub(crate) fn close(&self) {
         let _ = self
             .word
@@ -190,11 +191,11 @@ impl Gate {
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// Closes a gate that is open forever. Called after a call that found the socket not ready:
-    /// then the connection has not ended, and the gate was opened forever by mistake. This happens
+    /// Closes a gate that is open forever. Called after a call that found the socket not ready. The
+    /// connection has not ended then, so the gate was opened forever by mistake. This happens
     /// because epoll also reports a hang-up for a socket that is not connected yet.
     ///
-    /// Returns true if the gate was open forever. While it was, events were ignored, so the socket
+    /// Returns true if the gate was open forever. Until now the gate ignored events, so the socket
     /// may have become ready since the call. The caller then repeats the call before it waits.
     pub(crate) fn close_if_forever(&self) -> bool {
         self.word
@@ -203,8 +204,8 @@ impl Gate {
             .is_ok()
     }
 
-    /// Opens the gate again after a call, because the socket may still be ready. epoll, which is
-    /// edge-triggered, does not report this again.
+    /// Opens the gate again after a call, because the socket may still be ready. epoll is
+    /// edge-triggered, so it does not report this readiness again.
     pub(crate) fn reopen(&self) {
         let _ = self
             .word
@@ -212,8 +213,8 @@ impl Gate {
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens the gate for an event, forever if `is_forever` is true. Wakes the waiting fibre, if
-    /// there is one; returns true in that case.
+    /// Opens the gate for an event, forever if `is_forever` is true. If a fibre waits at the gate,
+    /// wakes it and returns true.
     fn open(&self, is_forever: bool) -> bool {
         let new = if is_forever { OPEN_FOREVER } else { OPEN };
         let mut old = self.word.load(Ordering::Relaxed);

@@ -1,22 +1,23 @@
-//! Rings: one io_uring per processor.
+//! The I/O backend *rings*: one io_uring per *processor* (a kernel thread that runs fibres).
 //!
-//! The request of a fibre goes into the ring of its current processor. It is submitted together
-//! with others: at intervals, and when that processor has nothing to run.
+//! A fibre's request goes into the ring of the processor that runs the fibre. The processor submits
+//! requests in batches: at intervals, and when it has no fibre to run.
 //!
 //! Any processor may *reap* the completions, that is, take them from the ring and wake the fibres.
-//! So the fibres of a busy processor are not delayed. For this, the kernel must post completions
-//! while the processor runs, by an interrupt, so the ring uses neither `DEFER_TASKRUN` nor
-//! `COOP_TASKRUN`. If the runtime has only one processor, no other can reap, so its ring uses
-//! `DEFER_TASKRUN`, which costs less.
+//! So the fibres that wait for a busy processor's ring are not delayed. For this, the kernel must
+//! post completions while the processor's thread runs, and interrupts the thread to do so. The
+//! flags `DEFER_TASKRUN` and `COOP_TASKRUN` would prevent these interrupts, so the ring uses
+//! neither. If the runtime has only one processor, no other processor can reap. Its ring then uses
+//! `DEFER_TASKRUN`, because interrupts cost time.
 //!
 //! Invariants:
 //!
 //! - A fibre neither continues nor ends before the kernel has completed or cancelled all its
 //!   requests. Until then the kernel reads and writes memory of the fibre.
-//! - Only the processor uses its submission queue. Only the holder of the lock `is_reaping` uses
-//!   the completion queue.
+//! - Only the processor's own thread uses the submission queue. Only the holder of the lock
+//!   `is_reaping` uses the completion queue.
 //! - A processor holds `is_reaping` while it sleeps. Otherwise, just before the sleep begins,
-//!   another processor could take the completion that should end it.
+//!   another processor could take the completion that should end the sleep.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -37,7 +38,7 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::Timer;
 
-/// Maximum number of completions that are taken while the lock is held once.
+/// Maximum number of completions that are taken each time the lock of the completion queue is held.
 const BATCH: usize = 64;
 
 // The token of a request is its `user_data`, which the kernel returns in the completion. For a
@@ -45,7 +46,7 @@ const BATCH: usize = 64;
 
 /// The token of a request whose completion is ignored.
 const NO_FIBRE: u64 = 0;
-/// The token of the poll request for the event that wakes the processor.
+/// The token of the poll request for the eventfd that wakes the processor.
 const EVENT_TOKEN: u64 = 8;
 /// The bit of a token that marks the second of two linked requests.
 const SECOND_BIT: u64 = 1;
@@ -65,9 +66,10 @@ pub(crate) struct Ring {
     /// The ring is enabled. A ring with `DEFER_TASKRUN` is created disabled, and the processor's
     /// own thread enables it.
     is_enabled: AtomicBool,
-    /// The ring has no poll request for the event, so one must be queued.
+    /// The ring has no poll request for `event`, so such a request must be queued.
     must_watch_event: AtomicBool,
-    /// Another thread has taken a completion of the event, so the processor must not sleep.
+    /// Another thread has taken a completion of the poll request for `event`, so the processor must
+    /// not sleep.
     was_event_taken: AtomicBool,
     /// The tokens of the requests to cancel. Any thread may add tokens.
     cancellations: Mutex<Vec<u64>>,
@@ -111,9 +113,9 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::AsyncCancel::CODE,
     ];
     let has_all = needed.iter().all(|&code| probe.is_supported(code));
-    // Waiting with a timeout is the feature `EXT_ARG`, of Linux 5.11. The poll of the event is
-    // multishot and needs 5.13. The kernel reports no feature for that. It reports resource tags,
-    // which were introduced in the same release.
+    // Waiting with a timeout is the feature `EXT_ARG`, of Linux 5.11. The poll request for the
+    // eventfd is multishot, which needs 5.13. The kernel has no feature flag for that, so the flag
+    // for resource tags is checked, which came with the same release.
     let features = uring.params();
     if has_all && features.is_feature_ext_arg() && features.is_feature_resource_tagging() {
         return Ok(());
@@ -125,7 +127,7 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 impl Ring {
-    /// Creates a ring. Other threads set `event` to wake the processor.
+    /// Creates a ring. `event` is the eventfd that other threads set to wake the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
         let has_one_processor = processors == 1;
         let build = |submits_all: bool, is_deferred: bool| {
@@ -162,7 +164,8 @@ impl Ring {
         })
     }
 
-    /// Submits requests and takes completions. Called by the processor.
+    /// Submits requests, takes completions, and wakes the fibres that waited for them. Returns the
+    /// number of woken fibres. Called by the processor.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
@@ -172,10 +175,10 @@ impl Ring {
     /// Submits requests, and sleeps until there is a completion or the timeout has passed. Called
     /// by the processor.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
-        // `prepare` is called before the lock is taken: if the submission queue is full, it may
-        // have to take completions, which needs the lock. Before this thread has the lock, another
-        // thread may take the completion of the event. That thread sets `was_event_taken`, and this
-        // processor then does not sleep.
+        // `prepare` is called before the lock is taken: if the submission queue is full, `prepare`
+        // may have to take completions, which needs the lock. Before this thread has the lock,
+        // another thread may take the completion that reports `event`. That thread sets
+        // `was_event_taken`, and this processor then does not sleep.
         self.prepare();
         let mut round = 0;
         while !self.try_lock_completions() {
@@ -200,8 +203,8 @@ impl Ring {
         self.is_reaping.store(false, Ordering::Release);
     }
 
-    /// Enables the ring, and queues the requests of the processor itself: the poll of the event,
-    /// and cancellations.
+    /// Enables the ring, and queues the requests of the processor itself: the poll request for
+    /// `event`, and cancellations.
     fn prepare(&self) {
         self.enable();
         self.watch_event();
@@ -251,7 +254,7 @@ impl Ring {
         }
     }
 
-    /// Queues a poll request for the event that wakes the processor, if there is none in the ring.
+    /// Queues a poll request for `event`, if the ring has none.
     fn watch_event(&self) {
         if self.must_watch_event.load(Ordering::Relaxed) {
             self.must_watch_event.store(false, Ordering::Relaxed);
@@ -289,9 +292,9 @@ impl Ring {
     }
 
     /// Removes the recorded cancellations of an operation that has completed. Otherwise they could
-    /// cancel a later operation at the same address. A cancellation that is queued already, or
-    /// being queued, cannot: it is queued before the requests of a later operation in this ring.
-    /// `token` is that of the first request. Callable from any thread.
+    /// cancel a later operation at the same address. A cancellation that the processor has already
+    /// taken from the list can do no harm: it is queued before the requests of any later operation
+    /// in this ring. `token` is that of the operation's first request. Callable from any thread.
     fn withdraw_cancellations(&self, token: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.retain(|other| other & !SECOND_BIT != token);
@@ -312,8 +315,8 @@ impl Ring {
     }
 
     /// Takes completions and wakes the fibres that waited for them. Returns the number of woken
-    /// fibres. Received bytes are passed to `on_received` before their fibre runs. Called by the
-    /// processor.
+    /// fibres. Passes received bytes to `on_received` before the fibre that waits for them runs.
+    /// Called by the processor.
     pub(crate) fn reap(&self, on_received: OnReceived<'_>) -> usize {
         self.reap_for(true, on_received)
     }
@@ -383,7 +386,7 @@ impl Ring {
             return None;
         }
         if token == EVENT_TOKEN {
-            // Without this flag, the kernel has ended the poll request.
+            // If the flag `MORE` is not set, the kernel has ended the poll request.
             if !cqueue::more(completion.flags()) {
                 self.must_watch_event.store(true, Ordering::Relaxed);
             }
@@ -419,9 +422,9 @@ impl Ring {
 }
 
 /// Submits one or two requests, and waits until they have completed. Cancels them at time `due_ns`
-/// of the monotonic clock, or when the fibre is cancelled. Returns the results as the kernel gives
-/// them. The second request starts after the first has completed, and is cancelled if the first
-/// fails.
+/// of the monotonic clock, or when the fibre is cancelled. Returns the result of each request as
+/// the kernel gives it: for example a number of bytes, or a negative error number. The second
+/// request starts after the first has completed, and is cancelled if the first fails.
 ///
 /// # Errors
 /// The fibre was cancelled or is unwinding, the deadline has passed, or the runtime has no rings.

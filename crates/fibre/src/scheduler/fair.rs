@@ -1,14 +1,16 @@
 //! Fairness by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
 //! 2022).
 //!
-//! Every processor has two lanes. The fibres that it makes ready go to these in turn, and it takes
+//! Every *processor* (a kernel thread that runs fibres) has two *lanes* (FIFO queues of ready
+//! fibres). The fibres that the processor makes ready go to its lanes in turn. The processor takes
 //! from the lane whose head fibre has waited longer.
 //!
-//! At intervals a processor also checks a lane of another processor, picked at random. It takes the
-//! head fibre of that lane if that fibre has waited more than eight times as long as the average
-//! wait in the processor's own lanes. (Each lane has an average; the largest average of the
-//! processor's non-empty lanes counts.) After a check that took a fibre, the next check follows two
-//! takes later. Each check that took none doubles this interval, up to 64 takes.
+//! At intervals a processor also checks a lane of another processor, picked at random. It *helps*
+//! that processor, that is, it takes the head fibre of the lane, if the fibre has waited more than
+//! eight times as long as the average wait in the processor's own lanes. (Each lane has an average;
+//! the largest average of the processor's non-empty lanes counts.) After a check that took a fibre,
+//! the next check follows two dequeues later. Each check that took none doubles this interval, up
+//! to 64 dequeues.
 //!
 //! So if a processor is busy with one long fibre, the others empty its lanes, even if their own
 //! lanes are never empty. No fibre waits for ever, and the order is close to first come, first
@@ -116,18 +118,18 @@ impl Fair {
         (is_near || state.random(256) < FAR_HELP_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Called before each take. Reads the clock every [`CLOCK_PERIOD`] takes, and before each
-    /// check. Once per check period, checks a lane of another processor; returns the fibre that the
+    /// Called before each dequeue. Reads the clock every [`CLOCK_PERIOD`] dequeues, and before each
+    /// check. If a check is due, checks a lane of another processor, and returns the fibre that the
     /// check took.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.has_one_processor() {
             return None;
         }
-        state.takes_until_check -= 1;
-        if state.takes_until_check.is_multiple_of(CLOCK_PERIOD) {
+        state.dequeues_until_check -= 1;
+        if state.dequeues_until_check.is_multiple_of(CLOCK_PERIOD) {
             state.clock.set(ticks());
         }
-        if state.takes_until_check > 0 {
+        if state.dequeues_until_check > 0 {
             return None;
         }
         let helped = self.help_one(state);
@@ -135,7 +137,7 @@ impl Fair {
             Some(_) => HELP_PERIOD_MIN,
             None => (state.check_period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
         };
-        state.takes_until_check = state.check_period;
+        state.dequeues_until_check = state.check_period;
         helped
     }
 
@@ -180,7 +182,7 @@ impl RunQueues for Fair {
                 );
             }
         }
-        // If the caller is the only processor, there is no other to wake.
+        // If the caller is the only processor of the runtime, there is no other processor to wake.
         if !self.has_one_processor() || origin.is_none() {
             idle.wake_one();
         }
@@ -203,7 +205,8 @@ impl RunQueues for Fair {
                 Err(returned) => ready = returned,
             }
         }
-        // Other threads hold the locks of both lanes, so the fibre continues without a yield.
+        // Other threads hold the locks of all lanes of this processor, so the fibre continues to
+        // run without a yield.
         ready
     }
 
@@ -217,7 +220,7 @@ impl RunQueues for Fair {
     }
 
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        // The lane may also be one of the processor's own. Its fibres are as good as others.
+        // The lane may be one of the processor's own: a fibre in it may be run just as well.
         self.lanes[state.random(self.lanes.len())].try_pop(state.clock.get())
     }
 

@@ -1,8 +1,9 @@
 //! Work stealing in ring order, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
 //!
-//! Every processor has a lane and a handoff slot, which holds at most one fibre. A ready fibre goes
-//! to the lane of the processor that made it ready. But if another processor is idle, the fibre
-//! goes to the handoff slot of that processor, which is then woken.
+//! Every *processor* (a kernel thread that runs fibres) has a *lane* (a FIFO queue of ready fibres)
+//! and a *handoff slot*, which holds at most one fibre. A ready fibre goes to the lane of the
+//! processor that made it ready. But if another processor is idle, the fibre goes to the handoff
+//! slot of that processor, which is then woken.
 //!
 //! A processor without work checks all other processors, beginning with its neighbour, and spins
 //! for a while before it sleeps. A processor that always has work never checks the others. So a
@@ -88,18 +89,18 @@ impl RunQueues for Steal {
     }
 
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
+        // If the caller is the only processor of the runtime, there is no other processor to wake.
         let wakes = !self.has_one_processor() || origin.is_none();
         if wakes && let Some(idle_processor) = idle.take_one() {
             self.processors[idle_processor].hand_off(ready);
             if origin.is_some_and(|(processor, _)| processor == idle_processor) {
-                // The calling processor is itself announced as idle. It is awake, and checks its
-                // slot next.
+                // The idle processor is the caller itself, which has just woken and is still
+                // announced as idle. It checks its slot next, and needs no wake-up.
                 return;
             }
             if !idle.wake(idle_processor) {
-                // The chosen processor was awake, and may already run a different fibre while the
-                // new one waits in its slot. Another idle processor can steal the new fibre from
-                // there.
+                // The chosen processor was awake, and may already run another fibre while the new
+                // fibre waits in its slot. An idle processor can steal the new fibre from the slot.
                 idle.wake_one();
             }
             return;
