@@ -63,17 +63,19 @@ fn panic_ends_only_its_fibre() {
     });
 }
 
+/// Five fibres advance a counter in a fixed order. If one of them did not run, the counter would
+/// stop, and the test would not end.
 #[test]
 fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
     for_each_configuration(2, |runtime| {
         const ROUNDS: usize = 2000;
         let turns = Arc::new(AtomicUsize::new(0));
         let fibres: Vec<_> = (0..5)
-            .map(|me| {
+            .map(|number| {
                 let turns = Arc::clone(&turns);
                 runtime.spawn(move || {
                     while turns.load(Ordering::Acquire) < ROUNDS {
-                        if turns.load(Ordering::Acquire) % 5 == me {
+                        if turns.load(Ordering::Acquire) % 5 == number {
                             turns.fetch_add(1, Ordering::AcqRel);
                         }
                         fibre::yield_now();
@@ -90,16 +92,16 @@ fn a_fibre_that_yields_until_its_turn_comes_is_not_starved() {
 fn fibres_exchange_values_through_channels() {
     for_each_configuration(2, |runtime| {
         let (sender, receiver) = fibre::channel::<u32>(4);
-        let (back, answers) = fibre::channel::<u32>(4);
+        let (answer_sender, answer_receiver) = fibre::channel::<u32>(4);
         let echo = runtime.spawn(move || {
             while let Ok(value) = receiver.receive() {
-                back.send(value + 1).unwrap();
+                answer_sender.send(value + 1).unwrap();
             }
         });
         let client = runtime.spawn(move || {
             for n in 0..5000 {
                 sender.send(n).unwrap();
-                assert_eq!(answers.receive(), Ok(n + 1));
+                assert_eq!(answer_receiver.receive(), Ok(n + 1));
             }
         });
         client.join().unwrap();
@@ -109,8 +111,8 @@ fn fibres_exchange_values_through_channels() {
 
 #[test]
 fn sleepers_wake_in_order() {
-    // Two processors could run the sleepers in the wrong order: the kernel may preempt one of them
-    // for longer than the sleeps differ. So the runtime has one processor.
+    // Two processors could run the sleepers in the wrong order: the kernel may preempt one
+    // processor for longer than the sleeps differ. So the runtime has one processor.
     for_each_configuration(1, |runtime| {
         let order = Arc::new(fibre::Mutex::new(Vec::new()));
         let fibres: Vec<_> = [150_u64, 50, 100]
@@ -134,8 +136,8 @@ fn cancelling_ends_a_sleep() {
         std::thread::sleep(Duration::from_millis(5));
         sleeper.fibre().cancel();
         assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
-        // Stopping a runtime cancels its fibres, too. `for_each_configuration` stops this one while
-        // a fibre sleeps.
+        // Stopping a runtime cancels its fibres, too. `for_each_configuration` stops this runtime
+        // while a fibre sleeps.
         drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
     });
 }

@@ -1,5 +1,5 @@
-//! Files: with rings their operations are io_uring requests, with epoll blocking calls on other
-//! threads.
+//! Files. With the I/O backend *rings* their operations are io_uring requests, with *readiness*
+//! (epoll) they are blocking calls on other threads.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,7 +74,7 @@ fn opening_a_missing_file_fails() {
 }
 
 #[test]
-fn a_cancelled_fibre_opens_no_file() {
+fn opening_a_file_fails_in_a_cancelled_fibre() {
     for_each_configuration_in_fibre(1, || {
         let cancelled = fibre::spawn(|| {
             fibre::current().cancel();

@@ -1,5 +1,5 @@
-//! Effects of runtimes on the process: descriptors, threads, CPU time, memory, and a stack
-//! overflow.
+//! Effects of runtimes on the process: file descriptors, threads, wake-ups of idle threads, memory,
+//! and a stack overflow.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use configurations::{LONG, configurations, start};
 use fibre::{Builder, Semaphore, Socket};
 
-/// Lets only one test at a time measure the process: the tests of this file share it, as threads.
+/// Lets only one test at a time measure the process. The tests of this file are threads of one
+/// process.
 fn measure_alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,8 +68,8 @@ fn stopped_runtimes_leave_no_descriptor_and_no_thread() {
             runtime.stop(LONG).unwrap();
         }
     };
-    // The process may create some things only once and keep them. The first round does this, so
-    // that they are not taken for leaks.
+    // Some descriptors and threads may be created once in a process and kept. The first round
+    // creates them, so that they do not count as leaks.
     round();
     let (fds, tasks) = (count("/proc/self/fd"), count("/proc/self/task"));
     for _ in 0..10 {
@@ -105,7 +106,7 @@ fn voluntary_switches(name: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn idle_runtime_uses_no_cpu_time() {
+fn idle_runtime_wakes_no_processor() {
     let _guard = measure_alone();
     for (scheduler, io_backend) in configurations() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
@@ -113,11 +114,12 @@ fn idle_runtime_uses_no_cpu_time() {
             .io_backend(fibre::IoChoice::Only(io_backend))
             .name("quiet");
         let runtime = builder.start().unwrap();
-        // A fibre that waits must not keep the processors busy.
+        // A waiting fibre must not wake the *processors*, the threads that run fibres.
         drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
         runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
-        // A thread sets its name itself, a little after it was started.
+        // A new thread sets its name itself, a little after its start.
         assert!(becomes_true(|| voluntary_switches("quiet").len() == 2));
+        // Other events may wake a thread now and then, so one quiet interval is enough.
         let is_quiet = (0..20).any(|_| {
             let before = voluntary_switches("quiet");
             std::thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,5 @@
-//! Sockets: all data that is sent is received, even if other connections end, fail or time out.
+//! Sockets: traffic, connections that end or fail, timeouts and cancellation, and the observer of
+//! received bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ use fibre::Socket;
 fn listen() -> (Socket<TcpListener>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // The backlog has space for all connections that a test opens at the same time. A peer that
-    // finds it full would try again only after a second or more.
+    // finds the backlog full would try again only after a second or more.
     rustix::net::listen(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap();
     (Socket::new(listener).unwrap(), address)

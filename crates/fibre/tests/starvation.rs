@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use fibre::{Builder, Scheduler};
 
 /// Whether a fibre behind a *blocker* runs within `timeout`. The blocker is a fibre that does not
-/// yield, and so occupies one of the two processors. It spawns the other fibre, which is enqueued
-/// on the same processor. Three fibres that yield keep the other processor busy, so that it never
-/// has to search for work.
+/// yield, and so occupies one of the two *processors* (threads that run fibres). The blocker spawns
+/// the other fibre, which enters a queue of the same processor; under `Global`, the only queue.
+/// Three fibres that yield keep the second processor busy, so that it never has to search for work.
 fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
@@ -43,8 +43,8 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
         .collect();
     let blocker = runtime.spawn(move || {
         blocker_thread.store(thread_id(), Ordering::Relaxed);
-        // Spin until the other processor has run fibres 1000 times. It then runs the three fibres,
-        // and is busy from now on.
+        // Spin until the other processor has run the three fibres 1000 times. From then on it is
+        // busy.
         while turns.load(Ordering::Relaxed) < 1000 {
             std::hint::spin_loop();
         }

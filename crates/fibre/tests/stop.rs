@@ -1,4 +1,4 @@
-//! Ends of fibres and runtimes: by a panic, by cancellation, or never.
+//! How fibres and runtimes end: by a panic or by cancellation; and fibres that never end.
 
 #![allow(
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ impl Drop for WaitsInDrop {
     fn drop(&mut self) {
         // Returns immediately: a fibre that unwinds does not leave its processor.
         fibre::yield_now();
-        // These calls would have to wait, so they fail.
+        // The fibre would have to wait in these calls, so they fail.
         assert!(self.socket.read(&mut [0; 8]).is_err());
         assert!(fibre::offload(|| ()).is_err());
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -90,13 +90,14 @@ fn panic_in_the_drop_of_an_unused_result_ends_no_processor() {
             opened.acquire();
             PanicsInDrop
         }));
+        // The join handle was dropped before the fibre ends, so the runtime drops the result.
         gate.release();
         assert_eq!(runtime.run(|| 7), 7);
     });
 }
 
-/// Spawns 30 fibres, which end only when they are cancelled: 10 each that sleep, that read, and
-/// that yield. Returns the number of fibres that have ended.
+/// Spawns 30 fibres, which end only when they are cancelled: 10 sleep, 10 read from a socket, and
+/// 10 yield. Returns the counter of the fibres that have ended.
 fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
     let ended = Arc::new(AtomicUsize::new(0));
     for kind in 0..3 {

@@ -1,7 +1,7 @@
-//! A stress test of the synchronisation primitives. Many fibres use all of them at the same time,
-//! in a random order that a seed determines. Two threads that run no fibres take part: one uses the
-//! semaphore, the other unparks fibres. At the end, the values that the primitives guarded must
-//! agree with what each fibre has counted.
+//! A stress test of the synchronisation primitives. Many fibres use all primitives at the same
+//! time, in a random order that a seed determines. Two threads that run no fibres take part: one
+//! uses the semaphore, the other unparks fibres. At the end, the values that the primitives guarded
+//! must agree with what each fibre has counted.
 
 #![allow(
     clippy::unwrap_used,
@@ -40,8 +40,8 @@ impl Random {
     }
 }
 
-/// The state that all fibres share. The atomic counters are expectations, which are compared with
-/// the guarded values at the end.
+/// The state that all fibres share. At the end, the guarded values are compared with the atomic
+/// counters.
 struct Shared {
     semaphore: Semaphore,
     /// The number of semaphore permits that are held now.
@@ -55,7 +55,7 @@ struct Shared {
     condition: Condition,
     /// The expected value of `turn`.
     expected_turn: AtomicU64,
-    /// Requests to a thread that unparks fibres.
+    /// The channel to a thread that unparks fibres.
     wake_requests: mpsc::Sender<WakeRequest>,
     /// The sum of all values sent through the channel.
     sent: AtomicU64,
@@ -65,7 +65,7 @@ struct Shared {
 type WakeRequest = (Fibre, Arc<AtomicBool>);
 
 impl Shared {
-    /// Holds a permit, which the caller has acquired, for a moment.
+    /// Holds a permit that the caller has acquired, and releases it.
     fn hold(&self, random: &mut Random) {
         let held = self.held.fetch_add(1, Ordering::Relaxed);
         assert!(held < PERMITS, "more permits are held than exist");
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Compares the guarded values with the expectations. `received` is the sum of the values
+    /// Compares the guarded values with the expected ones. `received` is the sum of the values
     /// received from the channel.
     fn check_sums(&self, received: u64) {
         assert_eq!(*self.sum.lock(), self.expected_sum.load(Ordering::Relaxed));
@@ -209,7 +209,8 @@ fn run_workload(runtime: &Runtime, seed: u64) {
 
 #[test]
 fn primitives_under_stress_lose_no_update_and_no_wakeup() {
+    let seed = 7;
     for processors in [1, 2, 4] {
-        for_each_configuration(processors, |runtime| run_workload(runtime, 7));
+        for_each_configuration(processors, |runtime| run_workload(runtime, seed));
     }
 }

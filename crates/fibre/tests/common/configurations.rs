@@ -14,7 +14,7 @@ use fibre::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
 /// The configuration of a runtime.
 pub(crate) type Configuration = (Scheduler, IoBackend);
 
-/// A timeout that no test reaches unless it hangs, even on a busy machine.
+/// A timeout that only a test that hangs reaches, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// All configurations whose I/O backend this machine supports.

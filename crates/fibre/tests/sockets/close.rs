@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::configurations::{LONG, configurations, for_each_configuration_in_fibre, start};
 use crate::listen;
 
-/// Creates a TCP connection over the loopback interface. Fibres use the first end.
+/// Creates a TCP connection over the loopback interface. Fibres use the first of the two ends.
 fn connection() -> (Socket<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -24,8 +24,8 @@ fn connection() -> (Socket<TcpStream>, TcpStream) {
 fn read_after_the_last_data_returns_0() {
     use std::io::Write;
     for_each_configuration_in_fibre(1, || {
-        // With 100 yields, the processor polls before the peer sends; with 0, it first learns of
-        // the socket when data and end have both arrived.
+        // With 100 yields, the processor polls the kernel before the peer sends. With 0, its first
+        // poll finds both the data and the end of the connection.
         for yields in [0, 100] {
             let (near, mut far) = connection();
             (0..yields).for_each(|_| fibre::yield_now());
@@ -94,8 +94,8 @@ fn connecting_without_a_listener_is_refused() {
     });
 }
 
-/// The kernel reports an error of a datagram socket once. The read after that must wait for a
-/// datagram, neither fail again nor spin.
+/// The kernel reports an error of a datagram socket once. After that, the next read must wait for a
+/// datagram, and must not fail again.
 #[test]
 fn datagram_socket_waits_again_after_an_error() {
     for_each_configuration_in_fibre(1, || {
@@ -116,8 +116,8 @@ fn datagram_socket_waits_again_after_an_error() {
     });
 }
 
-/// epoll reports a hang-up for a TCP socket that is not connected yet. After the socket is
-/// connected, a read must wait for data all the same.
+/// epoll reports a hang-up for a TCP socket that is not connected yet. Once the socket is
+/// connected, a read must wait for data nevertheless.
 #[test]
 fn read_waits_on_a_socket_that_was_registered_before_connecting() {
     for_each_configuration_in_fibre(1, || {
@@ -150,16 +150,17 @@ fn descriptor_that_is_not_a_socket_is_refused() {
     });
 }
 
-/// A socket that was created with rings cannot wait in a runtime without rings. A read must fail
-/// there; it must not wait for ever.
+/// A socket that was created with rings cannot wait in a runtime without rings. A read in such a
+/// runtime must fail, and must not wait for ever.
 #[test]
 fn socket_created_with_rings_fails_in_a_runtime_with_epoll() {
-    let with = |wanted| {
+    let configuration_with = |wanted| {
         let mut configurations = configurations().into_iter();
         configurations.find(|&(_, io_backend)| io_backend == wanted)
     };
-    let (Some(rings), Some(readiness)) = (with(IoBackend::Rings), with(IoBackend::Readiness))
-    else {
+    let rings = configuration_with(IoBackend::Rings);
+    let readiness = configuration_with(IoBackend::Readiness);
+    let (Some(rings), Some(readiness)) = (rings, readiness) else {
         return;
     };
     let (rings, readiness) = (start(1, rings), start(1, readiness));

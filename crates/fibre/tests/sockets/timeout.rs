@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::configurations::{LONG, for_each_configuration_in_fibre};
 use crate::listen;
 
+/// A timeout that the tests let expire.
 const SHORT: Duration = Duration::from_millis(10);
 
 /// Creates two connected Unix sockets.
@@ -20,7 +21,7 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
 }
 
 #[test]
-fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
+fn socket_waits_time_out_and_the_socket_stays_usable() {
     for_each_configuration_in_fibre(2, || {
         let (near, far) = pair();
         near.set_timeout(Some(SHORT));
@@ -54,8 +55,8 @@ fn every_kind_of_wait_times_out_and_the_socket_stays_usable() {
     });
 }
 
-/// The sender sends a byte about as often as the reads time out, so that data and timeout often
-/// come at the same time. Each byte must arrive once, and a timeout must not end a later read.
+/// The sender sends bytes at about the interval of the reads' timeout, so that a byte and a timeout
+/// often come at the same time. Each byte must arrive once, and in order.
 #[test]
 fn timeout_that_races_with_data_loses_no_byte() {
     for_each_configuration_in_fibre(2, || {
@@ -85,8 +86,8 @@ fn timeout_that_races_with_data_loses_no_byte() {
     });
 }
 
-/// Cancels a fibre that waits or is about to, and checks that its wait fails. The fibre has
-/// released a permit of `has_begun` before its wait.
+/// Cancels a fibre that is waiting or is about to wait, and checks that its wait fails. The fibre
+/// releases a permit of `has_begun` just before the wait.
 fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::Result<T>>) {
     has_begun.acquire();
     (0..20).for_each(|_| fibre::yield_now());
@@ -96,7 +97,7 @@ fn cancel<T: Send + 'static>(has_begun: &Semaphore, fibre: JoinHandle<std::io::R
 }
 
 #[test]
-fn cancellation_ends_each_kind_of_wait() {
+fn cancellation_ends_socket_waits() {
     for_each_configuration_in_fibre(2, || {
         let has_begun = Arc::new(Semaphore::new(0));
         let (near, _far) = pair();
@@ -137,8 +138,8 @@ fn cancellation_ends_each_kind_of_wait() {
     });
 }
 
-/// The listener has a backlog of 0 and does not accept, so the kernel completes few of the
-/// connections, and the other fibres wait in `connect`.
+/// The listener has a backlog of 0 and does not accept. So the kernel completes few of the
+/// connections, and the fibres of the remaining connections wait in `connect`.
 #[test]
 fn cancellation_ends_connecting() {
     for_each_configuration_in_fibre(2, || {

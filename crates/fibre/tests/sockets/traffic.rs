@@ -49,8 +49,9 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
         let served: Vec<_> = (0..connections)
             .map(|_| {
                 let socket = Socket::new(listener.accept().unwrap()).unwrap();
-                // Without this, the second part of an answer waits until the peer has acknowledged
-                // the first, which it does late.
+                // Without this option, the kernel would delay the second part of an answer until
+                // the peer has acknowledged the first part, and the peer delays its
+                // acknowledgements.
                 sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 fibre::spawn(move || echo(&socket))
             })
@@ -73,9 +74,11 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
 }
 
 #[test]
-fn every_message_is_echoed() {
-    for_each_configuration_in_fibre(1, || echo_over_tcp(50, 40));
-    for_each_configuration_in_fibre(3, || echo_over_tcp(50, 40));
+fn messages_over_tcp_are_echoed() {
+    const CONNECTIONS: usize = 50;
+    const ROUNDS: usize = 40;
+    for_each_configuration_in_fibre(1, || echo_over_tcp(CONNECTIONS, ROUNDS));
+    for_each_configuration_in_fibre(3, || echo_over_tcp(CONNECTIONS, ROUNDS));
 }
 
 /// Raises the limit of open descriptors to the maximum that this process may set. Returns the
@@ -97,15 +100,19 @@ fn raise_descriptor_limit() -> usize {
 }
 
 #[test]
-fn a_thousand_connections_are_echoed() {
+fn messages_over_up_to_a_thousand_connections_are_echoed() {
+    // A connection takes two descriptors of this process, one for each end. The remaining
+    // descriptors are for the tests that run at the same time.
     let connections = ((raise_descriptor_limit() - 200) / 4).min(1000);
+    let rounds = 3;
     for_each_configuration(2, |runtime| {
-        runtime.run(move || echo_over_tcp(connections, 3));
+        runtime.run(move || echo_over_tcp(connections, rounds));
     });
 }
 
 #[test]
 fn messages_over_unix_sockets_are_echoed() {
+    const ROUNDS: usize = 20;
     for_each_configuration_in_fibre(2, || {
         let pairs: Vec<_> = (0..100)
             .map(|seed| {
@@ -113,9 +120,9 @@ fn messages_over_unix_sockets_are_echoed() {
                 fibre::spawn(move || {
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
                     let echo = fibre::spawn(move || echo(&far));
-                    exchange_messages(&near, seed, 20);
+                    exchange_messages(&near, seed, ROUNDS);
                     drop(near);
-                    assert!(echo.join().unwrap() >= 20);
+                    assert!(echo.join().unwrap() >= ROUNDS);
                 })
             })
             .collect();
@@ -123,7 +130,8 @@ fn messages_over_unix_sockets_are_echoed() {
     });
 }
 
-/// There is one processor. If the writer blocked it, the reader would never run.
+/// There is one *processor* (thread that runs fibres). If the writer blocked the processor, the
+/// reader would never run.
 #[test]
 fn full_send_buffer_blocks_only_its_fibre() {
     for_each_configuration_in_fibre(1, || {
@@ -192,10 +200,10 @@ fn all_simultaneous_connections_are_accepted() {
     });
 }
 
-/// A socket stays registered with the processor on which it was created, but its fibre may move to
-/// another processor.
+/// A socket stays registered with the processor on which it was created, but the fibre that uses it
+/// may move to another processor.
 #[test]
-fn socket_works_after_its_fibre_has_moved() {
+fn socket_works_if_its_fibre_moves() {
     for_each_configuration_in_fibre(2, || {
         let pairs: Vec<_> = (0..8)
             .map(|seed| {
@@ -204,7 +212,9 @@ fn socket_works_after_its_fibre_has_moved() {
                     let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
                     let echo = fibre::spawn(move || echo(&far));
                     for round in 0..50 {
-                        exchange_messages(&near, seed + round, 1);
+                        let messages = 1;
+                        exchange_messages(&near, seed + round, messages);
+                        // After a yield, the other processor may run the fibre.
                         (0..3).for_each(|_| fibre::yield_now());
                     }
                     drop(near);

@@ -30,8 +30,9 @@ impl Watch for Recorder {
     }
 }
 
-/// Runs `test` in a fibre, in an observed runtime of each configuration. Each has only one
-/// processor, because completions that another processor takes are not reported to the observer.
+/// Runs `test` in a fibre, in an observed runtime of each configuration. Each runtime has only one
+/// *processor* (thread that runs fibres), because completions that another processor takes are not
+/// reported to the observer.
 fn each_observed(test: impl Fn(Recorder, IoBackend) + Copy + Send + 'static) {
     for (scheduler, io_backend) in configurations() {
         let recorder = Recorder::default();
@@ -51,7 +52,8 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     (Socket::new(near).unwrap(), Socket::new(far).unwrap())
 }
 
-/// The recorded bytes that are expected after a receive of `bytes`. Only rings report receives.
+/// The recorded bytes that are expected after a receive of `bytes`. Only the I/O backend *rings*
+/// reports receives.
 fn expected(io_backend: IoBackend, bytes: &[u8]) -> Vec<Vec<u8>> {
     match io_backend {
         IoBackend::Rings => vec![bytes.to_vec()],
@@ -74,6 +76,7 @@ fn received_bytes_are_reported_before_the_fibre_runs() {
         });
         let mut buffer = [0; 64];
         for nth in 0..3_usize {
+            // Requests and answers differ in content and length.
             let request = vec![b'a'; 1 + 20 * nth];
             let len = client.exchange(&request, &mut buffer).unwrap();
             assert_eq!(buffer[..len], [b'0' + nth as u8; 5]);
@@ -101,7 +104,7 @@ fn nothing_is_reported_if_nothing_is_received() {
     });
 }
 
-/// An event of the test below.
+/// An event that the test `all_receives_are_reported_before_any_fibre_runs` records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     /// The observer was told of a received byte.
@@ -112,7 +115,7 @@ enum Event {
     Runs(u8),
 }
 
-/// An observer that records all events in order.
+/// An observer that records events in order. The fibres of the test add events, too.
 #[derive(Clone, Default)]
 struct Events {
     all: Arc<Mutex<Vec<Event>>>,
