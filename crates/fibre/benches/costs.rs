@@ -2,8 +2,8 @@
 //! parked fibre.
 //!
 //! A time is printed as the median of several runs, with the least and the greatest. All runs use
-//! one processor. For spawn and join, the cost of a tokio task, which has no stack, is printed for
-//! comparison.
+//! one *processor*, that is, one kernel thread that runs fibres. For spawn and join, the cost of a
+//! tokio task, which has no stack, is printed for comparison.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -64,7 +64,8 @@ fn start(scheduler: Scheduler) -> Runtime {
 }
 
 /// Measures two fibres that yield to each other. Returns the CPU time of a yield in nanoseconds. A
-/// yield is one switch from a fibre to the processor, and one from there to the other fibre.
+/// yield is one switch from a fibre to the processor's thread, and one from that thread to the
+/// other fibre.
 fn yields(count: u32) -> f64 {
     let other = fibre::spawn(move || {
         for _ in 0..count {
@@ -89,7 +90,7 @@ fn spawns(count: u32) -> f64 {
     before.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// As [`spawns`], with tokio tasks.
+/// As [`spawns`], but with tokio tasks.
 async fn task_spawns(count: u32) -> f64 {
     let before = Instant::now();
     for number in 0..count {
@@ -122,7 +123,8 @@ fn measure_memory() {
     parked.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// Measures `runs` times, and prints the median, the least and the greatest.
+/// Calls `measure` `runs` times. Prints the median, the least and the greatest of the returned
+/// times, which are in nanoseconds.
 fn row(name: &str, runtime: &str, goal: &str, runs: usize, mut measure: impl FnMut() -> f64) {
     let mut times: Vec<f64> = (0..runs).map(|_| measure()).collect();
     times.sort_by(f64::total_cmp);
@@ -131,8 +133,8 @@ fn row(name: &str, runtime: &str, goal: &str, runs: usize, mut measure: impl FnM
     println!("{name:<24}{runtime:<8}{median:>8.1} ns  [{least:.1}, {greatest:.1}]   {goal}");
 }
 
-/// The CPU time of this thread. It includes time in the kernel, but the measured code makes no
-/// system calls.
+/// The CPU time that this thread has used so far, including time in the kernel. The measured code
+/// makes no system calls.
 fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)

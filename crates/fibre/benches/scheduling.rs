@@ -4,29 +4,29 @@
 //! A *thread* here is a user-level thread: a fibre, a task or a goroutine. A *processor* is a
 //! kernel thread that runs them.
 //!
-//! | benchmark | an operation | the question |
+//! | benchmark | one operation | what it shows |
 //! |---|---|---|
-//! | *cycle* | wake the next thread in a ring of five, wait to be woken | cost of both? |
-//! | *yield* | yield | cost of a switch? |
-//! | *churn* | release a random *spot* (a semaphore), acquire it | cost across processors? |
-//! | *locality* | that of *churn*, then write to a working set | do threads stay near their data? |
-//! | *transfer* | all threads have seen a signal of the leader; the next leads | does one starve? |
-//! | *turns* | that of *transfer*; the time of each wait is measured | how long is the longest? |
+//! | *cycle* | wake the next thread in a ring of five, then wait | cost of a wake-up and a wait |
+//! | *yield* | yield | cost of a switch |
+//! | *churn* | release a random *spot* (a semaphore), then acquire it | cost across processors |
+//! | *locality* | write to a working set, then do as in *churn* | do threads stay near their data? |
+//! | *transfer* | a *round*: all threads see the leader's signal, the next leads | fairness |
+//! | *turns* | as in *transfer*, with the time of each wait | the longest wait |
 //!
 //! In *turns*, the times in which the processors did not run are subtracted from the waits.
 //!
-//! *cycle* is as published: a fibre parks and unparks behind an atomic word, a task waits at a
-//! tokio semaphore, a goroutine at a channel. (One difference: the members of a ring are spawned
-//! one after the other here, and far from each other in the original.) In *cycle-bare* fibres park
-//! without the word, and tasks are woken by their bare wakers. In *cycle-semaphores* both wait at
-//! semaphores.
+//! *cycle* is as published. An atomic word says whether a fibre must park or be unparked; a task
+//! waits at a tokio semaphore, a goroutine at a channel. (One difference: the members of a ring are
+//! spawned one after the other here, and far from each other in the original.) In *cycle-bare*
+//! there is no such word, and tasks are woken by their `Waker` without a semaphore. In
+//! *cycle-semaphores* fibres and tasks wait at semaphores.
 //!
 //! In *locality-share* a thread hands its working set to the thread that it wakes. In
-//! *locality-noshare* every thread keeps its own.
+//! *locality-noshare* every thread keeps its working set.
 //!
-//! Each benchmark runs with 100 rings or threads per processor, and with 1. With 1, processors fall
-//! asleep and are woken all the time. Benchmarks in which a single thread would do nothing are not
-//! run with one thread in total.
+//! Each benchmark runs with 100 threads (in *cycle*, rings) per processor, and with 1. With 1,
+//! processors fall asleep and are woken all the time. A benchmark in which a single thread would
+//! have no other to wake is not run with one thread in total.
 //!
 //! With `--benchmark` this program runs one benchmark, in this process and on one runtime, and
 //! prints a line of JSON. Otherwise it starts itself and the Go program many times, in random

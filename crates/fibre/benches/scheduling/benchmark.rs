@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::turns::Turns;
 
-/// A benchmark. `scheduling.rs` describes each.
+/// A benchmark. `scheduling.rs` describes all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Benchmark {
@@ -29,8 +29,9 @@ impl Benchmark {
         !matches!(self, Self::CycleBare | Self::CycleSemaphores | Self::Turns)
     }
 
-    /// Whether the benchmark is useful with one thread (or ring) on one processor. In the others, a
-    /// single thread has no other thread to wake. A ring has five members.
+    /// Whether the benchmark can run with a single thread (in *cycle*, a single ring) on one
+    /// processor. In most other benchmarks a thread wakes another one, so a single thread is not
+    /// enough. A ring has five members, which wake each other.
     pub(crate) fn works_alone(self) -> bool {
         use Benchmark::{Cycle, CycleBare, CycleSemaphores, Yield};
         matches!(self, Cycle | CycleBare | CycleSemaphores | Yield)
@@ -67,7 +68,7 @@ pub(crate) enum RuntimeKind {
 impl RuntimeKind {
     /// The schedulers of this crate.
     pub(crate) const OURS: [Self; 3] = [Self::Fair, Self::Steal, Self::Global];
-    /// The runtimes with which they are compared.
+    /// The runtimes with which the schedulers of this crate are compared.
     pub(crate) const THEIRS: [Self; 2] = [Self::Tokio, Self::Go];
 
     pub(crate) fn name(self) -> &'static str {
@@ -115,7 +116,8 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     /// False if a thread waited so long that the number of operations is meaningless.
     pub(crate) is_finished: bool,
-    /// The turns and the durations of the rounds. Only for *transfer* and *turns*.
+    /// Only for *transfer* and *turns*: the turns, and the durations of the rounds (`rounds.rs`
+    /// defines *turn* and *round*).
     pub(crate) turns: Option<(Turns, Turns)>,
     /// Only for *turns*.
     pub(crate) gaps: Option<GapSummary>,
@@ -124,16 +126,16 @@ pub(crate) struct Outcome {
 /// The effect of gaps ([`crate::gaps`]) on a run of *turns*.
 #[derive(Debug)]
 pub(crate) struct GapSummary {
-    /// The turns without the gaps of kernel threads during each turn.
+    /// The turns, each without the gaps that kernel threads had during it.
     pub(crate) turns: Turns,
     /// The share of the kernel threads' time that was in gaps.
     pub(crate) share: f64,
-    /// The same share for empty loops, which ran just before.
+    /// The same share for empty loops, which were run just before the benchmark.
     pub(crate) share_of_loops: f64,
 }
 
 impl Outcome {
-    /// Creates the result of a benchmark in which no thread can starve for ever.
+    /// Creates the result of a run whose number of operations is meaningful, without turns.
     pub(crate) fn new(threads: usize, operations: u64, seconds: f64) -> Self {
         Self {
             threads,
@@ -165,7 +167,7 @@ pub(crate) struct Line {
     pub(crate) round_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) round_max_ns: Option<u64>,
-    /// The longest of the turns without gaps.
+    /// The longest turn after gaps were subtracted from each turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn_without_gaps_max_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,8 +221,8 @@ impl Line {
         Some(self.turn_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 
-    /// The longest of the turns without gaps, as a multiple of the median turn (which includes
-    /// gaps).
+    /// The longest turn after gaps were subtracted from each turn, as a multiple of the median
+    /// turn, from which none were subtracted.
     pub(crate) fn longest_turn_without_gaps(&self) -> Option<f64> {
         Some(self.turn_without_gaps_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }

@@ -4,27 +4,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Tells the threads when to begin and to stop counting operations. Threads that are spawned before
-/// the start yield until the start, so that the cost of spawning is not measured.
+/// Tells the threads (fibres or tasks) when to begin and when to stop counting operations. Threads
+/// are spawned before the start and yield until the start, so that the cost of spawning is not
+/// measured.
 #[derive(Default)]
 pub(crate) struct Clock {
-    /// The number of threads that are about to wait on a spot, and so do not wait for the start.
+    /// The number of threads that are about to wait at a spot (a semaphore), instead of yielding
+    /// until the start.
     arrived: AtomicUsize,
     started: AtomicBool,
     over: AtomicBool,
 }
 
 impl Clock {
+    /// Whether the counting has started.
     pub(crate) fn has_started(&self) -> bool {
         self.started.load(Ordering::Relaxed)
     }
 
+    /// Whether the counting has stopped.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Called by a thread that is about to wait on a spot instead of waiting for the start.
+    /// Called by a thread that is about to wait at a spot, instead of yielding until the start.
     pub(crate) fn arrive(&self) {
         self.arrived.fetch_add(1, Ordering::Relaxed);
     }

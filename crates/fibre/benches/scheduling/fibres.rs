@@ -1,7 +1,8 @@
 //! The benchmarks on fibres. The functions correspond one by one to those in `tasks.rs`.
 //!
-//! In *cycle*, a fibre parks and unparks behind an atomic word, as in the thesis. In *cycle-bare*
-//! there is no such word. Spots are the semaphores of this crate.
+//! In *cycle*, an atomic word says whether a fibre must park or be unparked, as in the thesis. In
+//! *cycle-bare* there is no such word. The *spots* of *churn* and *locality* (`spots.rs`) are
+//! semaphores of this crate.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -41,23 +42,23 @@ pub(crate) fn run(
     }
 }
 
-/// The means by which one member of a ring, the *owner*, waits and is woken.
-trait Spot: Default + Send + Sync + 'static {
+/// The point at which one member of a ring in *cycle*, the *owner*, waits and is woken.
+trait WaitPoint: Default + Send + Sync + 'static {
     /// Sets the owner.
     fn set_owner(&self, _fibre: &Fibre) {}
 
     /// Wakes the owner, or makes its next wait return immediately.
     fn post(&self);
 
-    /// Waits until the spot is posted. Called by the owner.
+    /// Waits until `post` is called. Called by the owner.
     fn wait(&self);
 }
 
-/// A spot at which the owner only parks.
+/// A point at which the owner only parks.
 #[derive(Default)]
 struct Bare(OnceLock<Fibre>);
 
-impl Spot for Bare {
+impl WaitPoint for Bare {
     fn set_owner(&self, fibre: &Fibre) {
         let _ = self.0.set(fibre.clone());
     }
@@ -71,7 +72,8 @@ impl Spot for Bare {
     }
 }
 
-/// The `bench_sem` of the thesis: an atomic word, and a fibre that parks if the word says so.
+/// The `bench_sem` of the thesis: an atomic word that says whether the owner must park, and the
+/// owner.
 #[repr(align(128))]
 #[derive(Default)]
 struct Word {
@@ -87,7 +89,7 @@ impl Word {
     /// The owner waits, or is about to park.
     const WAITING: u8 = 2;
 
-    /// Changes the word from `from` to `to`. Returns false if it was not `from`.
+    /// Changes the word from `from` to `to`. Returns false if the word was not `from`.
     fn exchange(&self, from: u8, to: u8) -> bool {
         // Acquire and release: the waiting and the posting fibre see each other's earlier writes.
         self.word
@@ -96,7 +98,7 @@ impl Word {
     }
 }
 
-impl Spot for Word {
+impl WaitPoint for Word {
     fn set_owner(&self, fibre: &Fibre) {
         self.fibre.set_owner(fibre);
     }
@@ -118,7 +120,7 @@ impl Spot for Word {
     }
 }
 
-/// A spot that is a semaphore of this crate.
+/// A point that is a semaphore of this crate.
 struct Permits(Semaphore);
 
 impl Default for Permits {
@@ -127,7 +129,7 @@ impl Default for Permits {
     }
 }
 
-impl Spot for Permits {
+impl WaitPoint for Permits {
     fn post(&self) {
         self.0.release();
     }
@@ -137,16 +139,16 @@ impl Spot for Permits {
     }
 }
 
-fn cycle<S: Spot>(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+fn cycle<S: WaitPoint>(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let mut handles = Vec::new();
     let mut rings = Vec::new();
     for _ in 0..setting.threads() {
         let ring: Arc<[S; RING_LEN]> = Arc::default();
-        for me in 0..RING_LEN {
-            let (clock, spots) = (Arc::clone(&clock), Arc::clone(&ring));
+        for number in 0..RING_LEN {
+            let (clock, members) = (Arc::clone(&clock), Arc::clone(&ring));
             let handle = runtime.spawn(move || {
-                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
+                let (mine, next) = (&members[number], &members[(number + 1) % RING_LEN]);
                 let mut count = 0_u64;
                 mine.wait();
                 while !clock.is_over() {
@@ -154,12 +156,13 @@ fn cycle<S: Spot>(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
                     mine.wait();
                     count += 1;
                 }
-                // Another member of the ring waits for this wake-up before it can end. For the last
-                // member it has no effect, because the next one has ended already.
+                // The next member of the ring waits for this wake-up, and can end after it. The
+                // wake-up by the last member has no effect, because the next member has ended
+                // already.
                 next.post();
                 count
             });
-            ring[me].set_owner(handle.fibre());
+            ring[number].set_owner(handle.fibre());
             handles.push(handle);
         }
         rings.push(ring);
@@ -191,13 +194,13 @@ fn yields(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
 fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(move || {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
-            if me < waiting_first(setting) {
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
+            if number < waiting_first(setting) {
                 clock.arrive();
-                spots[me].acquire();
+                spots[number].acquire();
             } else {
                 await_start(&clock);
             }
@@ -221,16 +224,16 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
     let handovers: Arc<[Handover]> = spots.iter().map(|_| Handover::default()).collect();
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         let handovers = Arc::clone(&handovers);
         runtime.spawn(move || {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
             let mut set = Some(WorkingSet::new());
-            if me < waiting_first(setting) {
+            if number < waiting_first(setting) {
                 clock.arrive();
-                spots[me].acquire();
-                set = handovers[me].take();
+                spots[number].acquire();
+                set = handovers[number].take();
             } else {
                 await_start(&clock);
             }
@@ -257,14 +260,14 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
 fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(move || {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
             let mut mine = WorkingSet::new();
-            if me < waiting_first(setting) {
+            if number < waiting_first(setting) {
                 clock.arrive();
-                spots[me].acquire();
+                spots[number].acquire();
             } else {
                 await_start(&clock);
             }
@@ -288,8 +291,8 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
 fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let rounds = Rounds::new(setting, detects_gaps);
-    let handles = (0..setting.threads()).map(|me| {
-        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
+    let handles = (0..setting.threads()).map(|number| {
+        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, number));
         runtime.spawn(move || {
             await_start(&clock);
             while !clock.is_over() {
@@ -316,7 +319,7 @@ fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
 
-/// Releases enough permits on every spot that no thread waits any more.
+/// Adds so many permits to every spot that no fibre waits any more.
 fn release_all(spots: &[Semaphore], setting: Setting) {
     for spot in spots {
         for _ in 0..setting.threads() {
@@ -325,12 +328,12 @@ fn release_all(spots: &[Semaphore], setting: Setting) {
     }
 }
 
-/// Waits for all threads, and adds up the numbers of operations that they return.
+/// Waits for all fibres, and adds up the numbers of operations that they return.
 fn sum(handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(handles)?.into_iter().sum())
 }
 
-/// Waits for all threads, and returns their results.
+/// Waits for all fibres, and returns their results.
 fn joined<T>(handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(JoinHandle::join);
     let all: Result<Vec<T>, _> = joined.collect();

@@ -1,9 +1,11 @@
-//! Draws the figures of chapter 6 of the thesis. For each benchmark there is a figure with the
-//! throughput and the scalability against the number of processors, in one column of panels for
-//! each number of threads per processor.
+//! Draws the figures of chapter 6 of T. Delisle's thesis (`scheduling.rs`). There is one figure for
+//! each benchmark. Its upper row of panels shows the throughput against the number of processors,
+//! its lower row the *scalability*, which is the processor time per operation. There is one column
+//! of panels for each number of threads per processor.
 //!
-//! A mark is the median of the repeats; a bar reaches from the least to the greatest. Runs that did
-//! not finish have no meaningful rate, so they are not drawn. A note below the figure names them.
+//! A mark is the median of the repeats; a bar reaches from the least value to the greatest. Runs
+//! that did not finish have no meaningful rate, so they are not drawn. A note below the figure
+//! names them.
 
 use std::error::Error;
 use std::ops::Range;
@@ -18,7 +20,8 @@ use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::suite::{Case, Plan, Trial};
 use crate::summary::{finished, runs_of};
 
-// Sizes in pixels.
+// Sizes in pixels: width and height of a panel, height of the heading and of a note, and the
+// distance between two entries of the legend.
 const PANEL: (u32, u32) = (420, 300);
 const HEADING: u32 = 66;
 const NOTE: u32 = 18;
@@ -49,7 +52,7 @@ struct Quantity {
     unit: &'static str,
     /// Returns the value of a run.
     of: fn(&Line) -> f64,
-    /// Formats a value at the axis.
+    /// Formats a value for the label of a tick.
     tick: fn(f64) -> String,
 }
 
@@ -76,7 +79,8 @@ struct Point {
     greatest: f64,
 }
 
-/// Draws the figure of a benchmark with these cases. Returns the path of the file.
+/// Draws the figure of a benchmark. `cases` are the cases of that benchmark. Returns the path of
+/// the file.
 pub(crate) fn draw(
     benchmark: Benchmark,
     plan: &Plan,
@@ -106,7 +110,7 @@ struct Figure<'a> {
     benchmark: Benchmark,
     plan: &'a Plan,
     cases: &'a [Case],
-    /// The runtimes that were run, each with the number of its style.
+    /// The runtimes that were run, each with the number of its style ([`mark`], [`COLOURS`]).
     runtimes: Vec<(usize, RuntimeKind)>,
     trials: Vec<&'a Trial>,
 }
@@ -124,13 +128,13 @@ impl Figure<'_> {
         self.head(&heading)?;
         let (body, foot) = rest.split_vertically(PANEL.1 * QUANTITIES.len() as u32);
         let panels = body.split_evenly((QUANTITIES.len(), columns));
-        let wanted = QUANTITIES.iter().flat_map(|quantity| {
+        let contents = QUANTITIES.iter().flat_map(|quantity| {
             self.plan
                 .per_processor
                 .iter()
                 .map(move |&per_processor| (quantity, per_processor))
         });
-        for (panel, (quantity, per_processor)) in panels.iter().zip(wanted) {
+        for (panel, (quantity, per_processor)) in panels.iter().zip(contents) {
             self.panel(panel, quantity, per_processor)?;
         }
         for (number, note) in notes.iter().enumerate() {
@@ -171,6 +175,7 @@ impl Figure<'_> {
             .collect();
         let points = || curves.iter().flat_map(|(_, points)| points);
         let top = points().map(|point| point.greatest).fold(0.0, f64::max);
+        // Leaves some space above the highest bar.
         let top = if top > 0.0 { top * 1.08 } else { 1.0 };
         let axis = ProcessorAxis::new(&self.plan.processors);
         let distance = axis.distance;
@@ -193,6 +198,7 @@ impl Figure<'_> {
             .y_label_formatter(&|at| (quantity.tick)(*at))
             .draw()?;
         for (style, points) in &curves {
+            // The marks of the runtimes stand side by side, centred on the tick.
             let offset = (*style as f64 - (COLOURS.len() - 1) as f64 / 2.0) * MARK_STEP * distance;
             let at = |point: &Point| point.processors as f64 + offset;
             let colour = COLOURS[*style];
@@ -203,6 +209,7 @@ impl Figure<'_> {
             for point in points {
                 let bar = [(at(point), point.least), (at(point), point.greatest)];
                 chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
+                // A mark has a size in pixels, so it is drawn on `area`, in pixels from its corner.
                 let pixel = chart.backend_coord(&(at(point), point.median));
                 let (from_left, from_top) = area.get_base_pixel();
                 area.draw(&mark(*style, (pixel.0 - from_left, pixel.1 - from_top)))?;
@@ -320,7 +327,7 @@ fn mark<'a>(style_number: usize, at: (i32, i32)) -> DynElement<'a, SVGBackend<'a
     }
 }
 
-/// Formats a number of operations.
+/// Formats a number of operations for the label of a tick.
 fn count(value: f64) -> String {
     match value {
         ..1e3 => format!("{value:.0}"),
@@ -330,7 +337,7 @@ fn count(value: f64) -> String {
     }
 }
 
-/// Formats a time.
+/// Formats a time for the label of a tick.
 fn time(ns: f64) -> String {
     match ns {
         ..1e3 => format!("{ns:.0} ns"),

@@ -1,24 +1,25 @@
-//! Gaps: times in which a kernel thread of a runtime neither ran a fibre or task nor slept.
+//! Gaps: times in which a kernel thread of a runtime neither slept nor ran a *thread* (a fibre or a
+//! task).
 //!
-//! The benchmark *turns* measures *turns*: how long a fibre or task waits to run (`rounds.rs`). The
-//! median turn is about 200 ns. The longest turn says more about the machine than about the
-//! scheduler. A timer interrupt takes as long as 20 turns. If the host or another process gets a
-//! time slice, this takes as long as tens of thousands of turns. So the benchmark finds these
+//! The benchmark *turns* measures how long a thread waits to run; such a wait is a *turn*
+//! (`rounds.rs`). The median turn is about 200 ns. The longest turn says more about the machine
+//! than about the scheduler: a timer interrupt takes as long as 20 turns, and a time slice of the
+//! host or of another process as long as tens of thousands of turns. So the benchmark finds these
 //! times, and subtracts them from the turns.
 //!
-//! Each fibre or task reports each of its steps. If the kernel thread reports no step for
-//! [`GAP_NS`] or longer, and has not gone to sleep in that time, the time is a *gap*. Its cause may
-//! be an interrupt, another process or the host. It may also be the scheduler itself, in a system
-//! call, or when it gives its time slice away.
+//! Each thread reports each of its steps. If no step is reported on a kernel thread for [`GAP_NS`]
+//! or longer, and the kernel thread has not gone to sleep in that time, the time is a *gap*. Its
+//! cause may be an interrupt, another process or the host. It may also be the scheduler itself,
+//! which makes a system call or gives up the time slice.
 //!
-//! To tell the two apart, the benchmark first measures which share of their time empty loops lose
-//! to gaps. If the runtime loses a much larger share, it causes gaps itself, and its result must
-//! not be judged. This comparison holds for the sum of all gaps; it proves nothing about a
-//! single one.
+//! To tell the scheduler's gaps from the machine's, the benchmark first measures which share of
+//! their time empty loops lose to gaps. If the runtime loses a much larger share, it causes gaps
+//! itself, and its result must not be judged. This comparison holds for the sum of all gaps. It
+//! says nothing about the cause of a single gap.
 //!
-//! Turns without gaps show whether a thread is forgotten while all processors run. They do not show
-//! whether other processors help: a thread that waits in the queue of a processor during its gap is
-//! excused, even if another processor could have run it.
+//! The turns without gaps show whether a thread is left waiting while all kernel threads run. They
+//! do not show whether other kernel threads help: the wait of a thread in the queue of a kernel
+//! thread that has a gap is subtracted, even if another kernel thread could have run the thread.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -29,8 +30,9 @@ use std::time::{Duration, Instant};
 /// The minimum length of a gap, in nanoseconds.
 const GAP_NS: u64 = 2_000;
 
-/// The maximum number of gaps that are kept for each kernel thread. They are those of the last
-/// round in which the thread had a gap. Other gaps are not subtracted from turns.
+/// The maximum number of gaps that are kept for each kernel thread. The kept gaps belong to the
+/// last round in which the kernel thread had a gap. Gaps that are not kept are not subtracted from
+/// turns.
 const GAPS: usize = 16;
 
 /// The gaps of one kernel thread. Only this thread writes to them.
@@ -41,7 +43,7 @@ struct ThreadGaps {
     round: AtomicU64,
     /// The number of gaps in `gaps`.
     count: AtomicUsize,
-    /// The time at which each gap began, and the time at which it ended.
+    /// For each gap, the time at which it began and the time at which it ended.
     gaps: [[AtomicU64; 2]; GAPS],
     /// The sum of all gaps of the run.
     sum_ns: AtomicU64,
@@ -54,7 +56,8 @@ struct LastStep {
     thread: usize,
     /// The time of the step.
     at_ns: u64,
-    /// The number of times that the kernel thread had slept. Updated only at a possible gap.
+    /// The number of times that the kernel thread had slept. Updated only if [`GAP_NS`] or more
+    /// have passed between two steps.
     sleeps: i64,
 }
 
@@ -64,7 +67,9 @@ thread_local! {
 
 /// Finds the gaps of all kernel threads of a runtime.
 pub(crate) struct GapDetector {
+    /// The gaps of each kernel thread, by the number of the kernel thread.
     threads: Box<[ThreadGaps]>,
+    /// The number for the next kernel thread that reports its first step.
     next_thread: AtomicUsize,
 }
 
@@ -76,12 +81,12 @@ impl GapDetector {
         }
     }
 
-    /// Reports a step of a thread on the current kernel thread. To be called at each step, because
-    /// a gap is found as the time between two steps on the same kernel thread.
+    /// Reports a step of a thread on the current kernel thread. Must be called at each step,
+    /// because a gap is found as the time between two steps on the same kernel thread.
     ///
     /// `round` returns the number of the last round, and the time at which it was published. It is
-    /// called after `now_ns` was read. If it were called before, a round that is published during a
-    /// gap between the two would be missed.
+    /// called after `now_ns` was read. In the opposite order, a round that is published during a
+    /// gap between the two readings would be missed.
     // Not inlined: a fibre that has moved to another kernel thread must not continue to use the
     // thread-local variable of the previous one.
     #[inline(never)]
@@ -105,8 +110,9 @@ impl GapDetector {
         LAST_STEP.set(Some(step));
     }
 
-    /// The part of the time from `since_ns` to `until_ns`, both in this round, in which at least
-    /// one kernel thread had a gap. Gaps of several threads at the same time count once.
+    /// The part of the time from `since_ns` to `until_ns` in which at least one kernel thread had a
+    /// gap. Both times are in the given round. Gaps of several kernel threads at the same time
+    /// count once.
     pub(crate) fn gap_time_ns(&self, round: u64, since_ns: u64, until_ns: u64) -> u64 {
         let mut gaps: Vec<[u64; 2]> = self
             .threads
@@ -153,8 +159,9 @@ impl GapDetector {
 }
 
 impl ThreadGaps {
-    /// Adds a gap. The last argument is the present round, and the time at which it was published.
-    /// The part of the gap before that time is not kept.
+    /// Adds a gap. The last argument consists of the number of the present round and the time at
+    /// which the round was published. The part of the gap before that time counts only for
+    /// `sum_ns`.
     fn add(&self, from_ns: u64, to_ns: u64, (round, published_ns): (u64, u64)) {
         let sum_ns = self.sum_ns.load(Ordering::Relaxed) + (to_ns - from_ns);
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
@@ -173,7 +180,7 @@ impl ThreadGaps {
         self.count.store((count + 1).min(GAPS), Ordering::Release);
     }
 
-    /// Returns the gaps of this round, each as the times of its begin and its end.
+    /// Returns the gaps of a round, each as its begin and its end.
     fn gaps_of(&self, round: u64) -> impl Iterator<Item = [u64; 2]> {
         // Acquire: pairs with the store in `add`.
         let count = self.count.load(Ordering::Acquire);

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The folder of the Go program.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/go");
 
 /// Builds the Go program in `directory`, and returns its path.

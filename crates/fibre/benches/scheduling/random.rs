@@ -1,11 +1,13 @@
-//! A random number generator. It is chosen to be cheap, and to give the same numbers in Rust and in
-//! Go; its statistical quality matters little.
+//! A random number generator. It is cheap, and gives the same numbers in Rust and in Go. Its
+//! statistical quality matters little.
 
 /// xorshift64* (Marsaglia 2003, Vigna 2016).
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
+        // The factor is 2⁶⁴ divided by the golden ratio. The last bit is set, because the state
+        // must not be 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,19 +1,20 @@
-//! *transfer*: every thread must see the signal of each leader.
+//! The benchmark *transfer*: every thread (a fibre or a task) must see the signal of each leader.
 //!
 //! The leader publishes the number of a *round*, and waits until all other threads have seen it.
 //! Then the next thread leads. No thread blocks: leader and followers do what they can without
 //! waiting, and yield. If a scheduler does not run one of the threads for a while, all other
-//! threads wait for it. If it never runs the thread, the round never ends. Only a fair scheduler
-//! avoids this, because every processor always has some other thread to run.
+//! threads wait for that thread. If the scheduler never runs the thread, the round never ends.
+//! Every processor always has some other thread to run, so only a fair scheduler avoids this.
 //!
 //! This file contains everything except the yields, so that the benchmark is the same for each
 //! runtime.
 //!
-//! A *turn* is the time from the publication of a round until a thread has seen it, that is, the
-//! time that the thread waited to run. A round lasts a little longer than its longest turn.
+//! A *turn* is the time from the publication of a round until a given thread has seen the round,
+//! that is, the time that the thread waited to run. A round lasts a little longer than its longest
+//! turn.
 //!
-//! *turns* is the same benchmark with a [`GapDetector`], which finds the times in which a kernel
-//! thread did not run. Each step reads the clock for this. So a step takes longer than in
+//! The benchmark *turns* is the same with a [`GapDetector`], which finds the *gaps*: times in which
+//! a kernel thread did not run. For this, each step reads the clock. So a step takes longer than in
 //! *transfer*, and the median turn is longer, too.
 
 use std::sync::Arc;
@@ -32,13 +33,13 @@ struct Apart<T>(T);
 
 /// The state that all threads of the benchmark share.
 pub(crate) struct Rounds {
-    /// The number of the thread that leads.
+    /// The number of the thread that is the leader.
     leader: Apart<AtomicU64>,
     /// The present round.
     round: Apart<Round>,
     /// The last round that each thread has seen.
     seen: Box<[Apart<AtomicU64>]>,
-    /// The zero of all times in nanoseconds.
+    /// The time from which all times in nanoseconds are counted.
     created: Instant,
     /// Only for *turns*.
     gap_detector: Option<GapDetector>,
@@ -111,8 +112,8 @@ impl Rounds {
 /// The measurements of a run that are known before its threads have ended.
 pub(crate) struct Measured {
     seconds: f64,
-    /// A round began in the second half of the run. If this is false, one of the threads was not
-    /// run during that half, so the number of earlier rounds does not give a rate.
+    /// A round began in the second half of the run. If not, some thread did not run during that
+    /// half, so the number of earlier rounds does not give a rate.
     is_finished: bool,
     /// Only for *turns*: the share of the kernel threads' time that was in gaps.
     share: Option<f64>,
@@ -121,7 +122,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The result of the run, with the measurements of all threads, which have ended.
+    /// The result of the run. `members` are the measurements of all threads, which have ended.
     pub(crate) fn outcome(&self, members: &[Member]) -> Outcome {
         let (mut turns, mut durations) = (Turns::new(), Turns::new());
         let mut without_gaps = Turns::new();
@@ -159,12 +160,13 @@ pub(crate) struct Member {
     awaiting: Option<usize>,
     /// The number of complete rounds that the thread has led.
     led: u64,
+    /// The turns of the thread.
     turns: Turns,
     /// The durations of the rounds that the thread has led.
     durations: Turns,
     /// The turns without the gaps of kernel threads.
     turns_without_gaps: Turns,
-    /// The last turn, if it was not added to `turns_without_gaps` yet.
+    /// The last turn, until it is added to `turns_without_gaps`.
     unsettled: Option<Turn>,
 }
 
@@ -190,7 +192,7 @@ impl Member {
         }
     }
 
-    /// Leads or follows as far as is possible without waiting.
+    /// Does the leader's or a follower's work, as far as this is possible without waiting.
     #[inline]
     pub(crate) fn step(&mut self) {
         self.settle();
@@ -212,7 +214,7 @@ impl Member {
     }
 
     /// Records the last turn without its gaps. This is done one step after the turn, because a
-    /// kernel thread reports a gap only at the end of the gap, and that may be after the turn.
+    /// kernel thread reports a gap only when the gap has ended, which may be after the turn.
     #[inline]
     fn settle(&mut self) {
         if let (Some(detector), Some(turn)) = (&self.rounds.gap_detector, self.unsettled.take()) {
@@ -231,7 +233,8 @@ impl Member {
         self
     }
 
-    /// Publishes a round if this has not been done, and checks which threads have seen it.
+    /// Publishes a round, unless this thread has done so in an earlier step. Then checks which
+    /// threads have seen the round. Once all have, makes the next thread the leader.
     fn lead(&mut self) {
         let rounds = &*self.rounds;
         let (round, seen) = (&rounds.round.0, &rounds.seen);
@@ -260,7 +263,7 @@ impl Member {
         rounds.leader.0.store(next as u64, Ordering::Release);
     }
 
-    /// Notes a new round as seen, if there is one, and records the turn.
+    /// If there is a new round, marks it as seen by this thread, and records the turn.
     fn follow(&mut self) {
         let rounds = &*self.rounds;
         // Acquire: pairs with the store in `lead`.

@@ -1,16 +1,17 @@
 //! The parts of *churn* and *locality* that are the same on every runtime.
 //!
-//! A *spot* is a semaphore without permits. There are half as many spots as threads. In an
-//! operation, a thread picks a spot, releases it, which wakes the thread that waits there, and
-//! acquires it, in order to wait there itself.
+//! A *thread* is a fibre or a task. A *spot* is a semaphore without permits, at which threads wait.
+//! There are half as many spots as threads. In an operation, a thread picks a spot at random and
+//! releases it, which wakes a thread that waits there. Then it acquires the spot, in order to wait
+//! there itself.
 //!
 //! Some threads must wait before the first release. Otherwise no thread would ever wait: each would
-//! acquire the permit that it has just released. So the first threads begin by waiting, each on a
-//! spot of its own, and the other threads start only when these do.
+//! acquire the permit that it has just released. So some threads begin by waiting, each at a spot
+//! of its own. The other threads start after that.
 //!
-//! The threads cannot all be blocked. Each operation releases one permit and acquires one, so at
-//! any time at most as many threads wait as at the start, and there is at least one thread more. At
-//! the end, every spot gets enough permits for all threads.
+//! The threads are never all blocked. Each operation releases a permit before it acquires one, so
+//! the number of waiting threads never exceeds that at the start, when at least one thread does not
+//! wait. At the end, every spot gets enough permits for all threads.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,22 +23,22 @@ pub(crate) fn spots(setting: Setting) -> usize {
     (setting.threads() / 2).max(1)
 }
 
-/// The number of threads that begin by waiting: one for each spot, but at least one thread does not
-/// wait.
+/// The number of threads that begin by waiting: one for each spot, but not all threads.
 pub(crate) fn waiting_first(setting: Setting) -> usize {
     spots(setting).min(setting.threads() - 1)
 }
 
 /// The number of cache lines of a working set.
 const LINES: usize = 100;
-/// The number of writes to random cache lines of the working set before each operation.
+/// The number of writes to random cache lines of the working set before each release.
 const TOUCHES: usize = 100;
 
+/// A number on a cache line of its own.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct CacheLine(u64);
 
-/// The memory to which a thread of *locality* writes between operations.
+/// The memory to which a thread of *locality* writes before each release.
 pub(crate) struct WorkingSet(Box<[CacheLine; LINES]>);
 
 impl WorkingSet {
@@ -55,7 +56,7 @@ impl WorkingSet {
 }
 
 /// The working sets that threads have left at a spot for the threads that they wake. A thread adds
-/// one before it releases a permit, and removes one after it has acquired a permit.
+/// a working set before it releases a permit, and removes one after it has acquired a permit.
 #[derive(Default)]
 pub(crate) struct Handover(Mutex<Vec<WorkingSet>>);
 
@@ -65,7 +66,8 @@ impl Handover {
         sets.push(set);
     }
 
-    /// Removes a working set. `None` at the end of the run, when permits are released without one.
+    /// Removes a working set. `None` at the end of the run, when permits are released without
+    /// working sets.
     pub(crate) fn take(&self) -> Option<WorkingSet> {
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sets.pop()

@@ -1,10 +1,10 @@
 //! Runs all benchmarks on all runtimes, interleaved.
 //!
 //! Each run is a process of its own, so that no run inherits threads or memory from another. A
-//! *repeat* runs every case (a benchmark at one size) once, in random order. Within a case, the
-//! runtimes follow each other directly, also in random order. So a disturbance of the machine
-//! affects all runtimes alike, and the results of two runtimes in the same repeat and case can be
-//! compared as a pair.
+//! *case* is a benchmark with given numbers of processors and of threads. A *repeat* runs every
+//! case once, in random order. Within a case, the runtimes are run one directly after the other,
+//! also in random order. So a disturbance of the machine affects all runtimes alike, and the
+//! results of two runtimes in the same repeat and case can be compared as a pair.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::random::Random;
 use crate::{figure, go, summary};
 
-/// The time that a run may take in addition to the measured duration. After that it is killed.
+/// The time that a run may take in addition to the measured duration. A run that takes longer is
+/// killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(15);
 /// The time that a run takes in addition to the measured duration, for the first estimate of the
 /// time left.
@@ -37,7 +38,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// A benchmark at one size.
+/// A benchmark with given numbers of processors and of threads per processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) benchmark: Benchmark,
@@ -55,7 +56,8 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// The line of the run, if the run has finished and its number of operations is meaningful.
+    /// The line of the run. `None` if the run printed no line, or if its number of operations is
+    /// meaningless.
     pub(crate) fn finished(&self) -> Option<&Line> {
         self.line
             .as_ref()
@@ -112,7 +114,7 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
                 per_processor,
                 processors,
             };
-            // A single thread has no other to wake.
+            // A single thread has no other thread to wake.
             let is_alone = |case: &Case| case.per_processor * case.processors == 1;
             let all_sizes = plan.processors.iter().map(case);
             cases.extend(all_sizes.filter(|case| !is_alone(case) || benchmark.works_alone()));
@@ -126,9 +128,9 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     }
 
     let mut random = Random::new(plan.seed);
-    let without_go = cases.iter().filter(|case| !case.benchmark.is_in_go());
-    let missing = if go.is_some() { without_go.count() } else { 0 };
-    let runs_per_repeat = cases.len() * runtimes.len() - missing;
+    let not_in_go = cases.iter().filter(|case| !case.benchmark.is_in_go());
+    let skipped = if go.is_some() { not_in_go.count() } else { 0 };
+    let runs_per_repeat = cases.len() * runtimes.len() - skipped;
     let progress = Progress::new(plan, plan.repeats * runs_per_repeat);
     let mut trials = Vec::new();
     for repeat in 1..=plan.repeats {
@@ -226,8 +228,9 @@ fn read_output(child: &mut Child, timeout: Duration) -> Option<String> {
 struct Progress {
     /// The number of runs of the suite.
     runs: usize,
-    /// The estimated time of a run, used before the first has ended.
+    /// The estimated time of a run, used until the first run has ended.
     run_estimate: Duration,
+    /// The time at which the suite began.
     began: Instant,
     /// Standard error is a terminal.
     is_terminal: bool,

@@ -9,7 +9,8 @@ use crate::suite::{Case, Plan, Trial};
 
 /// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
-/// The goal of the fair scheduler: no turn is longer than this multiple of the median turn.
+/// The goal of the fair scheduler: no *turn* (the time that a thread waits to run) is longer than
+/// this multiple of the median turn.
 const TURN_LIMIT: f64 = 100.0;
 
 /// Prints a table for each case.
@@ -108,12 +109,12 @@ fn turns(of_case: &[&Trial]) {
     }
 }
 
-/// If the share of gaps of a runtime exceeds this multiple of the share of empty loops, the runtime
-/// itself causes gaps, and its result is not to be judged.
+/// If a runtime loses a share of its time to gaps that exceeds this multiple of the share that
+/// empty loops lose, the runtime itself causes gaps, and its result is not to be judged.
 const GAPS_LIMIT: f64 = 1.5;
 
-/// Prints the turns of *turns* without gaps for each runtime, and compares them with
-/// [`TURN_LIMIT`].
+/// Prints the results of the benchmark *turns* for each runtime: the longest turn after gaps were
+/// subtracted, compared with [`TURN_LIMIT`]. `gaps.rs` defines *gap*.
 fn turns_without_gaps(of_case: &[&Trial]) {
     println!("  longest turn without gaps (times in which a kernel thread neither ran nor slept):");
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
@@ -155,8 +156,8 @@ fn turns_without_gaps(of_case: &[&Trial]) {
     }
 }
 
-/// The lines that the runs of one runtime in a case printed. They include runs that did not finish,
-/// which have the longest turns.
+/// The lines that the runs of one runtime in a case printed. The lines of runs that did not finish
+/// are included, because those runs have the longest turns.
 struct Lines<'trials>(Vec<&'trials Line>);
 
 impl<'trials> Lines<'trials> {
@@ -166,7 +167,7 @@ impl<'trials> Lines<'trials> {
         Self(lines.collect())
     }
 
-    /// Returns a figure of each line that has it.
+    /// Returns the figure of each line that has this figure.
     fn figures(&self, figure: fn(&Line) -> Option<f64>) -> Vec<f64> {
         self.0.iter().filter_map(|line| figure(line)).collect()
     }
@@ -191,8 +192,8 @@ pub(crate) fn finished<'trials>(trials: &[&'trials Trial]) -> Vec<&'trials Line>
     trials.iter().filter_map(|trial| trial.finished()).collect()
 }
 
-/// Returns the rates of two runtimes as pairs, for each repeat in which the runs of both have
-/// finished.
+/// Returns the rates of two runtimes as pairs, one for each repeat in which the runs of both
+/// runtimes have finished.
 fn pairs(ours: &[&Trial], theirs: &[&Trial]) -> Vec<(f64, f64)> {
     let pair = |our: &&Trial| {
         let their = theirs.iter().find(|their| their.repeat == our.repeat)?;
@@ -219,7 +220,7 @@ fn rate(rates: &[f64]) -> Option<String> {
     ))
 }
 
-/// Formats a ratio with its interval.
+/// Formats a ratio with its confidence interval.
 fn ratio(estimate: &Estimate) -> String {
     let interval = estimate.interval;
     if estimate.samples == 1 {

@@ -3,7 +3,8 @@
 //!
 //! In *cycle*, tasks wait at semaphores, as in the thesis's benchmark for tokio. In *cycle-bare*, a
 //! task is woken by its `Waker`. This is the fastest way, and tokio's semaphores and channels are
-//! built on it. Spots are tokio's semaphores, because a `Notify` stores only one permit.
+//! built on it. The *spots* of *churn* and *locality* (`spots.rs`) are tokio's semaphores, because
+//! tokio's `Notify` stores only one permit.
 
 use std::future;
 use std::sync::{Arc, OnceLock};
@@ -47,13 +48,13 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let mut rings = Vec::new();
     for _ in 0..setting.threads() {
         let ring: Arc<[OnceLock<Waker>; RING_LEN]> = Arc::default();
-        for me in 0..RING_LEN {
+        for number in 0..RING_LEN {
             let (clock, members) = (Arc::clone(&clock), Arc::clone(&ring));
             handles.push(runtime.spawn(async move {
-                let _ = members[me].set(waker().await);
+                let _ = members[number].set(waker().await);
                 let next = loop {
                     park().await;
-                    if let Some(next) = members[(me + 1) % RING_LEN].get() {
+                    if let Some(next) = members[(number + 1) % RING_LEN].get() {
                         break next;
                     }
                 };
@@ -63,8 +64,9 @@ fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
                     park().await;
                     count += 1;
                 }
-                // Another member of the ring waits for this wake-up before it can end. For the last
-                // member it has no effect, because the next one has ended already.
+                // The next member of the ring waits for this wake-up, and can end after it. The
+                // wake-up by the last member has no effect, because the next member has ended
+                // already.
                 next.wake_by_ref();
                 count
             }));
@@ -90,10 +92,10 @@ fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
         .map(|_| (0..RING_LEN).map(|_| Semaphore::new(0)).collect())
         .collect();
     for ring in &rings {
-        for me in 0..RING_LEN {
-            let (clock, spots) = (Arc::clone(&clock), Arc::clone(ring));
+        for number in 0..RING_LEN {
+            let (clock, members) = (Arc::clone(&clock), Arc::clone(ring));
             handles.push(runtime.spawn(async move {
-                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
+                let (mine, next) = (&members[number], &members[(number + 1) % RING_LEN]);
                 let mut count = 0_u64;
                 acquire(mine).await;
                 while !clock.is_over() {
@@ -101,7 +103,7 @@ fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
                     acquire(mine).await;
                     count += 1;
                 }
-                // Another member of the ring waits for this permit before it can end.
+                // The next member of the ring waits for this permit, and can end after it.
                 next.add_permits(1);
                 count
             }));
@@ -134,13 +136,13 @@ fn yields(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
 fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(async move {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
-            if me < waiting_first(setting) {
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
+            if number < waiting_first(setting) {
                 clock.arrive();
-                acquire(&spots[me]).await;
+                acquire(&spots[number]).await;
             } else {
                 await_start(&clock).await;
             }
@@ -164,16 +166,16 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
     let handovers: Arc<[Handover]> = spots.iter().map(|_| Handover::default()).collect();
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         let handovers = Arc::clone(&handovers);
         runtime.spawn(async move {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
             let mut set = Some(WorkingSet::new());
-            if me < waiting_first(setting) {
+            if number < waiting_first(setting) {
                 clock.arrive();
-                acquire(&spots[me]).await;
-                set = handovers[me].take();
+                acquire(&spots[number]).await;
+                set = handovers[number].take();
             } else {
                 await_start(&clock).await;
             }
@@ -200,14 +202,14 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
 fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let spots = semaphores(setting);
-    let handles = (0..setting.threads()).map(|me| {
+    let handles = (0..setting.threads()).map(|number| {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(async move {
-            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let (mut random, mut count) = (Random::new(number as u64 + 1), 0_u64);
             let mut mine = WorkingSet::new();
-            if me < waiting_first(setting) {
+            if number < waiting_first(setting) {
                 clock.arrive();
-                acquire(&spots[me]).await;
+                acquire(&spots[number]).await;
             } else {
                 await_start(&clock).await;
             }
@@ -231,8 +233,8 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
 fn transfer(runtime: &Runtime, setting: Setting, detects_gaps: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let rounds = Rounds::new(setting, detects_gaps);
-    let handles = (0..setting.threads()).map(|me| {
-        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
+    let handles = (0..setting.threads()).map(|number| {
+        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, number));
         runtime.spawn(async move {
             await_start(&clock).await;
             while !clock.is_over() {
@@ -286,19 +288,19 @@ fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
     (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
 }
 
-/// Releases enough permits on every spot that no thread waits any more.
+/// Adds so many permits to every spot that no task waits any more.
 fn release_all(spots: &[Semaphore], setting: Setting) {
     for spot in spots {
         spot.add_permits(setting.threads());
     }
 }
 
-/// Waits for all threads, and adds up the numbers of operations that they return.
+/// Waits for all tasks, and adds up the numbers of operations that they return.
 fn sum(runtime: &Runtime, handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
     Ok(joined(runtime, handles)?.into_iter().sum())
 }
 
-/// Waits for all threads, and returns their results.
+/// Waits for all tasks, and returns their results.
 fn joined<T>(runtime: &Runtime, handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
     let joined = handles.into_iter().map(|handle| runtime.block_on(handle));
     let all: Result<Vec<T>, _> = joined.collect();

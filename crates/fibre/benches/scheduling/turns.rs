@@ -1,4 +1,4 @@
-//! A histogram of durations, small enough for one in each thread.
+//! A histogram of durations. It is so small that each thread (fibre or task) can have its own.
 
 /// The number of buckets for each power of two. A value read from a bucket is at most 3 % too
 /// large.
@@ -6,7 +6,8 @@ const WIDTH: u64 = 32;
 const WIDTH_BITS: u32 = WIDTH.ilog2();
 const BUCKETS: usize = (65 - WIDTH_BITS as usize) * WIDTH as usize;
 
-/// A histogram of turns or of other durations, in nanoseconds.
+/// A histogram of durations in nanoseconds: of *turns* (the times that threads wait to run,
+/// `rounds.rs`) or of rounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     counts: Box<[u32]>,
@@ -38,7 +39,7 @@ impl Turns {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The median; `None` if nothing was recorded.
+    /// The median, rounded up within its bucket; `None` if nothing was recorded.
     pub(crate) fn median(&self) -> Option<u64> {
         let rank = self.count.div_ceil(2);
         let mut seen = 0;
@@ -51,7 +52,7 @@ impl Turns {
         None
     }
 
-    /// The largest recorded value, which is exact; `None` if nothing was recorded.
+    /// The largest recorded value, without rounding; `None` if nothing was recorded.
     pub(crate) fn greatest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max_ns)
     }
