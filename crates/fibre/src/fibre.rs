@@ -1,4 +1,5 @@
-//! A fibre: its record, and the handle with which other fibres and threads unpark or cancel it.
+//! A fibre: its record, and the handle with which other fibres and threads unpark (wake) or cancel
+//! it.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -20,7 +21,8 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 pub(crate) struct Record {
     /// Whether the fibre is parked, and whether a wake-up has left it a permit.
     pub(crate) permit: Permit,
-    /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been granted.
+    /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been *granted*: the fibre may
+    /// continue.
     pub(crate) is_granted: AtomicBool,
     is_cancelled: AtomicBool,
     /// The processor that ran the fibre last.
@@ -123,7 +125,8 @@ impl Ready {
 }
 
 impl Record {
-    /// Grants the wait of a fibre that was removed from a [`WaitList`](crate::wait::WaitList).
+    /// Grants the wait of a fibre that was removed from a [`WaitList`](crate::wait::WaitList), and
+    /// wakes the fibre.
     ///
     /// # Safety
     /// The fibre of `record` does not return from its wait before this grant.

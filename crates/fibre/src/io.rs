@@ -95,8 +95,9 @@ impl Reactor {
         }
     }
 
-    /// Wakes the fibres whose wait is known to be over without a system call: with rings, those
-    /// whose completions the kernel has posted; with readiness, none. Submits nothing.
+    /// Wakes the fibres whose wait is over, as far as this can be seen without a system call. With
+    /// rings, these are the fibres whose completions the kernel has posted; with readiness, there
+    /// are none. Submits nothing. Returns the number of woken fibres.
     pub(crate) fn poll_completed(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),

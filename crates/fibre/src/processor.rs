@@ -33,8 +33,8 @@ pub(crate) trait Driver {
     /// Submits the fibres' requests to the kernel, and makes ready the fibres whose wait is over.
     fn poll(&mut self);
 
-    /// Makes ready the fibres whose wait is known to be over without a system call. Submits
-    /// nothing. Returns their number.
+    /// Makes ready the fibres whose wait is over, as far as this can be seen without a system call.
+    /// Submits nothing. Returns the number of these fibres.
     fn poll_completed(&mut self) -> usize;
 
     /// Submits requests, then sleeps until the wait of a fibre is over, or until another thread

@@ -361,8 +361,8 @@ impl fmt::Debug for Runtime {
 }
 
 impl Anchor {
-    /// Spawns a fibre. Its record refers to this anchor. It is registered in the registry's shard
-    /// for the anchor's processor.
+    /// Spawns a fibre. The fibre's record refers to this anchor, and is in the registry's shard for
+    /// the anchor's processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,

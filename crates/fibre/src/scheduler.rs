@@ -100,7 +100,7 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors);
 
     /// Enqueues `ready`, a fibre that yields. Returns the fibre to run next, which may be the same
-    /// one. Wakes no processor: the caller does so if [`RunQueues::has_more`] returns true.
+    /// one. Wakes no idle processor: the caller wakes one if [`RunQueues::has_more`] returns true.
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
     /// Whether a processor's own queues contain fibres. Takes no lock, so the answer may be

@@ -45,8 +45,8 @@ pub(crate) struct Anchor {
 }
 
 /// An observer of the processors. Its methods run on the processor's own thread, between fibres,
-/// and delay all fibres there. They must not panic (the program would abort) and must not spawn or
-/// wake fibres.
+/// and delay all fibres of that processor. They must not panic (the program would abort) and must
+/// not spawn or wake fibres.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {

@@ -1,5 +1,5 @@
-//! The stacks of fibres. They are mapped in slabs of [`SLAB_STACKS`], are reused, and have a guard
-//! page below each.
+//! The stacks of fibres. They are mapped in *slabs* (mappings of [`SLAB_STACKS`] stacks) and are
+//! reused. Below each stack is an inaccessible page, the *guard page*.
 //!
 //! ```text
 //! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS stacks
@@ -161,7 +161,8 @@ impl Stacks {
         self.release_shared(stack);
     }
 
-    /// Adds a stack to the shared list. It becomes cold if the list already has enough warm stacks.
+    /// Adds a stack to the shared lists. The stack becomes cold if there are [`SHARED_STACKS`] warm
+    /// stacks already.
     #[cold]
     fn release_shared(&self, stack: Stack) {
         let mut shared = lock(&self.shared);

@@ -101,7 +101,7 @@ impl Timers {
 /// A timer that unparks a fibre when it is due. Dropping this value cancels the timer.
 pub(crate) struct Timer {
     due_ns: u64,
-    /// The number of the timer among those of its processor.
+    /// The number of the timer. It differs from the numbers of the processor's other timers.
     number: u64,
     /// The number of the processor whose list contains the timer.
     processor: usize,

@@ -22,8 +22,8 @@ fn fibre_behind_blocker_runs(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
-    // The total number of times that one of the three fibres ran on another thread than the
-    // blocker.
+    // The total number of times that one of the three fibres ran on a kernel thread other than the
+    // blocker's.
     let turns = Arc::new(AtomicUsize::new(0));
     let blocker_thread = Arc::new(AtomicI32::new(0));
     let yielders: Vec<_> = (0..3)

@@ -2,8 +2,8 @@
 //!
 //! A *thread* is a fibre or a task. A *spot* is a semaphore without permits, at which threads wait.
 //! There are half as many spots as threads. In an operation, a thread picks a spot at random and
-//! releases it, which wakes a thread that waits there. Then it acquires the spot, in order to wait
-//! there itself.
+//! releases it, which wakes a thread that waits there. Then the thread acquires the spot, in order
+//! to wait there itself.
 //!
 //! Some threads must wait before the first release. Otherwise no thread would ever wait: each would
 //! acquire the permit that it has just released. So some threads begin by waiting, each at a spot

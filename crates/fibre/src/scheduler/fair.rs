@@ -12,9 +12,9 @@
 //! the next check follows two dequeues later. Each check that took none doubles this interval, up
 //! to 64 dequeues.
 //!
-//! So if a processor is busy with one long fibre, the others empty its lanes, even if their own
-//! lanes are never empty. No fibre waits for ever, and the order is close to first come, first
-//! served, without a queue that all processors share.
+//! So if a processor is busy with one long fibre, the other processors empty its lanes, even if
+//! their own lanes are never empty. No fibre waits for ever, and the order is close to first come,
+//! first served, without a queue that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -40,8 +40,8 @@ pub(crate) struct Fair {
     caches: Box<[AtomicU32]>,
 }
 
-/// The number of fibres put in the lanes of one processor, on cache lines of its own. It wraps. If
-/// two threads put fibres at the same time, these may be counted as one.
+/// The number of fibres put in the lanes of one processor, on cache lines of its own. The count
+/// wraps. If two threads put fibres at the same time, these may be counted as one.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PutCount(AtomicU32);
