@@ -8,8 +8,8 @@
 //! decided* if most of the planned trials have no value that counts, or if values that are lower
 //! bounds could reverse it.
 //!
-//! Values that do not count, and trials that are missing, are left out of the figure for the reason
-//! that their records state, and counted beside it. There is no correction for several targets:
+//! Values that do not count, and trials that are missing or were measured without this metric, are
+//! left out of the figure for the reason that their records state, and counted beside it. There is no correction for several targets:
 //! each is stated on its own.
 
 use measure::Estimate;
@@ -296,8 +296,8 @@ fn verdict_of(bound: Bound, estimate: &Estimate, cells: &[&Cell], values: &[Valu
     }
 }
 
-/// The trials of the cells that a figure leaves out: `3 of 30 trials do not count (stalled); 1
-/// of 30 trials missing`. Empty: none.
+/// The trials of the cells that a figure leaves out: `3 of 30 trials do not count (stalled); 2 of
+/// 30 trials have no value; 1 of 30 trials missing`. Empty: none.
 fn left_out(cells: &[&Cell], values: &[Values]) -> String {
     let planned: u32 = cells.iter().map(|it| it.planned).sum();
     let missing: u32 = cells.iter().map(|it| it.missing()).sum();
@@ -315,6 +315,13 @@ fn left_out(cells: &[&Cell], values: &[Values]) -> String {
             "{invalid} of {trials} do not count ({})",
             reasons.join(", ")
         ));
+    }
+    let pairs = cells.iter().zip(values);
+    let absent: usize = pairs
+        .map(|(cell, values)| cell.measured.len().saturating_sub(values.count()))
+        .sum();
+    if absent > 0 {
+        clauses.push(format!("{absent} of {trials} have no value"));
     }
     if missing > 0 {
         clauses.push(format!("{missing} of {trials} missing"));

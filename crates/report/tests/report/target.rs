@@ -142,6 +142,32 @@ fn a_few_trials_that_succeed_among_many_that_fail_decide_nothing() {
 }
 
 #[test]
+fn measured_trials_without_the_metric_are_counted_as_the_missing_ones_are() {
+    let mut run = General::versions(7);
+    run.plan.targets = vec![Target {
+        at_most: Some(0.9),
+        of: cell("b", 4.0),
+        ..ratio()
+    }];
+    let without = |run: &mut General, repeats: std::ops::Range<u32>| {
+        for repeat in repeats {
+            let measured = run.measured(&format!("main-003-{repeat:02}"));
+            measured.metrics.remove("wall_ns");
+        }
+    };
+    without(&mut run, 7..12);
+    let it = judged(&run.run()).remove(0);
+    assert_eq!(it.verdict, Verdict::Go);
+    let counted = it
+        .left_out
+        .contains("; 5 of 24 trials have no value; 1 of 24");
+    assert!(counted, "{}", it.left_out);
+    without(&mut run, 6..7);
+    let it = judged(&run.run()).remove(0);
+    assert!(matches!(&it.verdict, Verdict::NotDecided(why) if why.contains("more than half")));
+}
+
+#[test]
 fn a_lower_bound_decides_only_what_higher_values_cannot_reverse() {
     let mut run = General::versions(7);
     let measured = run.measured("main-002-02");
