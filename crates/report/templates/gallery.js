@@ -25,22 +25,34 @@
       card.hidden = beside ? !box.checked : !has;
       shown += card.hidden ? 0 : 1;
     }
-    found.textContent = shown === cards.length ? '' : `${shown} of ${cards.length}`;
+    const parts = [];
+    if (shown < cards.length) parts.push(`${shown} of ${cards.length}`);
+    if (chosen.length > 0) parts.push(`${chosen.length} chosen`);
+    found.textContent = parts.join(', ');
   }
 
-  words.addEventListener('input', show);
-  for (const { box } of cards) box.addEventListener('change', show);
-  side.addEventListener('click', () => {
-    side.setAttribute('aria-pressed', side.getAttribute('aria-pressed') === 'true' ? 'false' : 'true');
+  function setBeside(beside) {
+    side.setAttribute('aria-pressed', beside ? 'true' : 'false');
     show();
-  });
+  }
+
+  const isBeside = () => side.getAttribute('aria-pressed') === 'true';
+
+  // A search is over all runs.
+  words.addEventListener('input', () => setBeside(false));
+  for (const { box } of cards) box.addEventListener('change', show);
+  side.addEventListener('click', () => setBeside(!isBeside()));
   addEventListener('keydown', (event) => {
-    if (event.key === '/' && document.activeElement !== words) {
+    const isInSearch = document.activeElement === words;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === '/' && !isInSearch) {
       event.preventDefault();
       words.focus();
-    } else if (event.key === 'Escape' && document.activeElement === words) {
-      words.value = '';
-      show();
+    } else if (event.key === 'b' && !isInSearch && !side.disabled) {
+      setBeside(!isBeside());
+    } else if (event.key === 'Escape') {
+      if (isInSearch) words.value = '';
+      setBeside(false);
     }
   });
   show();

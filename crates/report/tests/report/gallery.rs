@@ -86,8 +86,20 @@ const [a, b] = [...document.querySelectorAll('.card')].filter((it) => it.offsetH
 seen.push(a.top === b.top && a.right <= b.left ? 'beside' : 'below');
 side.click();
 seen.push(shown());
-dispatchEvent(new KeyboardEvent('keydown', { key: '/' }));
+const press = (key) => dispatchEvent(new KeyboardEvent('keydown', { key }));
+press('b');
+seen.push(shown());
+press('Escape');
+seen.push(shown());
+press('b');
+press('/');
 seen.push(document.activeElement === words ? 'focus' : 'none');
+// A letter of a search is no command, and a search is over all runs.
+press('b');
+seen.push(shown());
+search('run');
+press('Escape');
+seen.push(document.getElementById('found').textContent.replaceAll(' ', '_'));
 const root = document.documentElement;
 seen.push(root.scrollWidth - root.clientWidth);
 document.body.dataset.seen = seen.join(' ');
@@ -108,7 +120,7 @@ fn the_script_searches_and_puts_runs_side_by_side() {
     let wide = ["--dump-dom", "--window-size=1400,900"];
     let (document, log) = run(browser, &wide, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
-    let seen = "data-seen=\"3 1 0 3 disabled enabled 2 beside 3 focus 0\"";
+    let seen = "data-seen=\"3 1 0 3 disabled enabled 2 beside 3 2 3 focus 2 2 2_chosen 0\"";
     let found = document
         .split("data-seen=")
         .nth(1)
