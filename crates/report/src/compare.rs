@@ -11,7 +11,7 @@ use std::str::FromStr;
 use crate::answer;
 use crate::cell::Cell;
 use crate::comparison::{Comparison, Comparisons, Family, Scale, Verdict, words};
-use crate::record::{Better, Factor, Factors, Metric, Plan, Record, Value};
+use crate::record::{Better, Difference, Factor, Factors, Metric, Plan, Record, Value};
 use crate::terminal::{row, wrapped};
 use crate::{Run, limits, page, units};
 
@@ -205,36 +205,27 @@ pub fn circumstances(baseline: &Run, other: &Run) -> Vec<String> {
         "The runs were made one after the other: a difference may be one of the machine's state."
             .to_owned(),
     ];
-    let hosts = [&baseline.host, &other.host];
-    let fields = [
-        ("kernels", hosts.map(|it| it.kernel.clone())),
-        (
-            "processors",
-            hosts.map(|it| format!("{} × {}", it.processors, it.cpu)),
+    let plans = [&baseline.plan, &other.plan];
+    let of_both = |what: &str, [first, second]: [String; 2]| Difference {
+        what: what.to_owned(),
+        first,
+        second,
+    };
+    let mut differences = baseline.host.differences(&other.host);
+    differences.extend([
+        of_both(
+            "build of curtail",
+            [&baseline.host, &other.host].map(|it| it.curtail.clone()),
         ),
-        ("clock sources", hosts.map(|it| it.clock.clone())),
-        (
-            "frequency governors",
-            hosts.map(|it| it.governor.clone().unwrap_or_default()),
+        of_both("seed", plans.map(|it| it.seed.to_string())),
+        of_both(
+            "form",
+            plans.map(|it| if it.quick { "quick" } else { "full" }.to_owned()),
         ),
-        ("builds of curtail", hosts.map(|it| it.curtail.clone())),
-        (
-            "seeds",
-            [&baseline.plan, &other.plan].map(|it| it.seed.to_string()),
-        ),
-        (
-            "forms",
-            [&baseline.plan, &other.plan].map(|it| match it.quick {
-                true => "quick".to_owned(),
-                false => "full".to_owned(),
-            }),
-        ),
-    ];
-    let differing = fields.iter().filter(|(_, [first, second])| first != second);
+    ]);
+    let differing = differences.iter().filter(|it| it.first != it.second);
     sentences.extend(
-        differing.map(|(what, [first, second])| {
-            format!("Their {what} differ: {first:?} and {second:?}.")
-        }),
+        differing.map(|it| format!("Different {}: {:?} and {:?}.", it.what, it.first, it.second)),
     );
     if baseline.plan.settings != other.plan.settings {
         sentences.push("Their settings differ (plan.toml).".to_owned());

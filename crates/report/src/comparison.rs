@@ -115,8 +115,8 @@ impl Family<'_> {
 impl Comparisons<'_> {
     /// Whether a factor is compared, kept equal, or needed beside these to tell all cells apart.
     pub(crate) fn tells(&self, factor: &Factor) -> bool {
-        let told = self.dependent.iter().filter(|it| !it.is_implied);
-        let mut others = self.equal.iter().copied().chain(told.map(|it| it.factor));
+        let needed = self.dependent.iter().filter(|it| !it.is_implied);
+        let mut others = self.equal.iter().copied().chain(needed.map(|it| it.factor));
         self.factor.name == factor.name || others.any(|it| it.name == factor.name)
     }
 }

@@ -17,10 +17,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod host;
 mod target;
 mod unit;
 mod value;
 
+pub use host::{Difference, Host};
 pub use target::Target;
 pub use unit::Unit;
 pub use value::Value;
@@ -276,29 +278,6 @@ pub struct Flag {
     /// Why the value is left out of comparisons. None: it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
-}
-
-/// `host.json`: the machine. A run is resumed only if most of these fields are unchanged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// `uname -sr`.
-    pub kernel: String,
-    /// Processor model.
-    pub cpu: String,
-    /// Processors online.
-    pub processors: u32,
-    /// Memory.
-    pub memory_bytes: u64,
-    /// Hypervisor, if one is detected.
-    pub virtualised: Option<String>,
-    /// Clock source of the kernel.
-    pub clock: String,
-    /// Frequency governor, if one is shown.
-    pub governor: Option<String>,
-    /// Limit of open files.
-    pub open_files: u64,
-    /// Version and digest of this build.
-    pub curtail: String,
 }
 
 impl Record {

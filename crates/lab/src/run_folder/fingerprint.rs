@@ -1,48 +1,17 @@
 //! Checks that a run is resumed on the host on which it began.
 //!
-//! Trials of two hosts are not comparable, and the figures would not show the difference. Compared
-//! are properties that are stable across reboots of a host and affect measurements: kernel,
-//! processors, memory, hypervisor, clock source and frequency governor. The limit of open files is
-//! not compared, because the shell sets it. Two hosts with equal properties are not distinguished.
+//! Trials of two hosts are not comparable, and the figures would not show the difference.
 
 use report::record::Host;
-
-/// Tolerance: firmware and kernel reserve a small part of the memory, which varies between boots.
-const MEMORY_SHARE: f64 = 0.01;
 
 /// The differences between the host of a run and this one: ``memory `8.0 GiB` there, …``. None:
 /// there are none.
 pub(super) fn difference(there: &Host, here: &Host) -> Option<String> {
-    let none = || "none".to_owned();
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
-    let mut differences: Vec<String> = Vec::new();
-    let mut compare = |what: &str, there: String, here: String| {
-        if there != here {
-            differences.push(format!("{what} `{there}` there, `{here}` here"));
-        }
-    };
-    compare("kernel", there.kernel.clone(), here.kernel.clone());
-    compare("processor", there.cpu.clone(), here.cpu.clone());
-    compare(
-        "processors online",
-        there.processors.to_string(),
-        here.processors.to_string(),
-    );
-    let most = there.memory_bytes.max(here.memory_bytes) as f64;
-    if there.memory_bytes.abs_diff(here.memory_bytes) as f64 > MEMORY_SHARE * most {
-        compare("memory", gib(there.memory_bytes), gib(here.memory_bytes));
-    }
-    compare(
-        "hypervisor",
-        there.virtualised.clone().unwrap_or_else(none),
-        here.virtualised.clone().unwrap_or_else(none),
-    );
-    compare("clock source", there.clock.clone(), here.clock.clone());
-    compare(
-        "frequency governor",
-        there.governor.clone().unwrap_or_else(none),
-        here.governor.clone().unwrap_or_else(none),
-    );
+    let differences: Vec<String> = there
+        .differences(here)
+        .into_iter()
+        .map(|it| format!("{} `{}` there, `{}` here", it.what, it.first, it.second))
+        .collect();
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 

@@ -219,7 +219,7 @@ fn differing_circumstances_are_stated() {
     new.plan.quick = true;
     let sentences = circumstances(&old, &new).join("\n");
     assert!(
-        sentences.contains("kernels differ") && sentences.contains("Linux 9.9"),
+        sentences.contains("Different kernel: ") && sentences.contains("Linux 9.9"),
         "{sentences}"
     );
     assert!(sentences.contains("\"full\" and \"quick\""), "{sentences}");

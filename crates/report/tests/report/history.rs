@@ -40,14 +40,22 @@ fn a_change_of_all_cells_is_told_with_its_run_and_its_size() {
     let history = history(place.path(), "versions", false, "wall_ns").unwrap();
     // The thirteenth run, and a fifth more, in each of the six cells.
     let text = one_line(&history.text);
-    assert_eq!(
-        text.matches("from run-87 on it is higher, 1.").count(),
-        6,
+    assert!(
+        text.contains("changed in 6 of 6 cells at one of 20 runs: run-87."),
         "{text}"
     );
-    assert!(text.contains("compared with the 12 runs before"), "{text}");
+    let each = "higher: worse from run-87 on (12 runs before, 8 runs after)";
+    assert_eq!(text.matches(each).count(), 6, "{text}");
+    assert!(
+        history.text.lines().all(|it| it.chars().count() <= 100),
+        "{}",
+        history.text
+    );
     let html = fs::read_to_string(&history.page).unwrap();
-    assert!(html.contains("<svg") && html.contains("from run-87 on it is higher"));
+    let at = |what: &str| html.find(what).unwrap_or_else(|| panic!("{what}: {html}"));
+    // The changes precede all else, and nothing is compared with the first run.
+    assert!(at("at one of 20 runs") < at("higher: worse") && at("higher: worse") < at("<svg"));
+    assert!(!html.contains("Holm"));
     // Its own page is no run.
     let again = report::history(place.path(), "versions", false, "wall_ns").unwrap();
     assert_eq!(again, history);
@@ -78,7 +86,7 @@ fn runs_without_the_metric_or_with_other_factors_are_left_out_and_named() {
     }
     fs::rename(other.write(place.path()), place.path().join("fewer")).unwrap();
     let history = history(place.path(), "versions", false, "wall_ns").unwrap();
-    assert!(history.text.contains("over 9 runs"), "{}", history.text);
+    assert!(history.text.contains("in 9 runs"), "{}", history.text);
     let left_out: Vec<&str> = history.left_out.iter().map(|it| it.1.as_str()).collect();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert!(
@@ -99,7 +107,78 @@ fn runs_at_one_level_have_no_change() {
     folder(place.path(), &[1.0; 12]);
     let history = history(place.path(), "versions", false, "wall_ns").unwrap();
     let text = one_line(&history.text);
-    assert!(text.contains("changed in none of 6 cells"), "{text}");
+    assert!(
+        text.contains("No change found in 12 runs: wall time."),
+        "{text}"
+    );
+    let html = fs::read_to_string(&history.page).unwrap();
+    assert!(html.contains("No change found in 12 runs") && !html.contains("From run"));
+}
+
+/// Changes a file of a run folder.
+fn edit(folder: &Path, file: &str, from: &str, to: &str) {
+    let path = folder.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn runs_of_another_machine_or_with_other_settings_are_left_out_with_the_difference() {
+    let place = tempfile::tempdir().unwrap();
+    folder(place.path(), &[1.0; 10]);
+    let run = |day: u32| place.path().join(format!("run-{}", 99 - day));
+    edit(
+        &run(2),
+        "plan.toml",
+        "./sort {version}",
+        "./sort --all {version}",
+    );
+    let cpu = read_cpu(&run(4));
+    edit(&run(4), "host.json", &cpu, "another processor");
+    let history = history(place.path(), "versions", false, "wall_ns").unwrap();
+    let left_out = |day: u32| {
+        let name = run(day).display().to_string();
+        let found = history.left_out.iter().find(|it| it.0 == name);
+        found.map(|it| it.1.as_str()).unwrap_or_default()
+    };
+    assert_eq!(history.left_out.len(), 2, "{:?}", history.left_out);
+    let settings = left_out(2);
+    assert!(settings.contains("other settings: command"), "{settings}");
+    assert!(settings.contains("./sort --all"), "{settings}");
+    let machine = left_out(4);
+    assert!(
+        machine.contains("another machine: processor another processor"),
+        "{machine}"
+    );
+    let html = fs::read_to_string(&history.page).unwrap();
+    assert!(html.contains("another processor"));
+    assert!(history.text.contains("in 8 runs"), "{}", history.text);
+}
+
+fn read_cpu(run: &Path) -> String {
+    report::Run::open(run).unwrap().host.cpu
+}
+
+#[test]
+fn what_else_is_new_stands_beside_a_change() {
+    let place = tempfile::tempdir().unwrap();
+    let mut factors = [1.0; 16];
+    factors[8..].fill(1.2);
+    folder(place.path(), &factors);
+    for day in 8..16 {
+        let run = place.path().join(format!("run-{}", 99 - day));
+        let kernel = report::Run::open(&run).unwrap().host.kernel;
+        edit(&run, "host.json", &kernel, "Linux 9.9");
+        // A key that only later builds write is no other setting.
+        let text = fs::read_to_string(run.join("plan.toml")).unwrap();
+        let text = text.replace("[settings]", "[settings]\nfresh = true");
+        fs::write(run.join("plan.toml"), text).unwrap();
+    }
+    let history = history(place.path(), "versions", false, "wall_ns").unwrap();
+    assert_eq!(history.left_out, []);
+    let text = one_line(&history.text);
+    assert!(text.contains("→ Linux 9.9; fresh absent → true"), "{text}");
 }
 
 #[test]
