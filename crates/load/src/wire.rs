@@ -1,5 +1,5 @@
 //! The wires. A wire encodes requests to bytes and parses bytes to answers, for one protocol. Each
-//! has its own file.
+//! wire has its own file.
 //!
 //! A wire opens no socket and reads no clock. To add a protocol, add a file here and a variant of
 //! [`crate::Protocol`].
@@ -20,31 +20,31 @@ use workload::{Op, Request, WebFiles};
 
 use crate::opening::Probe;
 
-/// A protocol, as the load generator encodes and parses it. The engine is compiled separately for
-/// each wire.
+/// The encoding of requests and the parser of replies of one protocol. The engine is compiled
+/// separately for each wire.
 pub(crate) trait Wire: 'static {
     /// The state of the parser for the replies on one connection.
     type Reader: Default + std::fmt::Debug;
     /// A complete reply, without the values that it contains.
     type Reply: Copy;
 
-    /// True: every request has one reply. False: a multiget has a reply for each of its keys.
+    /// Whether every request has one reply. If not, a multiget has a reply for each of its keys.
     const ONE_REPLY: bool;
 
     /// The bytes after the value of a request.
     const VALUE_END: &'static [u8] = b"\r\n";
 
-    /// The protocol of `version`, with which a connection is checked before the run. None: the
-    /// protocol has none.
+    /// The protocol in which `version` is sent. The answer shows before the run that a connection
+    /// works. None: the protocol has no `version`.
     const PROBE: Option<Probe> = Some(Probe::Text);
 
-    /// Returns a reader for the replies on a new connection. `verified`: the files whose bytes are
-    /// compared with the replies.
+    /// Returns a reader for the replies on a new connection. `verified` are the files with whose
+    /// bytes the replies are compared. None: bytes are not compared.
     fn reader(_verified: Option<WebFiles>) -> Self::Reader {
         Self::Reader::default()
     }
 
-    /// Discards an incomplete reply, for use with a new byte stream.
+    /// Discards an incomplete reply, so that the reader can be used for a new connection.
     fn reset(reader: &mut Self::Reader) {
         *reader = Self::Reader::default();
     }
@@ -58,7 +58,7 @@ pub(crate) trait Wire: 'static {
         false
     }
 
-    /// Counts bytes after an answer that belong to no other answer, if the protocol counts faults.
+    /// Counts a fault, over HTTP: bytes that follow an answer although no other is expected.
     fn count_surplus(_reader: &mut Self::Reader) {}
 
     /// Returns the counts of the replies so far. None: the protocol is not HTTP.
@@ -98,7 +98,7 @@ pub(crate) trait Wire: 'static {
     /// request of this operation cannot have this reply.
     fn answer(reply: Self::Reply, op: Op) -> Option<Answer>;
 
-    /// Returns the CAS of the value that was parsed last. 0: the value had no CAS.
+    /// Returns the CAS number of the value that was parsed last. 0: the value had none.
     fn cas(reader: &Self::Reader) -> u64;
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Encoding<'a> {
     pub(crate) ttl_s: u32,
     /// The length of the value. Only operations that store use it.
     pub(crate) value_len: usize,
-    /// The CAS that the item must have. Only [`Op::Cas`] uses it.
+    /// The CAS number that the item must have. Only [`Op::Cas`] uses it.
     pub(crate) cas: u64,
     /// The token of the request. Only the meta protocol sends it.
     pub(crate) opaque: u64,
@@ -120,19 +120,19 @@ pub(crate) struct Encoding<'a> {
 /// The result of [`Wire::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step<R> {
-    /// The number of bytes consumed from the front of the input. If the reply is incomplete, all
-    /// bytes of the input are consumed.
+    /// The number of bytes consumed from the front of the input. If the reply is incomplete, this
+    /// is the length of the input.
     pub(crate) consumed: usize,
     /// The reply that ends with the consumed bytes. None: the reply is incomplete.
     pub(crate) reply: Option<R>,
 }
 
-/// What a reply says about a request.
+/// What a reply, or all replies to a multiget together, say about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// The number of items found. A stored value counts as 1, so that hits and misses add up to the
-    /// requests of every operation.
+    /// The number of items found. A stored value counts as 1, so that the hits, misses, conflicts
+    /// and errors of an operation add up to its keys.
     pub(crate) hits: u16,
 }
 
@@ -155,7 +155,7 @@ pub(crate) enum Outcome {
 impl Answer {
     pub(crate) const ERROR: Self = Self::without_hit(Outcome::Error);
 
-    /// Returns the answer of a request that found `hits` items.
+    /// Returns the answer to a request that found `hits` items.
     pub(crate) const fn found(hits: u16) -> Self {
         Self {
             outcome: if hits == 0 {
@@ -172,7 +172,7 @@ impl Answer {
         Self { outcome, hits: 0 }
     }
 
-    /// Returns the answer of a request that stored its value.
+    /// Returns the answer to a request that stored its value.
     pub(crate) const fn stored() -> Self {
         Self {
             outcome: Outcome::Stored,
@@ -181,7 +181,7 @@ impl Answer {
     }
 }
 
-/// Returns the answer of an operation to which the server replied that the item was not found.
+/// Returns the answer to an operation if the server replied that the item was not found.
 fn not_found(op: Op) -> Answer {
     match op {
         Op::Set | Op::Fill | Op::Add => Answer::ERROR,
@@ -189,7 +189,7 @@ fn not_found(op: Op) -> Answer {
     }
 }
 
-/// Returns the answer of an operation to which the server replied that the value was not stored.
+/// Returns the answer to an operation if the server replied that the value was not stored.
 fn not_stored(op: Op) -> Answer {
     match op {
         Op::Add => Answer::without_hit(Outcome::Conflicted),
@@ -198,8 +198,7 @@ fn not_stored(op: Op) -> Answer {
     }
 }
 
-/// Returns the answer of an operation to which the server replied that the item exists (with
-/// another CAS).
+/// Returns the answer to an operation if the server replied that the item exists.
 fn exists(op: Op) -> Answer {
     match op {
         Op::Cas => Answer::without_hit(Outcome::Conflicted),

@@ -1,4 +1,4 @@
-//! Runs the checks of the fuzz targets of this crate on the corpora that are in the repository.
+//! Runs the checks of this crate's fuzz targets on the corpora (stored inputs) of the repository.
 
 use std::fs;
 use std::path::Path;

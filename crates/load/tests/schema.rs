@@ -1,5 +1,5 @@
 //! Golden tests of `curtail load --json` and of the table that `curtail load` prints. If an
-//! expected text here has to change, programs and people that read the output see the change too.
+//! expected text changes here, programs and people that read the output see the change too.
 
 use load::agents::clock::ClockOffset;
 use load::agents::{AgentLimits, AgentReport};
@@ -138,7 +138,7 @@ fn summary_round_trips_through_json() {
 }
 
 #[test]
-fn closed_loop_rates_follow_the_script_and_may_be_absent() {
+fn summary_of_a_closed_loop_round_trips_through_json() {
     let rates = concat!(
         r#"{"connections":5,"requests_per_s":7300.0,"connections_over_mean_rps":7299.5,"#,
         r#""time_per_request_ns":684931.5,"failed_share":0.25}"#,
@@ -220,7 +220,7 @@ fn table_warns_if_time_stamps_and_count_of_outstanding_requests_disagree() {
 }
 
 #[test]
-fn table_of_a_summary_is_the_golden_table() {
+fn table_is_the_golden_text() {
     assert_eq!(text::table(&summary()), TABLE);
 }
 
@@ -266,7 +266,8 @@ fn table_shows_operations_failures_carrier_and_follow_ups() {
     }
 }
 
-/// The summary of a run of two agents, one of which is missing, with a measuring client beside it.
+/// The summary of a run by two agents, with a measuring client beside the load. One of the agents
+/// is missing, so the summary does not include its measurements.
 fn summary_of_agents() -> Summary {
     let report = |number, missing: Option<&str>| AgentReport {
         agent: format!("192.0.2.1{number}:7700"),

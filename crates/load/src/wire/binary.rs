@@ -1,5 +1,5 @@
-//! The binary protocol. The opaque of a request has 32 bits, fewer than a token, so it is not used:
-//! replies come in the order of the requests, as in the text protocol.
+//! The binary protocol. Its field `opaque` has 32 bits, which is too short for a request's token
+//! (64 bits), so the field is always 0. Each reply answers the oldest outstanding request.
 
 use protocol::binary::{
     Arith, Get, Head, Header, Opcode, REPLY_MAGIC, Request, Set, Status, write,
@@ -15,7 +15,7 @@ use crate::opening::Probe;
 /// The wire of the binary protocol. A multiget is sent as one `get` for each key.
 pub(crate) struct Binary;
 
-/// A reply that has been read in part.
+/// The reply that is being read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     header: [u8; BINARY_HEADER_LEN],
@@ -23,7 +23,7 @@ pub(crate) struct Reader {
     header_len: usize,
     /// The number of bytes of the body that have arrived.
     body_len: u32,
-    /// The CAS of the last reply.
+    /// The CAS number of the last complete reply.
     cas: u64,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Reply {
 }
 
 impl Reader {
-    /// Adds the bytes at the front of `input` to the reply. Returns the header if the reply is then
-    /// complete, and the number of bytes.
+    /// Adds the bytes at the front of `input` to the reply. Returns the reply's header if the reply
+    /// is now complete, and the number of bytes that were added.
     fn advance(&mut self, input: &[u8]) -> Result<(Option<Header>, usize), Malformed> {
         let missing = BINARY_HEADER_LEN - self.header_len;
         let mut consumed = missing.min(input.len());
@@ -153,7 +153,8 @@ const fn head(op: Op) -> Head {
     }
 }
 
-/// The request to find an item, and to give it a TTL. The reply to a touch has no value.
+/// Returns the request that finds an item. If `exptime` is given, the item gets this TTL. The reply
+/// to a touch has no value.
 #[inline]
 fn get(key: &[u8], op: Op, exptime: Option<u32>) -> Request<'_> {
     Request::Get(Get {
@@ -164,7 +165,7 @@ fn get(key: &[u8], op: Op, exptime: Option<u32>) -> Request<'_> {
     })
 }
 
-/// The request to store a value.
+/// Returns the request that stores a value.
 fn store<'a>(request: &Encoding<'a>, mode: SetMode) -> Request<'a> {
     Request::Set(Set {
         key: request.key,
@@ -175,7 +176,7 @@ fn store<'a>(request: &Encoding<'a>, mode: SetMode) -> Request<'a> {
     })
 }
 
-/// The request to add or subtract 1, which creates no counter.
+/// Returns the request that adds 1 to an existing counter, or subtracts 1 from it.
 fn arith(key: &[u8], mode: ArithMode) -> Request<'_> {
     Request::Arith(Arith {
         key,
@@ -186,7 +187,7 @@ fn arith(key: &[u8], mode: ArithMode) -> Request<'_> {
     })
 }
 
-/// Returns the outcome that a status states.
+/// Returns what a status says about a request with the operation `op`.
 #[inline]
 fn interpret(status: u16, op: Op) -> Answer {
     const OK: u16 = Status::Ok as u16;
@@ -210,6 +211,7 @@ mod tests {
 
     use super::*;
 
+    /// Reads replies that arrive in pieces of `piece_len` bytes.
     fn read_all(input: &[u8], piece_len: usize) -> Vec<Reply> {
         let mut reader = Reader::default();
         let mut replies = Vec::new();
@@ -224,12 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read_whatever_the_pieces() {
+    fn replies_do_not_depend_on_how_the_input_is_divided() {
         let mut input = Vec::new();
-        reply::found(&mut input, head(Op::Get), (7, 0), b"", 5);
-        input.extend_from_slice(b"value");
+        let (cas, client_flags, no_key, value) = (7, 0, b"", b"value");
+        let head_of_get = head(Op::Get);
+        reply::found(
+            &mut input,
+            head_of_get,
+            (cas, client_flags),
+            no_key,
+            value.len(),
+        );
+        input.extend_from_slice(value);
         reply::error(&mut input, head(Op::Get), Status::NotFound);
-        reply::done(&mut input, head(Op::Set), 9);
+        reply::done(&mut input, head(Op::Set), cas);
         let reply = |op, status| Reply {
             opcode: opcode(op),
             status,

@@ -1,8 +1,8 @@
 //! HTTP/1.1: GET and HEAD of the files of a file set. The answers come in the order of the
 //! requests.
 //!
-//! The parser is not that of the server (crate `http`): an error there would hide from a client
-//! that shared it.
+//! The parser is separate from that of Curtail's web server (crate `http`). An error in a shared
+//! parser would not show, because the server and the generator would agree on it.
 
 mod reader;
 
@@ -16,7 +16,7 @@ use crate::opening::Probe;
 /// The wire of HTTP/1.1.
 pub(crate) struct Http;
 
-/// What follows the path of a request. Servers with one site ignore the name of the host.
+/// The part of a request that follows its path. Servers with one site ignore the name of the host.
 const AFTER_PATH: &[u8] = b" HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Counts of the answers on a connection.
@@ -28,7 +28,7 @@ pub(crate) struct HttpCounts {
     pub(crate) wrong_bodies: u64,
     /// Answers that cannot be parsed.
     pub(crate) malformed: u64,
-    /// What was wrong with one of them.
+    /// What was wrong with one of the malformed answers.
     pub(crate) fault: Option<HttpFault>,
 }
 
@@ -88,7 +88,7 @@ impl Wire for Http {
         out.extend_from_slice(AFTER_PATH);
     }
 
-    /// The configuration admits get and head only.
+    /// `Config::validate` allows no other operations than get and head.
     fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
         match request.op {
             Op::Head => {
@@ -100,7 +100,7 @@ impl Wire for Http {
         }
     }
 
-    /// There is no such request.
+    /// Never called, because HTTP has no multiget and `Config::validate` excludes it.
     fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
         keys.for_each(|path| Self::encode_get(out, path, opaque));
     }
@@ -118,8 +118,8 @@ impl Wire for Http {
         None
     }
 
-    /// 200 is a hit, 404 is a miss, all others are errors: a redirect, for example, has not the
-    /// bytes of the file.
+    /// Status 200 is a hit and 404 is a miss. Any other status is an error. For example, a redirect
+    /// does not have the bytes of the file.
     fn answer(reply: HttpReply, _: Op) -> Option<Answer> {
         Some(match reply.status {
             _ if reply.is_wrong => Answer::ERROR,

@@ -1,4 +1,4 @@
-//! The meta protocol. Every request has an opaque token, and its replies carry the same token.
+//! The meta protocol. Every request has an opaque token, and its replies have the same token.
 
 use protocol::MetaKey;
 use protocol::client::{self, Malformed, MetaResult, Reply, ReplyKind, ReplyReader};
@@ -109,8 +109,8 @@ impl Wire for Meta {
     }
 }
 
-/// Returns the outcome that a reply states. None: the operation cannot have this reply. `MN`
-/// counts as an error of every operation.
+/// Returns what a reply says about a request with the operation `op`. None: the operation cannot
+/// have this reply. The reply `MN` is an error for every operation.
 #[inline]
 fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
     let answer = match result {

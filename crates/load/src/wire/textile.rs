@@ -1,5 +1,5 @@
-//! The protocol of the multithreaded-cache study: akosik/TextileCache (2016), `client.c`, `tcp.c`
-//! and `udp.c`. Requests and answers are text that ends with a NUL byte.
+//! The protocol textile. It is that of the multithreaded-cache study akosik/TextileCache (2016),
+//! files `client.c`, `tcp.c` and `udp.c`. Requests and answers are text that ends with a NUL byte.
 //!
 //! | operation | over | request | answer |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | delete | TCP | `DELETE /KEY` | `Value deleted.` and a line end, also if there was no such key |
 //!
 //! Nothing is escaped, so a stored value `NULL` cannot be told from a miss. The values of this
-//! generator are never `NULL`: they consist of small letters. An answer has no length. If one of
-//! the datagrams in the middle of an answer is lost, the answer is accepted with a shorter value.
+//! generator consist of lower-case letters, so they are never `NULL`. An answer does not state its
+//! length. So if a datagram in its middle is lost, the answer is accepted with a shorter value.
 //!
 //! The carrier chooses between UDP and TCP ([`crate::carrier::PerOperation`]).
 
@@ -31,8 +31,8 @@ const NO_VALUE: &[u8] = b"NULL";
 const STORED: &[u8] = b"Value set in cache.\n";
 const DELETED: &[u8] = b"Value deleted.\n";
 
-/// The number of bytes from the beginning of an answer that are kept: enough for the longest key,
-/// and for a value that begins like that of a miss.
+/// The number of bytes that are kept of the beginning of an answer. This is enough for the longest
+/// key and for the value of a miss.
 const HEAD_LEN: usize = BEFORE_KEY.len() + KEY_LEN_MAX + BEFORE_VALUE.len() + NO_VALUE.len();
 
 /// The state of parsing an answer. It keeps the beginning and the end of the text, not the value.
@@ -57,7 +57,7 @@ impl Default for AnswerReader {
 }
 
 impl AnswerReader {
-    /// Adds a part of the answer.
+    /// Adds the next bytes of the answer.
     fn add(&mut self, part: &[u8]) -> Result<(), Malformed> {
         let old_len = self.len as usize;
         if part.len() > TEXTILE_ANSWER_LEN_MAX as usize - old_len {
@@ -67,7 +67,7 @@ impl AnswerReader {
             let count = free.len().min(part.len());
             free[..count].copy_from_slice(&part[..count]);
         }
-        // The tail keeps its last `kept` bytes, and the part gives the others.
+        // The new tail is the last `kept` bytes of the old tail and the last `added` of `part`.
         let kept = AFTER_VALUE.len().saturating_sub(part.len());
         let added = AFTER_VALUE.len() - kept;
         self.tail.copy_within(added.., 0);
@@ -91,7 +91,7 @@ impl AnswerReader {
         };
         let is_before_value = |at: &[u8]| at == BEFORE_VALUE;
         let key_len = key.windows(BEFORE_VALUE.len()).position(is_before_value);
-        // The head holds the beginning of the value only after a key of at most this length.
+        // After a longer key, the head would not have the whole value of a miss.
         let Some(key_len) = key_len.filter(|&len| len <= KEY_LEN_MAX) else {
             return TextileReply::Other;
         };
@@ -142,7 +142,7 @@ impl Wire for Textile {
         out.push(0);
     }
 
-    /// The configuration and the reader of scripts admit get, set and delete only.
+    /// `Config::validate` and the reader of scripts allow only get, set and delete.
     fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
         match request.op {
             Op::Set => {
@@ -159,7 +159,7 @@ impl Wire for Textile {
         }
     }
 
-    /// There is no such request. One get for each key would have as many answers.
+    /// Never called: `Config::validate` and the reader of scripts exclude multigets.
     fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
         keys.for_each(|key| Self::encode_get(out, key, opaque));
     }
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::wire::Outcome;
 
-    /// Parses an answer that arrives in parts of `part_len` bytes. Returns its outcome and the
-    /// number of bytes after it.
+    /// Parses an answer that arrives in parts of `part_len` bytes. Returns the outcome, and the
+    /// number of bytes that follow the answer.
     fn read(answer: &[u8], op: Op, part_len: usize) -> (Outcome, usize) {
         let mut reader = AnswerReader::default();
         let mut rest = answer;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_the_format_of_the_study_are_parsed() {
+    fn text_of_an_answer_and_operation_determine_the_outcome() {
         for (answer, op, outcome) in [
             (r#"{ "key" : "k", "val" : "v" }"#, Op::Get, Outcome::Found),
             (r#"{ "key" : "k", "val" : "" }"#, Op::Get, Outcome::Found),
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_an_answer_or_incomplete(
+        fn any_bytes_are_an_answer_if_they_contain_a_nul_byte(
             bytes in proptest::collection::vec(any::<u8>(), 0..600)
         ) {
             let mut reader = AnswerReader::default();

@@ -35,6 +35,7 @@ fn run_over_udp(network: Network) -> Summary {
     config.rate = Rate::PerSecond(1000.0);
     (config.connections, config.depth) = (4, 8);
     (config.warmup_ns, config.duration_ns) = (50_000_000, 400_000_000);
+    // `update` is the share of sets. All other requests are gets.
     (config.records, config.update, config.spin) = (200, 0.2, false);
     (config.carrier, config.timeout_ns) = (CarrierKind::Udp, 100_000_000);
     config.value_len_max = 1000;
@@ -71,7 +72,8 @@ fn request_whose_udp_answer_is_lost_fails_after_the_time_out() {
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.2).abs() < 0.05, "{share}");
     assert_eq!(summary.failures.total(), summary.failures.timed_out);
-    // A fifth of the requests have failed. Their latencies are known only to exceed the time-out.
+    // A fifth of the requests have failed. All that is known of their latencies is that they exceed
+    // the time-out.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&90.0) && !lower_bounds.contains(&50.0));
@@ -80,7 +82,7 @@ fn request_whose_udp_answer_is_lost_fails_after_the_time_out() {
 }
 
 #[test]
-fn udp_answer_after_the_time_out_is_ignored_and_its_request_has_failed() {
+fn request_whose_udp_answer_is_late_fails_and_the_answer_is_ignored() {
     let summary = run_over_udp(Network::DelaysEveryTenth);
     let share = summary.failures.timed_out as f64 / summary.intended as f64;
     assert!((share - 0.1).abs() < 0.05, "{share}");
@@ -93,7 +95,7 @@ fn udp_answer_after_the_time_out_is_ignored_and_its_request_has_failed() {
 }
 
 #[test]
-fn run_over_udp_without_a_server_fails_as_refused() {
+fn run_over_udp_without_a_server_ends_with_connection_refused() {
     // The socket is closed immediately, so nothing listens on the address.
     let unused = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
@@ -116,7 +118,8 @@ fn one_shot_carrier_opens_a_connection_for_each_request() {
     assert_eq!((summary.failures.total(), summary.errors), (0, 0));
     assert_eq!(summary.hits, summary.gets);
     let opened = summary.carrier.unwrap().opened;
-    // `opened` includes the connections of the warm-up, `answered` does not.
+    // `opened` includes the connections of the warm-up, but `answered` does not include its
+    // requests.
     assert!(opened >= summary.answered, "{opened}");
     let requests = server.requests.load(Ordering::Relaxed);
     assert!(requests >= opened, "{requests}");
@@ -124,7 +127,8 @@ fn one_shot_carrier_opens_a_connection_for_each_request() {
 
 #[test]
 fn request_fails_as_closed_if_the_server_closes_its_connection_unanswered() {
-    let server = Server::start(Fault::ClosesAll(0));
+    let requests_before_close = 0;
+    let server = Server::start(Fault::ClosesAll(requests_before_close));
     let mut config = config(&server);
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
@@ -136,8 +140,8 @@ fn request_fails_as_closed_if_the_server_closes_its_connection_unanswered() {
 fn requests_fail_as_refused_if_the_server_no_longer_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // The server answers `version` on one connection, which opens the run, and then stops
-    // listening.
+    // Before the run, the generator checks the server with `version` on one connection. The server
+    // answers this request and then stops listening.
     let server = std::thread::spawn(move || {
         use std::io::{Read, Write};
         let (mut stream, _) = listener.accept().unwrap();
@@ -153,7 +157,8 @@ fn requests_fail_as_refused_if_the_server_no_longer_listens() {
     assert_counts_are_consistent(&summary);
     assert!(summary.failures.refused > 10, "{summary:?}");
     assert_eq!(summary.answered, 0);
-    // Without an answer, the table has no figure for what only answered requests have.
+    // The rows of service, slip and lateness are of answered requests only. Without an answer, they
+    // have no figures.
     let table = load::text::table(&summary);
     let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
     for name in ["service", "slip", "lateness"] {

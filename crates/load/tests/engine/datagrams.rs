@@ -1,5 +1,5 @@
-//! A minimal test server for the text protocol over UDP. It can lose, delay, repeat or divide its
-//! answers, as a network would.
+//! A minimal test server for memcached's text protocol over UDP. It can lose, delay, repeat or
+//! divide its answers, as a network would.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -70,9 +70,9 @@ fn serve(socket: &UdpSocket, network: Network) {
     }
 }
 
-/// Sends the parts of the answer to a request, one in each datagram, the last part first. `[high,
-/// low]` is the request number. The header of memcached's UDP protocol has four 16-bit fields:
-/// request number, sequence number, number of datagrams, and zero.
+/// Sends the parts of the answer to a request, one in each datagram, the last part first. `high`
+/// and `low` are the two bytes of the request number. The header of memcached's UDP protocol has
+/// four 16-bit fields: request number, sequence number, number of datagrams, and zero.
 fn send(socket: &UdpSocket, peer: SocketAddr, [high, low]: [u8; 2], parts: &[&[u8]]) {
     let total = parts.len() as u8;
     for (number, part) in (0..total).zip(parts).rev() {

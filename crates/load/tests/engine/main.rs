@@ -1,4 +1,4 @@
-//! Runs the load generator against test servers with faults. With every fault, the counts of the
+//! Runs the load generator against test servers with faults. Whatever the fault, the counts of the
 //! summary must be consistent with each other.
 
 #![expect(
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use load::{CarrierKind, Config, Error, Rate, Summary};
 use server::{Fault, Server};
 
-/// The settings of a short open-loop run of 350 ms.
+/// The settings of a short open-loop run of 350 ms. A fifth of the requests are sets.
 fn config(server: &Server) -> Config {
     let mut config = Config::new(server.address.parse().unwrap());
     config.rate = Rate::PerSecond(2000.0);
@@ -38,7 +38,8 @@ fn run(config: &Config) -> Summary {
 }
 
 /// Checks that every intended request is counted exactly once, and that the counts agree with the
-/// latency distributions.
+/// latency distributions. An intended request is one whose intended time (closed loop: send time)
+/// lies in the measured interval.
 fn assert_counts_are_consistent(summary: &Summary) {
     assert_eq!(
         summary.intended,
@@ -49,7 +50,7 @@ fn assert_counts_are_consistent(summary: &Summary) {
     if summary.response.is_some() {
         assert_eq!(summary.service.count, summary.answered);
     }
-    // All requests are in the response time or, in a closed loop, in the service time.
+    // The response time includes every intended request. In a closed loop, the service time does.
     let latency = summary.response.as_ref().unwrap_or(&summary.service);
     assert_eq!(latency.count, summary.intended);
     let censored = latency.censored.as_ref().map_or(0, |it| it.count);
@@ -117,7 +118,7 @@ fn number_of_threads_does_not_change_the_schedule() {
 }
 
 #[test]
-fn same_seed_sends_same_bytes_and_other_seed_sends_others() {
+fn same_seed_sends_the_same_bytes_and_another_seed_sends_other_bytes() {
     let bytes_of = |seed| {
         let server = Server::start(Fault::None);
         let mut config = config(&server);
@@ -141,10 +142,10 @@ fn closed_loop_has_no_response_time_and_keeps_connections_at_their_depth() {
     assert!(summary.response.is_none() && summary.slip.is_none() && summary.lateness.is_none());
     assert_eq!(summary.censored, 0);
     assert!(summary.answered > 300, "{}", summary.answered);
-    // The count of outstanding requests falls when the generator receives an answer, and rises
-    // again when it sends the next request immediately afterwards. So all eight connections have
-    // four requests outstanding nearly all the time. The mean by time stamps is lower, because it
-    // ends each request when its answer arrives at the socket.
+    // The count of outstanding requests falls when the generator receives an answer. It rises again
+    // immediately afterwards, when the generator sends the next request. So all eight connections
+    // have four requests outstanding nearly all the time. The mean that is computed from time
+    // stamps is lower, because there a request ends when its answer arrives at the socket.
     let outstanding = summary.outstanding_mean;
     assert!(outstanding > 30.0 && outstanding <= 32.0, "{outstanding}");
     assert!(summary.littles_law().holds, "{:?}", summary.littles_law());
@@ -168,7 +169,8 @@ fn without_answers_all_requests_are_censored_and_depth_limits_how_many_are_sent(
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // `sent` does not include the requests of the warm-up, which occupy a part of the depth.
+    // Each of the eight connections sends three requests. `sent` does not include those of them
+    // that were sent in the warm-up.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();
@@ -178,13 +180,13 @@ fn without_answers_all_requests_are_censored_and_depth_limits_how_many_are_sent(
 }
 
 #[test]
-fn requests_that_hang_in_a_closed_loop_are_lower_bounds_of_the_service_time() {
+fn service_time_of_a_closed_loop_includes_unanswered_requests_as_lower_bounds() {
     let server = Server::start(Fault::SilentAfter(20));
     let mut config = config(&server);
     (config.rate, config.grace_ns, config.warmup_ns) = (Rate::Max, 100_000_000, 0);
     let summary = run(&config);
     assert_counts_are_consistent(&summary);
-    // Each of the eight connections has 20 answers, and then a request that hangs to the end.
+    // Each of the eight connections receives 20 answers. Its next request is never answered.
     assert_eq!((summary.answered, summary.censored), (8 * 20, 8));
     let lower_bounds = &summary.service.censored.as_ref().unwrap().lower_bounds;
     assert!(lower_bounds.contains(&99.0) && !lower_bounds.contains(&50.0));
@@ -200,8 +202,8 @@ fn lost_connection_is_counted_and_the_run_continues() {
     assert_eq!(summary.lost_connections, 1);
     assert!(summary.censored > 10, "{}", summary.censored);
     assert!(summary.answered > summary.intended / 2);
-    // About an eighth of the requests are censored. Their latencies are unknown and may be the
-    // highest of all, so the highest percentiles are only lower bounds.
+    // About an eighth of the requests are censored. Their latencies are unknown and may be higher
+    // than all others, so the highest percentiles are only lower bounds.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(
@@ -245,14 +247,14 @@ fn run_fails_when_only_a_saturating_connection_is_left() {
 fn answer_with_more_values_than_keys_is_malformed() {
     let server = Server::start(Fault::RepeatsValues);
     let mut config = config(&server);
-    // Without a prefill, the gets of records that the run itself has set find a value.
+    // There is no prefill, so a get finds a value only if the run itself has set the record.
     config.update = 0.5;
     let message = load::run(&config, |_| ()).unwrap_err().to_string();
     assert!(
         message.contains("more values than its request has keys"),
         "{message}"
     );
-    // With a connection for each request, a lost connection fails only its own request.
+    // If each request has its own connection, the loss of a connection fails only one request.
     config.carrier = CarrierKind::OneShot;
     let summary = run(&config);
     assert!(summary.failures.closed > 0, "{summary:?}");

@@ -1,4 +1,4 @@
-//! A minimal test server for the text protocol, with a fault of choice.
+//! A minimal test server for memcached's text protocol over TCP. Its user chooses a fault.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -36,8 +36,9 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// The number of requests received on all connections, except `version`.
     pub(crate) requests: Arc<AtomicU64>,
-    /// All bytes received since the last `version`. If the run has a single connection, these are
-    /// all its bytes after the `version` with which it was opened.
+    /// All bytes received since the last `version`, on any connection. If a run has a single
+    /// connection, these are the bytes of the run, because `version` is sent only when the
+    /// connection is opened.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 

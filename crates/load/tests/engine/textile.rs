@@ -1,4 +1,5 @@
-//! Runs with the protocol of the multithreaded-cache study, and from scripts of lengths.
+//! Runs with the protocol textile (that of the multithreaded-cache study akosik/TextileCache), and
+//! runs from scripts of lengths.
 
 use std::collections::HashSet;
 use std::fs;
@@ -26,7 +27,7 @@ fn config(server: &TextileServer) -> Config {
     config
 }
 
-/// A path of a temporary file that no other test uses.
+/// The path of a temporary file. `name` differs between tests.
 fn script_path(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("curtail-{name}-{}", std::process::id()))
 }
@@ -73,7 +74,7 @@ fn gets_find_stored_values_until_deletes_remove_them() {
 }
 
 #[test]
-fn late_answer_of_a_failed_get_is_not_taken_for_the_answer_of_another_get() {
+fn get_whose_answer_is_lost_or_late_fails_at_the_time_out() {
     let late = Fault::DelaysEveryTenth(Duration::from_millis(150));
     for (fault, expected) in [(Fault::LosesEveryFifth, 0.2), (late, 0.1)] {
         let server = TextileServer::start(fault);
@@ -87,13 +88,13 @@ fn late_answer_of_a_failed_get_is_not_taken_for_the_answer_of_another_get() {
             "{}",
             summary.service.max
         );
-        // Every key is missing, so a hit would be an answer of another kind.
+        // The server has no values, so every answer is a miss.
         assert_eq!((summary.hits, summary.errors), (0, 0));
     }
 }
 
 #[test]
-fn sets_have_a_longer_time_out_than_gets() {
+fn set_does_not_fail_at_the_shorter_time_out_of_gets() {
     let server = TextileServer::start(Fault::DelaysSets(Duration::from_millis(20)));
     let mut config = config(&server);
     (config.update, config.timeout_ns) = (1.0, MS);
@@ -105,7 +106,7 @@ fn sets_have_a_longer_time_out_than_gets() {
 }
 
 #[test]
-fn get_after_a_set_on_the_same_connection_fails_at_its_own_time_out() {
+fn get_after_a_set_on_the_same_connection_fails_at_the_time_out_of_gets() {
     let server = TextileServer::start(Fault::LosesAll);
     let mut config = config(&server);
     (config.rate, config.connections) = (Rate::Max, 1);
@@ -114,14 +115,16 @@ fn get_after_a_set_on_the_same_connection_fails_at_its_own_time_out() {
     let summary = run(&config);
     assert_counts_are_consistent(&summary);
     assert_eq!(summary.failures.timed_out, summary.failures.total());
-    // Each get takes 10 ms and each set far less. With the time-out of sets, a get would take 1 s.
+    // Each get ends at its time-out of 10 ms, and each set is answered far earlier. With the
+    // time-out of sets, 1 s, a single get would take the whole interval.
     assert!(
         summary.failures.timed_out > 30,
         "{}",
         summary.failures.timed_out
     );
     assert!(summary.answered > 10, "{}", summary.answered);
-    // The mean of a closed loop includes failed requests, each with at least its time-out.
+    // The mean service time of a closed loop includes the failed requests. The lower bound of each
+    // is at least its time-out.
     let share = summary.failures.timed_out as f64 / summary.sent as f64;
     assert!(
         summary.service.mean >= share * 9.9e6,
@@ -131,7 +134,7 @@ fn get_after_a_set_on_the_same_connection_fails_at_its_own_time_out() {
 }
 
 #[test]
-fn other_text_than_that_of_the_study_is_an_error() {
+fn answer_with_a_text_that_the_protocol_does_not_have_is_an_error() {
     let server = TextileServer::start(Fault::Babbles);
     let mut config = config(&server);
     config.update = 1.0;
@@ -145,7 +148,7 @@ fn other_text_than_that_of_the_study_is_an_error() {
 }
 
 #[test]
-fn port_at_which_no_server_listens_is_named_before_the_run() {
+fn error_of_a_udp_port_without_a_server_names_the_address() {
     let server = TextileServer::start(Fault::None);
     let mut config = config(&server);
     // The socket is closed immediately, so nothing listens on the port.
@@ -165,7 +168,7 @@ fn sockets_use_all_source_addresses() {
     let server = TextileServer::start(Fault::None);
     let mut config = config(&server);
     (config.sources, config.update) = (sources.to_vec(), 0.5);
-    // One connection alone uses the addresses in turn.
+    // A single connection of the run opens many sockets, which use the addresses in turn.
     (config.connections, config.rate) = (1, Rate::Max);
     let summary = run(&config);
     assert_eq!(summary.failures.total(), 0);
@@ -192,7 +195,8 @@ fn closed_loop_sends_each_operation_of_a_script_once_and_in_order() {
     let gets = run_lengths(&mut config, Lengths::Get, "gets", &script);
     assert_eq!((gets.intended, gets.answered), (30, 24));
     assert_eq!((gets.failures.timed_out, gets.hits), (6, 16));
-    // The run ends with the script, and the gets without an answer take most of its time.
+    // The run ends with the script. The 6 gets without an answer take 100 ms each, which is most of
+    // its time.
     assert!(
         (600 * MS..10_000 * MS).contains(&gets.duration_ns),
         "{}",
@@ -205,7 +209,8 @@ fn closed_loop_sends_each_operation_of_a_script_once_and_in_order() {
     let requests_per_s = 30e9 / gets.duration_ns as f64;
     assert!((rates.requests_per_s / requests_per_s - 1.0).abs() < 1e-9);
     assert!((rates.connections_over_mean_rps * gets.service.mean / 1e9 - 1.0).abs() < 1e-9);
-    // A single client waits nearly all the time, so both definitions agree.
+    // A single client waits for answers nearly all the time, so the two definitions of the rate
+    // nearly agree.
     assert!((rates.connections_over_mean_rps / requests_per_s - 1.0).abs() < 0.2);
     run_lengths(&mut config, Lengths::Delete, "deletes", "3\n");
     let mut expected = [

@@ -1,4 +1,6 @@
-//! A minimal test server for the protocol of the multithreaded-cache study, with a fault of choice.
+//! A minimal test server for the protocol textile, which is that of the multithreaded-cache study
+//! akosik/TextileCache. Gets come over UDP, sets and deletes over TCP. The user of the server
+//! chooses a fault.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -10,34 +12,39 @@ use std::time::Duration;
 /// How the server treats some of the requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
+    /// No fault.
     None,
     /// Every fifth get is not answered.
     LosesEveryFifth,
-    /// No get is answered, except that of the generator's check.
+    /// No get is answered, except for the probe before the run.
     LosesAll,
     /// Every tenth get is answered after this time.
     DelaysEveryTenth(Duration),
     /// Every request over TCP is answered after this time.
     DelaysSets(Duration),
-    /// Every request over TCP is answered with text that the study's server does not have.
+    /// Every request over TCP is answered with a text that the protocol does not have.
     Babbles,
 }
 
 /// A running test server. Its threads end with the test's process.
 pub(crate) struct TextileServer {
+    /// The address for TCP as `HOST:PORT`.
     pub(crate) address: String,
     pub(crate) udp_port: u16,
     pub(crate) seen: Arc<Seen>,
 }
 
-/// What the server has received.
+/// What the server has received. Requests of the generator's probe before a run (`HEAD` over TCP, a
+/// get over UDP) are left out.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// The local addresses of the generator's sockets, over TCP and over UDP.
+    /// The source addresses of the TCP connections.
     pub(crate) tcp_sources: Mutex<HashSet<IpAddr>>,
+    /// The source addresses of the datagrams.
     pub(crate) udp_sources: Mutex<HashSet<IpAddr>>,
-    /// The requests in the order of their arrival, without `HEAD` and the NUL byte.
+    /// The requests in the order of their arrival, each without its NUL byte.
     pub(crate) requests: Mutex<Vec<String>>,
+    /// The stored values by key.
     store: Mutex<HashMap<String, String>>,
 }
 
@@ -134,7 +141,7 @@ impl Seen {
     }
 }
 
-/// Sends an answer in datagrams of 1024 bytes, as the study's server does.
+/// Sends an answer in datagrams of 1024 bytes, as the original server of the study does.
 fn send(socket: &UdpSocket, answer: &str, peer: SocketAddr) {
     for part in answer.as_bytes().chunks(1024) {
         // The generator may have closed its socket.

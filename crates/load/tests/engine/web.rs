@@ -1,4 +1,5 @@
-//! Runs against a web server, and runs whose connections are opened again after some requests.
+//! Runs against a web server. Also runs whose connections are closed and opened again after some
+//! requests.
 
 use load::{Config, Protocol, Rate, Summary};
 use workload::{Distribution, Popularity, WebFiles};
@@ -26,6 +27,8 @@ fn config(server: &WebServer) -> Config {
     config
 }
 
+/// Makes a run against a new web server, after `change` has changed the settings. Returns the
+/// server and the summary.
 fn measure(answers: Answers, change: impl FnOnce(&mut Config)) -> (WebServer, Summary) {
     let server = WebServer::start(answers, files());
     let mut config = config(&server);
@@ -35,7 +38,8 @@ fn measure(answers: Answers, change: impl FnOnce(&mut Config)) -> (WebServer, Su
     (server, summary)
 }
 
-/// The statuses by class, and the answers with another body.
+/// Returns the number of answers by status class (2xx, 3xx, 4xx, 5xx), and the number of answers
+/// with another body than the file.
 fn statuses(summary: &Summary) -> ([u64; 4], u64) {
     let carrier = summary.carrier.as_ref().unwrap();
     let http = carrier.http.as_ref().unwrap();
@@ -49,7 +53,7 @@ fn statuses(summary: &Summary) -> ([u64; 4], u64) {
 }
 
 #[test]
-fn answers_with_a_length_or_in_chunks_have_the_bytes_of_the_files() {
+fn answers_with_a_length_or_in_chunks_are_verified_and_counted_by_size_of_file() {
     for answers in [Answers::WithLength, Answers::Chunked] {
         let (_, summary) = measure(answers, |_| ());
         assert_eq!(
@@ -99,8 +103,8 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
     );
     let counts = server.counts();
     let full = counts.iter().filter(|&&count| count == 5).count();
-    // Each of the eight connections of the run is opened several times. Only after the last opening
-    // may it have had fewer requests.
+    // Each of the eight connections of the run is opened several times. Each time it has five
+    // requests. After the last time, it may have fewer.
     assert!(
         counts.iter().all(|&count| count <= 5) && counts.len() - full <= 8,
         "{counts:?}"
@@ -114,7 +118,7 @@ fn connection_is_closed_after_its_requests_and_the_next_request_opens_another() 
 
 #[test]
 fn connection_that_the_server_closes_is_opened_again() {
-    for (answers, per_connection) in [(Answers::ThenClose, 3), (Answers::Old, 1)] {
+    for (answers, per_connection) in [(Answers::ThenClose, 3), (Answers::Http10, 1)] {
         for rate in [Rate::PerSecond(200.0), Rate::Max] {
             let (server, summary) = measure(answers, |config| config.rate = rate);
             assert_eq!(summary.failures.total(), 0, "{summary:?}");
@@ -125,9 +129,9 @@ fn connection_that_the_server_closes_is_opened_again() {
 }
 
 #[test]
-fn answer_that_ends_in_its_middle_fails_and_the_next_request_is_sent() {
+fn request_with_an_incomplete_answer_fails_and_the_next_request_is_sent() {
     let (_, summary) = measure(Answers::Half, |config| {
-        // Without a body there is no middle.
+        // Equal times between requests, so that the number of requests is not random.
         config.arrivals = Distribution::Fixed(1.0);
     });
     let failed = summary.failures.closed;
@@ -184,7 +188,7 @@ fn answer_without_a_length_fails_and_the_table_says_why() {
 }
 
 #[test]
-fn server_that_never_answers_lets_every_request_time_out() {
+fn requests_to_a_server_that_never_answers_time_out() {
     let (_, summary) = measure(Answers::Silent, |config| {
         (config.timeout_ns, config.connections) = (50_000_000, 64);
     });
@@ -193,7 +197,7 @@ fn server_that_never_answers_lets_every_request_time_out() {
 }
 
 #[test]
-fn heads_have_no_bodies() {
+fn answers_to_head_have_no_bodies() {
     let (_, summary) = measure(Answers::WithLength, |config| {
         config.mix = Some("get=1,head=9".parse().unwrap());
     });
@@ -204,9 +208,8 @@ fn heads_have_no_bodies() {
     assert!(head.bytes_received / head.count < 100);
 }
 
-/// The option also applies to connections of memcached's protocol.
 #[test]
-fn requests_per_connection_is_an_option_of_every_stream() {
+fn requests_per_connection_also_applies_to_the_text_protocol_of_memcached() {
     let server = Server::start(Fault::None);
     let mut config = super::config(&server);
     load::prefill(&config, |_| ()).unwrap();
@@ -227,7 +230,7 @@ fn requests_per_connection_is_an_option_of_every_stream() {
 }
 
 #[test]
-fn settings_that_a_web_server_does_not_have_are_errors() {
+fn settings_that_do_not_fit_protocol_http_are_errors() {
     let server = WebServer::start(Answers::WithLength, files());
     type Change = fn(&mut Config);
     let cases: [(Change, &str); 7] = [

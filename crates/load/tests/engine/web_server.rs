@@ -1,4 +1,4 @@
-//! A minimal web server with a file set, and a fault of choice.
+//! A minimal web server with a file set. Its user chooses how it answers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,28 +8,29 @@ use std::thread;
 use workload::WebFiles;
 use workload::limits::KEY_LEN_MAX;
 
-/// How the server answers.
+/// How the server answers. If not said otherwise, answers have a Content-Length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// With a Content-Length.
+    /// With the requested file.
     WithLength,
     /// In chunks of 1 to 4999 bytes.
     Chunked,
-    /// The third answer on a connection says `Connection: close`, and ends it.
+    /// The third answer on a connection says `Connection: close`. Then the server closes it.
     ThenClose,
-    /// As a server of HTTP/1.0: each answer ends the connection, without saying so.
-    Old,
-    /// Every fifth answer ends, with the connection, in the middle of its body.
+    /// In HTTP/1.0. The server closes the connection after each answer, and no field says so.
+    Http10,
+    /// The fifth answer on a connection stops in the middle of its body, and the server closes the
+    /// connection.
     Half,
-    /// Every third file does not exist, and every seventh request fails with 503.
+    /// Every third file does not exist, and every seventh request of a connection fails with 503.
     Errors,
-    /// Every answer is redirected.
+    /// Every answer is a redirect.
     Redirects,
     /// The last byte of every file is wrong.
     OtherBytes,
-    /// Every file has a byte too many.
+    /// Every file has one byte too many.
     OtherLength,
-    /// Without a length.
+    /// Without a Content-Length. The server closes the connection after each answer.
     WithoutLength,
     /// There is no answer.
     Silent,
@@ -39,7 +40,7 @@ pub(crate) enum Answers {
 pub(crate) struct WebServer {
     /// The server's address as `HOST:PORT`.
     pub(crate) address: String,
-    /// The paths requested on each connection, except for the probe.
+    /// The paths requested on each connection, without that of the probe before the run.
     pub(crate) connections: Arc<Mutex<Vec<Vec<String>>>>,
 }
 
@@ -54,7 +55,7 @@ impl WebServer {
                 let all = Arc::clone(&all);
                 let number = all.lock().unwrap().len();
                 all.lock().unwrap().push(Vec::new());
-                // A client that ends the connection ends the thread.
+                // The thread ends when the client closes the connection.
                 thread::spawn(move || serve(stream.unwrap(), answers, files, number, &all));
             }
         });
@@ -64,7 +65,8 @@ impl WebServer {
         }
     }
 
-    /// The number of requests on each connection that had any.
+    /// Returns the number of requests on each connection. Connections without a request are left
+    /// out.
     pub(crate) fn counts(&self) -> Vec<usize> {
         let connections = self.connections.lock().unwrap();
         let counts = connections.iter().map(Vec::len);
@@ -104,7 +106,7 @@ fn serve(
             Answers::ThenClose if count == 3 => {
                 head += "connection: close\r\n";
             }
-            Answers::Old => head = "HTTP/1.0 200 OK\r\n".to_owned(),
+            Answers::Http10 => head = "HTTP/1.0 200 OK\r\n".to_owned(),
             Answers::Half if count % 5 == 0 => end = body.len() / 2,
             Answers::Errors if count % 7 == 0 => {
                 (head, body) = ("HTTP/1.1 503 \r\n".to_owned(), b"later".to_vec());
@@ -145,7 +147,7 @@ fn serve(
         }
         let closes = match answers {
             Answers::ThenClose => count == 3,
-            Answers::Old | Answers::WithoutLength => true,
+            Answers::Http10 | Answers::WithoutLength => true,
             _ => end != usize::MAX,
         };
         if closes {
@@ -154,7 +156,7 @@ fn serve(
     }
 }
 
-/// The file of a path.
+/// Returns the file that has this path.
 fn file_of(path: &str, files: &WebFiles) -> u64 {
     let mut buffer = [0; KEY_LEN_MAX];
     let mut all = 0..files.files();

@@ -6,9 +6,9 @@
 //!     └─── 1xx ────┘     └─► chunked: size ─► chunk ─► line end ─► size … ─► trailer fields
 //! ```
 //!
-//! What is not valid is a fault: a line that ends without a carriage return, a folded field, an
-//! answer with two lengths. A server that is measured should send none of them. An answer whose
-//! body ends with the connection is a fault too: its length is not known, so it cannot be checked.
+//! An invalid answer is a fault, such as one with a folded field or with two different lengths. A
+//! server that is measured should send none. If a body ends only with the connection, this is a
+//! fault too: the length of the body is not known, so it cannot be checked.
 
 use workload::WebFiles;
 
@@ -51,17 +51,20 @@ pub(crate) struct HttpReply {
     pub(crate) is_wrong: bool,
 }
 
-/// What the next bytes of an answer are.
+/// The part of an answer to which the next bytes belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     StatusLine,
     Fields,
-    /// This many bytes of the body are missing.
+    /// A body with a Content-Length. This many of its bytes are missing.
     Body(u64),
+    /// The line with the size of a chunk.
     ChunkSize,
-    /// This many bytes of the chunk are missing.
+    /// The bytes of a chunk. This many of them are missing.
     Chunk(u64),
+    /// The line end after a chunk.
     ChunkEnd,
+    /// The trailer fields after the last chunk.
     Trailers,
 }
 
@@ -70,7 +73,9 @@ enum State {
 struct Head {
     status: u16,
     is_http_1_0: bool,
+    /// The value of the field `Content-Length`.
     length: Option<u64>,
+    /// The field `Transfer-Encoding` says that the body comes in chunks.
     is_chunked: bool,
     /// The field `Connection` has the word `close`.
     close: bool,
@@ -84,14 +89,14 @@ pub(crate) struct AnswerReader {
     state: State,
     /// The beginning of a line that is incomplete.
     line: Vec<u8>,
-    /// Bytes of the head, and later of the trailer fields, so far.
+    /// The number of bytes of the head and of the trailer fields so far.
     head_len: usize,
-    /// Bytes of the answer so far.
+    /// The number of bytes of the answer so far.
     answer_len: usize,
-    /// Interim answers (1xx) before this one.
+    /// The number of interim answers (1xx) before this answer.
     interim: u32,
     head: Head,
-    /// Bytes of the body so far.
+    /// The number of bytes of the body so far.
     body_len: u64,
     /// The body differs from the file.
     differs: bool,
@@ -142,15 +147,15 @@ impl AnswerReader {
         self.head.close || (self.head.is_http_1_0 && !self.head.keep_alive)
     }
 
-    /// Prepares for the first line of an answer. The head of the last one remains.
+    /// Prepares for the next answer. The head of the previous one remains, for [`Self::closes`].
     fn begin(&mut self) {
         self.state = State::StatusLine;
         (self.head_len, self.answer_len, self.body_len) = (0, 0, 0);
         self.differs = false;
     }
 
-    /// Parses `input` to the end of one answer, or to its own end. `is_head`: the answer is to a
-    /// HEAD, so it has no body.
+    /// Parses `input` to the end of one answer or, if the answer is incomplete, to the end of
+    /// `input`. `is_head`: the request was a HEAD, so the answer has no body.
     ///
     /// # Errors
     /// The bytes are not an answer. The reader cannot continue after them.
@@ -182,14 +187,14 @@ impl AnswerReader {
         Ok(Step { consumed, reply })
     }
 
-    /// Takes bytes of a body whose length is known. Returns the answer if they are the last ones.
+    /// Takes bytes of a body from the front of `rest`. Returns the answer if the body is complete.
     fn body(&mut self, rest: &mut &[u8], missing: u64) -> Option<HttpReply> {
         let missing = missing - self.take_body(rest, missing);
         self.state = State::Body(missing);
         (missing == 0).then(|| self.complete(false))
     }
 
-    /// Takes bytes of a chunk.
+    /// Takes bytes of a chunk from the front of `rest`. This never completes an answer.
     fn chunk(&mut self, rest: &mut &[u8], missing: u64) -> Option<HttpReply> {
         let missing = missing - self.take_body(rest, missing);
         self.state = match missing {
@@ -214,13 +219,13 @@ impl AnswerReader {
         len as u64
     }
 
-    /// The answer, which is complete.
+    /// Returns the answer, which is now complete.
     fn complete(&mut self, is_head: bool) -> HttpReply {
         let len = match is_head {
             true => self.head.length,
             false => Some(self.body_len),
         };
-        // A server need not tell the length to a HEAD.
+        // The answer to a HEAD need not state the length of the file.
         let has_other_len = len.is_some_and(|len| len != WebFiles::size(self.file));
         HttpReply {
             status: self.head.status,
@@ -228,7 +233,7 @@ impl AnswerReader {
         }
     }
 
-    /// Parses the next line, if it is complete. Returns the answer if it ends with this line.
+    /// Parses the next line, if it is complete. Returns the answer if this line completes it.
     fn line(&mut self, rest: &mut &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
         let most = match self.state {
             State::ChunkSize | State::ChunkEnd => HTTP_CHUNK_LINE_LEN_MAX,
@@ -238,19 +243,19 @@ impl AnswerReader {
             return Ok(None);
         };
         if self.line.is_empty() {
-            return self.take_line(text(part)?, is_head);
+            return self.parse_line(text(part)?, is_head);
         }
         self.line.extend_from_slice(part);
         let line = std::mem::take(&mut self.line);
-        let outcome = text(&line).and_then(|text| self.take_line(text, is_head));
-        // The memory is kept for the next line that comes in parts.
+        let outcome = text(&line).and_then(|text| self.parse_line(text, is_head));
+        // The memory is kept for the next line that arrives in parts.
         self.line = line;
         self.line.clear();
         outcome
     }
 
-    /// Takes a line, without its end. Returns the answer if it ends with this line.
-    fn take_line(&mut self, text: &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
+    /// Parses the text of a line. Returns the answer if this line completes it.
+    fn parse_line(&mut self, text: &[u8], is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
         match self.state {
             State::StatusLine => {
                 self.head = status_line(text)?;
@@ -260,7 +265,7 @@ impl AnswerReader {
             State::Fields if text.is_empty() => return self.end_of_head(is_head),
             State::Fields => {
                 self.head_len += text.len() + 2;
-                self.head.field(text)?;
+                self.head.add_field(text)?;
             }
             State::ChunkSize => {
                 self.state = match chunk_size(text)? {
@@ -279,11 +284,11 @@ impl AnswerReader {
         Ok(None)
     }
 
-    /// Decides what follows the head. Returns the answer if nothing follows.
+    /// Decides at the end of the head what follows it. Returns the answer if nothing follows.
     fn end_of_head(&mut self, is_head: bool) -> Result<Option<HttpReply>, HttpFault> {
         let head = self.head;
         if head.status < 200 {
-            // 101 would mean another protocol, which was not requested.
+            // 101 would switch to another protocol, but none was requested.
             self.interim += 1;
             self.state = State::StatusLine;
             return match head.status != 101 && self.interim <= HTTP_INTERIM_MAX {
@@ -308,8 +313,8 @@ impl AnswerReader {
 }
 
 impl Head {
-    /// Takes a field of the head.
-    fn field(&mut self, line: &[u8]) -> Result<(), HttpFault> {
+    /// Adds what a field of the head says.
+    fn add_field(&mut self, line: &[u8]) -> Result<(), HttpFault> {
         let (name, value) = field(line)?;
         if name.eq_ignore_ascii_case(b"content-length") {
             let length = decimal(value).ok_or(HttpFault::Length)?;
@@ -332,8 +337,9 @@ impl Head {
     }
 }
 
-/// Takes the bytes to the end of a line from the front of `rest`, and returns them with the line
-/// end. `kept` is the beginning of the line. None: the line is incomplete, and is now in `kept`.
+/// Takes the bytes up to the end of a line from the front of `rest`, and returns them. `kept` has
+/// earlier bytes of the line, which may have at most `most` bytes. None: the line is incomplete,
+/// and its bytes are now in `kept`.
 fn take_line<'a>(
     kept: &mut Vec<u8>,
     rest: &mut &'a [u8],
@@ -351,7 +357,7 @@ fn take_line<'a>(
     Ok(end.map(|_| part))
 }
 
-/// The text of a line, without its end.
+/// Returns the text of a line, which is the line without its end.
 fn text(line: &[u8]) -> Result<&[u8], HttpFault> {
     let text = line.strip_suffix(b"\r\n").ok_or(HttpFault::Line)?;
     let is_control = |&byte: &u8| byte.is_ascii_control() && byte != b'\t';
@@ -394,14 +400,14 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), HttpFault> {
     }
 }
 
-/// Returns the number that the digits state. None: there is no digit, or there are too many.
+/// Returns the number that the digits state. None: `digits` is not 1 to 18 decimal digits.
 fn decimal(digits: &[u8]) -> Option<u64> {
     let is_number = (1..=18).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let add = |number, &digit: &u8| number * 10 + u64::from(digit - b'0');
     is_number.then(|| digits.iter().fold(0, add))
 }
 
-/// The size of a chunk. Extensions after it are ignored.
+/// Parses the size of a chunk. Ignores extensions after the size.
 fn chunk_size(line: &[u8]) -> Result<u64, HttpFault> {
     let end = line.iter().position(|&byte| byte == b';');
     let digits = line[..end.unwrap_or(line.len())].trim_ascii_end();

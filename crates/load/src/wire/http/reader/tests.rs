@@ -2,11 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The outcome of parsing: the statuses of the complete answers, and the fault that ended it.
+/// The outcome of parsing: the status of each complete answer and whether its body is wrong, and
+/// the fault that ended the parsing.
 type Parsed = (Vec<(u16, bool)>, Option<HttpFault>);
 
-/// Parses answers that arrive in parts of these lengths, again and again. All of them answer a GET
-/// (or HEAD) of file 0, which has 100 bytes.
+/// Parses answers that arrive in parts. The lengths of the parts are the elements of `parts` in
+/// turn. All answers are to a GET of file 0, which has 100 bytes. `is_head`: they are to a HEAD.
 fn parse(mut reader: AnswerReader, answers: &[u8], parts: &[usize], is_head: bool) -> Parsed {
     let mut replies = Vec::new();
     let mut lens = parts.iter().cycle();
@@ -28,16 +29,19 @@ fn parse(mut reader: AnswerReader, answers: &[u8], parts: &[usize], is_head: boo
     (replies, None)
 }
 
+/// Parses answers to GET that arrive at once. Checks that the outcome is the same if they arrive in
+/// parts.
 fn read(answers: &str) -> Parsed {
+    let is_head = false;
     let whole = parse(
         AnswerReader::default(),
         answers.as_bytes(),
         &[usize::MAX],
-        false,
+        is_head,
     );
     for parts in [&[1][..], &[2, 3], &[7]] {
         assert_eq!(
-            parse(AnswerReader::default(), answers.as_bytes(), parts, false),
+            parse(AnswerReader::default(), answers.as_bytes(), parts, is_head),
             whole
         );
     }
@@ -50,7 +54,7 @@ fn ok(fields: &str) -> String {
 }
 
 #[test]
-fn bodies_end_where_their_framing_says() {
+fn body_ends_where_its_framing_says_and_must_have_the_length_of_the_file() {
     let body = "x".repeat(100);
     let with_length = ok("Content-Length: 100\r\n");
     let chunked = format!(
@@ -83,7 +87,7 @@ fn bodies_end_where_their_framing_says() {
             "HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n".to_owned(),
             vec![(503, false)],
         ),
-        // The length is that of the file, or the answer is wrong.
+        // An answer with status 200 is wrong if its length is not that of the file.
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc".to_owned(),
             vec![(200, true)],
@@ -106,7 +110,8 @@ fn answer_to_a_head_has_no_body() {
     let answers =
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
                     7\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let parsed = parse(AnswerReader::default(), answers, &[5], true);
+    let is_head = true;
+    let parsed = parse(AnswerReader::default(), answers, &[5], is_head);
     assert_eq!(
         parsed,
         (vec![(200, false), (200, true), (200, false)], None)
@@ -179,7 +184,7 @@ fn invalid_answers_are_faults() {
 }
 
 #[test]
-fn connection_ends_after_an_answer_that_says_so() {
+fn version_and_connection_field_say_whether_the_connection_ends() {
     for (head, closes) in [
         ("HTTP/1.1 204 x\r\n\r\n", false),
         ("HTTP/1.1 204 x\r\nConnection: keep-alive\r\n\r\n", false),
@@ -200,13 +205,17 @@ fn connection_ends_after_an_answer_that_says_so() {
 }
 
 #[test]
-fn bytes_are_those_of_the_requested_file_if_they_are_verified() {
-    let files = WebFiles::new(1, 7).unwrap();
+fn body_with_other_bytes_than_the_file_is_wrong_if_bytes_are_verified() {
+    let (directories, seed) = (1, 7);
+    let files = WebFiles::new(directories, seed).unwrap();
     let mut body = [0; 100];
-    files.fill(0, 0, &mut body);
+    let (file, offset) = (0, 0);
+    files.fill(file, offset, &mut body);
     let answer = |body: &[u8]| [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", body].concat();
     let is_wrong = |body: &[u8], parts: &[usize]| {
-        let parsed = parse(AnswerReader::new(Some(files)), &answer(body), parts, false);
+        let is_head = false;
+        let reader = AnswerReader::new(Some(files));
+        let parsed = parse(reader, &answer(body), parts, is_head);
         assert_eq!((parsed.0.len(), parsed.1), (1, None));
         parsed.0[0].1
     };
@@ -225,11 +234,11 @@ fn answer_that_never_ends_is_a_fault() {
     assert_eq!(reader.advance(head, false).unwrap().reply, None);
     let part = vec![b'x'; 1 << 20];
     let count = (0..).find(|_: &usize| reader.advance(&part, false).is_err());
-    // The head takes a part of the last mebibyte.
+    // The head counts too, so the last mebibyte of the maximum does not fit.
     assert_eq!(count, Some((HTTP_ANSWER_LEN_MAX >> 20) - 1));
 }
 
-/// Pieces of answers, from which answers that are nearly valid are made.
+/// Pieces of answers. Random sequences of them are valid or nearly valid answers.
 const PIECES: [&str; 20] = [
     "HTTP/1.1 200 OK\r\n",
     "HTTP/1.0 404 \r\n",
@@ -255,7 +264,7 @@ const PIECES: [&str; 20] = [
 
 proptest! {
     #[test]
-    fn answers_do_not_depend_on_how_they_are_divided(
+    fn parsed_answers_do_not_depend_on_how_the_bytes_are_divided(
         pieces in prop::collection::vec(0..PIECES.len(), 0..24),
         parts in prop::collection::vec(1_usize..40, 1..6),
         is_head: bool,
@@ -267,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answers_or_a_fault(
+    fn any_bytes_after_a_status_line_are_answers_or_a_fault(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         parts in prop::collection::vec(1_usize..40, 1..6),
     ) {
