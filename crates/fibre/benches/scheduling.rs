@@ -25,8 +25,8 @@
 //! *locality-noshare* every thread keeps its working set.
 //!
 //! Each benchmark runs with 100 threads (in *cycle*, rings) per processor, and with 1. With 1,
-//! processors fall asleep and are woken all the time. A benchmark in which a single thread would
-//! have no other to wake is not run with one thread in total.
+//! processors fall asleep and are woken all the time. A benchmark that needs a second thread is not
+//! run with one thread in total.
 //!
 //! With `--benchmark` this program runs one benchmark, in this process and on one runtime, and
 //! prints a line of JSON. Otherwise it starts itself and the Go program many times, in random

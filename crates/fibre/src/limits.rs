@@ -1,6 +1,6 @@
 //! All limits of the crate.
 
-/// Maximum number of processors of a runtime.
+/// Maximum number of processors (kernel threads that run fibres) of a runtime.
 pub const PROCESSORS_MAX: usize = 256;
 /// Number of lanes (queues of ready fibres) of each processor under the fair scheduler.
 pub const LANES: usize = 2;
@@ -22,11 +22,12 @@ pub const SPINS: u32 = 64;
 /// Number of fibres that a processor runs between two polls of the kernel. A processor without
 /// ready fibres polls immediately.
 pub const RUNS_PER_POLL: u32 = 61;
-/// A processor without ready fibres polls and steals in rounds. This is the number of attempts,
-/// each a poll and then a steal, in one round; fewer under the model checker.
+/// A processor without ready fibres polls and steals in rounds. This is the number of attempts in
+/// one round. Each attempt is a poll and then a steal. The number is smaller under the model
+/// checker.
 pub const STEAL_ATTEMPTS: u32 = if cfg!(shuttle) { 1 } else { 5 };
 /// Number of rounds ([`STEAL_ATTEMPTS`]) before a processor of the stealing scheduler announces
-/// itself as idle; fewer under the model checker.
+/// itself as idle. The number is smaller under the model checker.
 pub const STEAL_SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
 /// A processor takes the fibre at the head of another processor's lane if that fibre has waited
 /// more than this many times the largest average wait in the processor's own lanes. The same factor
@@ -52,7 +53,7 @@ pub const FAR_HELP_ODDS: u32 = 3;
 /// Number of submission entries of a processor's io_uring.
 pub const RING_ENTRIES: u32 = 1024;
 /// Delay before the cancellation of a pending io_uring request is repeated, in nanoseconds. The
-/// delay doubles with each repetition, up to one second.
+/// delay doubles with each repetition, up to 1024 times this value.
 pub const CANCEL_RETRY_NS: u64 = 1_000_000;
 /// Maximum number of events that one `epoll_wait` returns.
 pub const EVENTS_PER_POLL: usize = 256;

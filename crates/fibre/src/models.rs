@@ -32,14 +32,14 @@ const SMALL_INTERLEAVINGS: usize = 10_000;
 const NOW: u64 = 1;
 const PROCESSORS: usize = 2;
 
-/// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each kind.
+/// Runs a model with [`check_often`] in [`INTERLEAVINGS`] interleavings of each of its two kinds.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(INTERLEAVINGS, model);
 }
 
 /// Runs a model in `interleavings` random interleavings. Then runs it in the same number of
 /// interleavings in which some threads are delayed for a long time (probabilistic concurrency
-/// testing).
+/// testing of depth 5).
 fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let same_model = Arc::clone(&model);

@@ -33,7 +33,7 @@ pub(crate) struct Counters {
     runs: AtomicU64,
     /// The number of times that the processor slept.
     sleeps: AtomicU64,
-    /// A sequence number. Callers choose processors in turn by it.
+    /// A sequence number, which callers use to choose processors in turn.
     next_number: AtomicU32,
 }
 

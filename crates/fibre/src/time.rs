@@ -14,8 +14,8 @@ use crate::sync::{Mutex, lock};
 /// A point in time that is never reached.
 const NEVER: u64 = u64::MAX;
 
-/// Sleeps for `duration`, or a little longer. In a fibre, only the fibre is blocked; in a thread
-/// that runs no fibres, the thread.
+/// Sleeps for `duration`, or a little longer. If the caller is a fibre, this blocks only the fibre.
+/// Otherwise it blocks the calling thread.
 ///
 /// # Errors
 /// The fibre was cancelled.

@@ -107,7 +107,7 @@ impl ListWaiter {
         waiting_record().map_or_else(|| Self::Thread(thread_waiter()), Self::Fibre)
     }
 
-    /// Returns the flag that says that the wait has been granted. Only the waiter itself calls
+    /// Returns the flag that is true once the wait has been granted. Only the waiter itself calls
     /// this.
     fn granted_flag(&self) -> &AtomicBool {
         match self {

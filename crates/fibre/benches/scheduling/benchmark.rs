@@ -30,8 +30,8 @@ impl Benchmark {
     }
 
     /// Whether the benchmark can run with a single thread (in *cycle*, a single ring) on one
-    /// processor. In most other benchmarks a thread wakes another one, so a single thread is not
-    /// enough. A ring has five members, which wake each other.
+    /// processor. In the other benchmarks threads wake each other or wait for each other, so a
+    /// single thread is not enough. A ring has five members, which wake each other.
     pub(crate) fn works_alone(self) -> bool {
         use Benchmark::{Cycle, CycleBare, CycleSemaphores, Yield};
         matches!(self, Cycle | CycleBare | CycleSemaphores | Yield)
@@ -102,7 +102,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The number of threads. In *cycle*, the number of rings.
+    /// The number of threads; in *cycle*, the number of rings.
     pub(crate) fn threads(self) -> usize {
         self.processors * self.per_processor
     }

@@ -38,7 +38,8 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::Timer;
 
-/// Maximum number of completions that are taken each time the lock of the completion queue is held.
+/// Maximum number of completions that a thread takes before it releases the lock of the completion
+/// queue.
 const BATCH: usize = 64;
 
 // The token of a request is its `user_data`, which the kernel returns in the completion. For a
