@@ -1,21 +1,22 @@
-//! The runtime `bypass`: the sessions over a TCP/IP stack in this process, as in a library
-//! operating system. The kernel's TCP is not on the path of a request.
+//! The runtime `bypass`: it serves connections by a TCP/IP stack in this process, as a library
+//! operating system does. The kernel's TCP is not on the path of a request.
 //!
 //! ```text
 //! device ─▶ ring of frames ─▶ tcpip::Stack ─▶ burst ─▶ Stack ─▶ frames ─▶ device
 //! ```
 //!
+//! A *burst* is the set of connections that are ready at the same time; they are answered together.
+//!
 //! Each worker has a packet socket with a ring of received frames (`sys::packet_ring`), a stack,
-//! and the same loop as `events` (`crate::readiness`). The kernel distributes frames by their
-//! connection, so a connection stays with a worker. There is no acceptor thread: the workers accept
-//! from their stacks.
+//! and the same loop as `events` (`crate::readiness`). The kernel passes all frames of a connection
+//! to the same worker. There is no acceptor thread: each worker accepts from its stack.
 //!
-//! The kernel must not have the address of the server, or its own TCP would answer too, by resets.
-//! The packet socket receives a copy of each frame, and the kernel's stack the original. Where the
-//! process may attach it, a program at the device (`sys::ingress_filter`) discards the original
-//! before the kernel looks for a route.
+//! The kernel must not have the address of the server. Otherwise the kernel's TCP would answer each
+//! segment as well, with a reset. The packet socket receives a copy of each frame, and the kernel's
+//! stack gets the original. If the process has the privilege, it attaches a BPF program to the
+//! device (`sys::ingress_filter`), which discards the original before the kernel looks for a route.
 //!
-//! [`InMemory`] is the same without a device, threads or a clock, for tests.
+//! [`InMemory`] is the same runtime without a device, threads or a clock, for tests.
 
 mod accept;
 mod in_memory;
@@ -48,8 +49,11 @@ pub use in_memory::InMemory;
 /// A device with an address for the server, opened for a number of workers.
 #[derive(Debug)]
 pub struct Interface {
+    /// One packet socket per worker.
     rings: Vec<PacketRing>,
+    /// `None` if the process could not attach the filter.
     filter: Option<Arc<IngressFilter>>,
+    /// The configuration of the stacks, except for their seeds.
     config: Config,
 }
 
@@ -60,8 +64,8 @@ impl Interface {
     ///
     /// # Errors
     /// `PermissionDenied`: the process lacks `CAP_NET_RAW`. `NotFound`: there is no such device.
-    /// `NetworkDown`: it is down. `AddrInUse`: the kernel has the address, or allows to bind
-    /// addresses that it does not have (`net.ipv4.ip_nonlocal_bind`).
+    /// `NetworkDown`: the device is down. `AddrInUse`: the kernel has the address, or allows
+    /// sockets to bind addresses that it does not have (`net.ipv4.ip_nonlocal_bind`).
     pub fn open(
         device: &str,
         address: Ipv4Addr,
@@ -85,7 +89,7 @@ impl Interface {
         let mut config = Config::new(device.hardware_address, address, vec![port]);
         config.prefix_len = prefix_len;
         config.mtu = device.mtu;
-        // Only a saving: without it, the kernel discards the packets a little later.
+        // The filter only saves work: without it, the kernel discards the packets a little later.
         let filter = IngressFilter::attach(&device.name, address)
             .ok()
             .map(Arc::new);
@@ -111,7 +115,8 @@ pub(crate) fn start(
     if interface.rings.len() != setup.workers {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // The standard library seeds its hashers with system randomness.
+    // The seed of each stack's initial sequence numbers has to be unpredictable. The standard
+    // library seeds its hashers with system randomness.
     let random = RandomState::new();
     for (number, ring) in interface.rings.into_iter().enumerate() {
         let context = WorkerContext::new(setup, service.worker(), running.handles(number));

@@ -1,8 +1,11 @@
-//! The runtime `events`: one epoll loop per worker. Most of it is in `crate::readiness`.
+//! The runtime `events`: one epoll loop per worker. Most of its code is in `crate::readiness`.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
+//!
+//! A *burst* is the set of connections that are ready after a wait; they are answered together.
+//! *Maintain* is one step of the service's background work.
 
 mod accept;
 mod stop;

@@ -1,27 +1,33 @@
 //! The bounds and intervals of the runtimes.
+//!
+//! A *burst* is the set of connections that a worker answers after one wait. In a *turn*, a bounded
+//! number of requests of one connection is answered. A *task* is the thread or fibre of a
+//! connection. A *ticket* stands for a result that another thread produces.
 
 /// Maximum number of events returned by one wait.
 pub const EVENTS_PER_WAIT: usize = 256;
-/// Connections whose requests are prepared together before the first is answered.
+/// Maximum number of connections whose requests are prepared before the first is answered. A larger
+/// burst is divided.
 pub const BURST_CONNECTIONS: usize = 32;
 /// Number of requests whose items are prefetched ahead of the connection that is being answered.
 pub const PREFETCH_ITEMS: usize = 16;
 /// Maximum bytes of one receive.
 pub const RECEIVE_LEN: usize = 16 * 1024;
-/// Minimum number of missing bytes of a value for which they are received directly into store
-/// memory. Fewer bytes are received into a buffer, together with the requests behind them, and
-/// copied.
+/// Minimum number of missing bytes of a value for which these bytes are received directly into the
+/// store's memory. Fewer bytes are received into a buffer, together with the requests behind the
+/// value, and copied.
 pub const DIRECT_MIN: usize = 4 * 1024;
 /// Maximum number of slices of output that one vectored send passes to the kernel.
 pub const SLICES_PER_SEND: usize = 64;
 /// Bytes of output sent to one connection before another connection gets a turn. The last send of a
 /// turn may exceed this number.
 pub const SEND_PER_TURN: usize = 1 << 20;
-/// Maximum bytes of a file that one system call sends. Before it the runtime looks whether they are
-/// in memory.
+/// Maximum number of bytes of a file that one system call sends. Before the call, the runtime
+/// checks whether these bytes are in memory.
 pub const FILE_SEND_MAX: usize = 256 * 1024;
-/// The same on a socket that blocks: sendfile(2) passes on at most 16 pages at a time, and would
-/// read the next ones only when the peer has taken these, long after the look.
+/// The same on a blocking socket, where sendfile(2) passes at most 16 pages at a time to the
+/// socket. It would read the next pages only after the peer has taken these. Until then the kernel
+/// might evict the next pages from memory, although the check has found them there.
 pub const BLOCKING_FILE_SEND_MAX: usize = 64 * 1024;
 /// Maximum number of results of tickets that are delivered between two waits.
 pub const COMPLETIONS_PER_WAIT: usize = EVENTS_PER_WAIT;
@@ -46,9 +52,9 @@ pub const SLOW_PEER_S: u32 = 1;
 /// Interval at which connections are checked for silent peers and passed deadlines, in nanoseconds,
 /// if the service or the setup has such limits.
 pub const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
-/// Maximum number of connections that are checked at a time.
+/// Maximum number of connections in one step of such a check.
 pub const SWEEP_CONNECTIONS: usize = 1024;
-/// Pause before the next connections are checked if there are more, in nanoseconds.
+/// Pause between two steps of such a check, in nanoseconds.
 pub const SWEEP_STEP_NS: u64 = 10_000_000;
 /// Minimum time between two steps of store maintenance, in nanoseconds.
 pub const MAINTAIN_INTERVAL_NS: u64 = 100_000;
@@ -59,26 +65,26 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 /// Interval at which a stopping worker checks whether its connections have finished, in
 /// nanoseconds.
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
-/// Maximum number of consecutive turns of a connection whose replies are sent together.
+/// Maximum number of consecutive turns of one connection whose replies are sent together.
 pub const TURNS_PER_SEND: u8 = 4;
 /// Pause before the failed loop of a worker restarts, in nanoseconds.
 pub const RESTART_PAUSE_NS: u64 = 10_000_000;
-/// Minimum, in bytes, of the bound of the input and output that all connections keep between bursts
-/// ([`buffered_max`](crate::buffered_max)).
+/// The bound on the bytes of input and output that all connections together keep between bursts
+/// ([`buffered_max`](crate::buffered_max)) is at least this many bytes.
 pub const BUFFERED_MIN: u64 = 64 << 20;
-/// The bound of the bytes that connections keep is at least this fraction (1/N) of the memory for
-/// items.
+/// The same bound is at least this fraction (1/N) of the memory for items.
 pub const BUFFERED_MEMORY_PART: u64 = 8;
-/// The bound of the bytes that connections keep is at least this many bytes per connection, the
-/// size of one receive.
+/// The same bound is at least this many bytes per connection, the size of one receive.
 pub const BUFFERED_PER_CONNECTION: u64 = RECEIVE_LEN as u64;
-/// The bound of the bytes that connections keep is at least this many bytes per worker. That is
-/// more than the buffer of the longest line, whose capacity doubles as it grows.
+/// The same bound is at least this many bytes per worker. That is more than the buffer of the
+/// longest line, whose capacity doubles as it grows.
 pub const BUFFERED_PER_WORKER: u64 = 4 << 20;
-/// Maximum number of bytes that a connection may keep between bursts without being counted.
+/// If a connection keeps at most this many bytes between bursts, they do not count towards the
+/// bound.
 pub const BUFFERED_UNCOUNTED: usize = IDLE_BUFFER_LEN;
-/// Fraction (1/N) of the bound that is freed by closing connections once the bound is exceeded. A
-/// smaller fraction would make the search for connections to close more frequent.
+/// Once the bound is exceeded, connections are closed until the kept bytes are below the bound by
+/// this fraction (1/N) of it. With a smaller fraction, connections to close would have to be
+/// searched more often.
 pub const BUFFERED_FREED_PART: u64 = 64;
 /// Number of entries of the submission queue of a worker's io_uring. The completion queue has twice
 /// as many.
@@ -87,24 +93,25 @@ pub const RING_ENTRIES: u32 = 1024;
 pub const RING_BUFFERS: u16 = 32;
 /// Number of waits after which a send of an io_uring that has not completed counts as blocked.
 ///
-/// If the socket has space, a send completes when it is submitted, and its completion is in the
-/// completion queue then. The worker handles [`EVENTS_PER_WAIT`] completions per wait. After this
-/// many waits it has handled as many as the queue holds, so a send without a completion is blocked.
+/// If the socket has space, a send completes when it is submitted, and its completion is then in
+/// the completion queue. The worker handles up to [`EVENTS_PER_WAIT`] completions per wait. After
+/// this many waits it has handled as many completions as the queue holds. So a send without a
+/// completion is blocked.
 pub const SEND_CHECK_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
 /// Length of each receive buffer of an io_uring, in bytes.
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
-/// Bytes of held input at which a connection of an io_uring stops receiving, if its input cannot be
-/// answered now.
+/// Number of bytes of held input (received but not consumed) at which a connection of an io_uring
+/// stops receiving, if its input cannot be answered now.
 pub const HELD_INPUT_MAX: usize = 4 * 1024;
-/// Number of received frames of `bypass` that the kernel keeps for a worker, at least.
+/// Minimum number of received frames that the kernel can keep for a worker of `bypass`.
 pub const RING_FRAMES: usize = 2048;
 /// Maximum number of frames that a worker of `bypass` receives before it serves connections.
-pub const FRAMES_PER_TURN: usize = 256;
+pub const FRAMES_PER_ROUND: usize = 256;
 /// Interval at which a worker of `bypass` that does not sleep checks by a system call whether
 /// another thread has woken it, in nanoseconds.
 pub const INBOX_CHECK_NS: u64 = 50_000;
-/// Pause of a worker of `bypass` before it sends frames again that the device did not take, in
-/// nanoseconds.
+/// Pause of a worker of `bypass` before it tries again to send frames that the device did not take,
+/// in nanoseconds.
 pub const SEND_RETRY_NS: u64 = 100_000;
 /// Maximum capacity, in bytes, of an output buffer that a worker keeps for reuse.
 pub const SPARE_OUTPUT_LEN: usize = 32 * 1024;
@@ -116,14 +123,13 @@ pub const TASK_STACK_LEN: usize = 128 * 1024;
 /// Number of memory mappings of a connection's thread: its stack, the signal stack that the
 /// standard library adds, and a guard page for each of the two.
 pub const MAPPINGS_PER_THREAD: usize = 4;
-/// Number of memory mappings reserved for everything but the stacks of threads and fibres. The rest
-/// of the kernel's default of 65 530 mappings suffices for the threads of the 15 360 connections of
-/// the published experiments.
+/// Number of memory mappings reserved for everything but the stacks of threads and fibres. The
+/// kernel's default limit is 65 530 mappings. The rest of it suffices for a thread for each of
+/// 15 360 connections, as many as the published experiments have.
 pub const OTHER_MAPPINGS: usize = 3072;
-/// Initial length of the receive buffer of a thread or fibre, in bytes. After a receive that fills
-/// it, the buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer bytes than the initial
-/// length. Also the length of the longest output whose buffer a thread or fibre keeps for its next
-/// replies.
+/// Initial length of the receive buffer of a task, in bytes. After a receive that fills it, the
+/// buffer has [`RECEIVE_LEN`] bytes, until a receive returns fewer bytes than the initial length.
+/// Also the length of the longest output whose buffer a task keeps for its next replies.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
 /// Maximum bytes of one blocking send. Each send that takes at least one byte counts as activity of
 /// the peer.
@@ -131,18 +137,18 @@ pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
 /// Timeout of a blocking send, in nanoseconds. A send that times out is repeated, but does not
 /// count as activity of the peer.
 pub const SEND_TIMEOUT_NS: u64 = 250_000_000;
-/// How long a task discards input after the last reply of a connection that it closes with input
-/// unread, in nanoseconds.
+/// If a task closes a connection whose input is not all read, it discards further input for at most
+/// this long after the last reply, in nanoseconds.
 pub const LINGER_NS: u64 = 1_000_000_000;
-/// Maximum bytes that it discards.
+/// Number of discarded bytes at which the task closes such a connection.
 pub const LINGER_LEN: usize = 16 << 20;
-/// Interval between the maintenance steps of the supervisor, which it makes while no requests
+/// Interval between the maintenance steps that the supervisor of tasks makes while no requests
 /// arrive, in nanoseconds.
 pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;
 /// Maximum number of maintenance steps that the supervisor makes after the last request.
 pub const IDLE_MAINTAIN_STEPS: u32 = 1024;
-/// Requests count as arriving for this long after a maintenance step of a task, in nanoseconds. The
-/// supervisor makes no step meanwhile.
+/// After a maintenance step of a task, requests count as arriving for this long, in nanoseconds.
+/// The supervisor makes no step in this time.
 pub const REQUESTS_RECENT_NS: u64 = IDLE_MAINTAIN_INTERVAL_NS / 2;
 /// Interval at which the supervisor checks whether requests still arrive before it makes
 /// maintenance steps, in nanoseconds.

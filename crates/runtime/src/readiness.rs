@@ -1,12 +1,14 @@
 //! The common part of the runtimes in which a worker waits until connections are ready, then
-//! receives and sends itself: `events`, which waits by epoll, and `memory`, which checks its pipes.
+//! receives and sends itself: `events` waits by epoll, `bypass` waits for frames, and `memory` does
+//! not wait but checks its pipes.
 //!
 //! ```text
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! The runtime's part is the wait. After each, it calls [`ReadinessLoop::turn`] with the events and
-//! the time.
+//! A *burst* is the set of connections that are ready after a wait; they are answered together.
+//! *Maintain* is one step of the service's background work. The wait is the runtime's own part.
+//! After each wait, the runtime calls [`ReadinessLoop::serve_ready`] with the events and the time.
 
 mod burst;
 
@@ -23,12 +25,14 @@ use crate::worker_context::{Flushed, Outcome, WorkerContext};
 use burst::BurstMember;
 use sys::poll::{Interest, Ready};
 
-/// The registry of the events that a worker waits for: an epoll instance, or the pipes of `memory`.
+/// The registry of the events that a worker waits for: the epoll instance of `events`, the TCP/IP
+/// stack of `bypass`, or the pipes of `memory`.
 pub(crate) trait Registry<T> {
-    /// Registers a connection and the events to wait for. Events carry `slot` as their token.
+    /// Registers a connection. `interest` are the events to wait for. They carry `slot` as their
+    /// token.
     fn add(&self, transport: &T, slot: Slot, interest: Interest) -> io::Result<()>;
 
-    /// Changes the events to wait for of a registered connection.
+    /// Changes the interest of a registered connection.
     fn change(&self, transport: &T, slot: Slot, interest: Interest) -> io::Result<()>;
 }
 
@@ -68,9 +72,10 @@ pub(crate) struct ReadinessLoop<S: Worker, T, R> {
     pub(crate) context: WorkerContext<S>,
     pub(crate) registry: R,
     pub(crate) table: ConnectionTable<S, ReadinessIo<T>>,
-    /// Receive buffers, one for each connection of a burst. A burst borrows them, and they are all
-    /// back after it.
+    /// Receive buffers, [`BURST_CONNECTIONS`] of them. While a connection is served, it may have
+    /// one of them. All are returned after that.
     buffers: Vec<Vec<u8>>,
+    /// The memory of two lists that [`serve`](Self::serve) fills. Both are empty between its calls.
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
@@ -89,7 +94,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Adds a new connection to the table and registers it. Drops it if that fails.
+    /// Adds a new connection to the table and registers it. Drops the connection if that fails.
     pub(crate) fn accept(&mut self, transport: T, now_ns: u64) {
         let Some(session) = self.context.open(&transport) else {
             return;
@@ -111,7 +116,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     /// Serves the connections named by the events `ready`, and those that continue without an
     /// event. On return, `burst` contains the slots that were served; its old content is discarded.
     #[inline]
-    pub(crate) fn turn(
+    pub(crate) fn serve_ready(
         &mut self,
         ready: impl Iterator<Item = Ready>,
         now_ns: u64,
@@ -128,8 +133,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes slow holders, and delivers the results of tickets. Called after another thread has
-    /// woken the worker.
+    /// Closes slow holders (connections that hold memory for which others wait, and whose peers are
+    /// inactive), and delivers the results of tickets (results that other threads produce). Called
+    /// after another thread has woken the worker.
     pub(crate) fn on_wake(&mut self, now_ns: u64) {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);
@@ -143,7 +149,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 
     /// Closes connections whose peers have been silent for too long, and gives a turn to those
-    /// whose input was not complete in time. Called after each turn.
+    /// whose input was not complete in time. Called after each burst.
     pub(crate) fn sweep(&mut self, now_ns: u64) {
         if !self.context.must_sweep(now_ns) {
             return;
@@ -159,8 +165,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Closes the idle connections of a stopping worker. Receives on each once more before, and
-    /// answers what has arrived. Returns true once no connection is open.
+    /// Closes the idle connections of a stopping worker. Before it closes a connection, it receives
+    /// once more, and answers the requests that have arrived. Returns true once no connection is
+    /// open.
     pub(crate) fn drain(&mut self, now_ns: u64) -> bool {
         for slot in self.table.slots() {
             let is_idle =
@@ -185,8 +192,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         context
     }
 
-    /// Handles an event. If the socket is writable and output is unsent, sends it. Otherwise adds
-    /// the connection to `burst`, which receives on it.
+    /// Handles an event. If the transport is writable and the connection has unsent output, sends
+    /// this output. Otherwise adds the connection to `burst`, so that its turn receives.
     fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>, now_ns: u64) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
@@ -199,16 +206,15 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         }
         if ready.hung_up && connection.io.interest == Interest::None {
-            // The peer has hung up while its request waits for memory or for a completion. epoll
-            // reports a hang-up also without any interest, and at every wait, so the worker would
-            // no longer sleep if the connection stayed open.
+            // The peer has hung up while its request waits for memory or for the result of a
+            // ticket. epoll reports a hang-up even if the interest is `None`, and at every wait. So
+            // the worker could not sleep while the connection stayed open.
             self.close(slot);
         } else if !connection.is_queued {
             connection.is_queued = true;
             burst.push(slot);
         }
-        // A connection that is queued already is received on in its turn. A hang-up is noticed
-        // then.
+        // If the connection is queued already, its turn receives, and notices a hang-up.
     }
 
     /// Sends the unsent output of a connection. Once all of it is sent, the connection continues.
@@ -233,7 +239,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.count_buffered(slot);
     }
 
-    /// Changes the events registered for a connection to `interest`. Closes it if that fails.
+    /// Changes the events registered for a connection to `interest`. Closes the connection if that
+    /// fails.
     fn wait_for(&mut self, slot: Slot, interest: Interest) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -264,6 +271,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
+    /// Closes the connection in a slot, and removes it from the sum of kept bytes and the lists of
+    /// the context.
     fn close(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             self.context.release_buffered(connection);

@@ -15,7 +15,8 @@ impl<S: service::Worker> Server<S> {
             if setup.counts.admit() {
                 self.connections.accept(transport, now_ns);
             } else {
-                // The send buffer of a new connection has space. Dropping `transport` closes it.
+                // The send buffer of a new connection has space for the message. Dropping
+                // `transport` closes the connection.
                 let _ = transport.send_bytes(setup.rejection);
             }
         }

@@ -11,27 +11,28 @@ use tcpip::{Checksums, Counts, Frames, Stack};
 
 use crate::frame_counts::{FrameCount, FrameCounts};
 use crate::inbox::Inbox;
-use crate::limits::{FRAMES_PER_TURN, INBOX_CHECK_NS, SEND_RETRY_NS};
+use crate::limits::{FRAMES_PER_ROUND, INBOX_CHECK_NS, SEND_RETRY_NS};
 
 const INBOX_TOKEN: u64 = 0;
 const RING_TOKEN: u64 = 1;
 
-/// The packet socket of a worker, and its epoll instance. It survives a restart of the worker,
-/// which may have given up the privilege to open another one.
+/// The packet socket of a worker, and its epoll instance. A restart of the worker's loop keeps
+/// them, because the process may have given up the privilege to open another packet socket.
 pub(super) struct Port {
     ring: PacketRing,
-    /// It stays attached as long as there is a worker.
+    /// The filter stays attached as long as the port of any worker exists.
     _filter: Option<Arc<IngressFilter>>,
     poll: Poll,
     pub(super) inbox: Arc<Inbox>,
     events: Events,
     /// Time of the last wait by a system call.
     last_wait_ns: u64,
-    /// The device did not take all frames.
+    /// The device did not take all frames of the last send.
     has_unsent: bool,
-    /// Frames that the device has taken.
+    /// The number of frames that the device has taken.
     sent: u64,
-    /// What the stacks of loops that have failed had counted.
+    /// The sum of the counters of the worker's earlier stacks. Each restart of the worker's loop
+    /// creates a new stack.
     ended: Counts,
 }
 
@@ -39,7 +40,8 @@ pub(super) struct Port {
 pub(super) fn open(ring: &PacketRing, inbox: &Inbox) -> io::Result<Poll> {
     let poll = Poll::new()?;
     poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
-    // A worker waits only after it has found no frame, so each event is of a later one.
+    // Edge-triggered is enough: a worker waits only after it has found no frame, so each event is
+    // of a later frame.
     poll.add_edge_triggered(ring, RING_TOKEN)?;
     Ok(poll)
 }
@@ -69,8 +71,8 @@ impl Port {
         self.ring.has_frame()
     }
 
-    /// Waits for a frame, a wake-up by another thread, or the timeout. With the timeout 0, makes a
-    /// system call only once in [`INBOX_CHECK_NS`]. Returns whether another thread has woken the
+    /// Waits for a frame, a wake-up by another thread, or the timeout. With the timeout 0, makes at
+    /// most one system call per [`INBOX_CHECK_NS`]. Returns whether another thread has woken the
     /// worker.
     pub(super) fn wait(&mut self, timeout_ns: Option<u64>) -> io::Result<bool> {
         let timeout_ns = match self.has_unsent {
@@ -88,16 +90,16 @@ impl Port {
         for event in self.events.iter() {
             was_woken |= event.token == INBOX_TOKEN;
             if event.token == RING_TOKEN && event.hung_up {
-                // The device is down, until it is up again.
+                // The device is down. Clear the error, so that the next wait sleeps.
                 self.ring.take_error();
             }
         }
         Ok(was_woken)
     }
 
-    /// Passes the frames that have arrived to a stack, at most [`FRAMES_PER_TURN`].
+    /// Passes the frames that have arrived to a stack, at most [`FRAMES_PER_ROUND`].
     pub(super) fn receive(&mut self, stack: &mut Stack, now_ns: u64) {
-        for _ in 0..FRAMES_PER_TURN {
+        for _ in 0..FRAMES_PER_ROUND {
             let received = self.ring.receive(|frame| {
                 let checksums = match frame.is_verified {
                     true => Checksums::Verified,
@@ -111,7 +113,10 @@ impl Port {
         }
     }
 
-    /// Sends frames, and removes those that the device has taken.
+    /// Sends frames, and removes from `frames` those that the device has taken.
+    ///
+    /// # Errors
+    /// The kernel reports an error, such as that the device was removed.
     pub(super) fn send(&mut self, frames: &mut Frames) -> io::Result<()> {
         self.has_unsent = false;
         if frames.is_empty() {
@@ -128,8 +133,8 @@ impl Port {
         Ok(())
     }
 
-    /// Resets the connections of a stack that ends, as far as the device takes the frames: clients
-    /// that wait for an answer would otherwise wait forever.
+    /// Resets the connections of a stack that ends, until the device takes no more frames. Without
+    /// a reset, a client that waits for an answer would wait forever.
     ///
     /// # Errors
     /// As [`Port::send`].
@@ -144,7 +149,7 @@ impl Port {
         Ok(())
     }
 
-    /// Returns what was counted until now, with the present stack.
+    /// Returns the counts of the worker since its start. `stack` is the present stack.
     pub(super) fn counts(&self, stack: &Stack) -> FrameCounts {
         let stacks = self.ended + stack.counts();
         FrameCount::ALL.map(|count| count.of(&stacks, self.sent, self.ring.lost()))

@@ -1,4 +1,5 @@
-//! The stack of a worker and its connections, without a device and without a clock.
+//! The stack of a worker and its connections, without a device and without a clock. A *round* of
+//! the worker's loop serves the connections for which frames have arrived.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,7 +34,7 @@ impl<S: service::Worker> Server<S> {
 
     /// Serves the connections that are ready after frames have been received. Returns whether any
     /// was served.
-    pub(super) fn turn(&mut self, now_ns: u64) -> bool {
+    pub(super) fn serve_ready(&mut self, now_ns: u64) -> bool {
         self.events.clear();
         {
             let mut stack = self.stack.borrow_mut();
@@ -46,15 +47,17 @@ impl<S: service::Worker> Server<S> {
             writable: event.writable,
             hung_up: event.hung_up,
         });
-        self.connections.turn(ready, now_ns, &mut self.burst);
-        // New connections get slots only after all events are handled, as in `events`.
+        self.connections.serve_ready(ready, now_ns, &mut self.burst);
+        // New connections get slots (indices in the table of connections) only now, after all
+        // events are handled. Otherwise an event of a closed connection could reach a new one in
+        // its slot.
         self.take_accepted(now_ns);
         !self.burst.is_empty()
     }
 
-    /// Ends a turn: checks for overdue connections, runs maintenance, and makes frames of the bytes
-    /// that the connections have sent.
-    pub(super) fn end_turn(&mut self, now_ns: u64) {
+    /// Ends a round: checks for overdue connections, runs maintenance, and makes frames of the
+    /// bytes that the connections have sent.
+    pub(super) fn end_round(&mut self, now_ns: u64) {
         self.connections.sweep(now_ns);
         self.connections.context.maintain(now_ns);
         self.stack.borrow_mut().flush(now_ns);
@@ -66,8 +69,8 @@ impl<S: service::Worker> Server<S> {
         stack.has_pending() || stack.has_events()
     }
 
-    /// Returns after how many nanoseconds the next turn is due at the latest, if no frame arrives
-    /// and no other thread wakes the worker. `None` if it need not come.
+    /// Returns after how many nanoseconds the next round is due, if no frame arrives and no other
+    /// thread wakes the worker before. `None` if no round is due.
     pub(super) fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
         if self.is_ready() {
             return Some(0);

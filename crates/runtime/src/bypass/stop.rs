@@ -1,7 +1,7 @@
-//! How a worker of `bypass` stops: it accepts no connections, closes its connections as they become
-//! idle, and ends once their peers have received everything, or the deadline has passed. The worker
-//! cannot end earlier, because its TCP/IP stack ends with it and retransmits what the network
-//! loses.
+//! How a worker of `bypass` stops: it accepts no more connections, and closes its connections as
+//! they become idle. It ends once their peers have received everything, or once the deadline has
+//! passed. It must not end before, because its TCP/IP stack ends with it, and nothing would then
+//! retransmit the frames that the network loses.
 
 use super::worker::Worker;
 

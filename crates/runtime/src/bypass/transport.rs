@@ -14,7 +14,8 @@ use crate::limits::SEND_PER_TURN;
 use crate::readiness::Registry;
 use crate::transport::{Sent, Transport};
 
-/// A stack that the transports of its connections share. No borrow outlives a call.
+/// A stack, shared by the transports of its connections. Each method borrows it only until the
+/// method returns.
 pub(super) type SharedStack = Rc<RefCell<Stack>>;
 
 /// The server's end of a connection. Dropping it closes the connection.
@@ -91,8 +92,8 @@ impl Transport for StackTransport {
     }
 
     fn buffered(&self) -> usize {
-        // The stack bounds the buffers of a connection, as the kernel bounds those of a socket.
-        // Neither is counted.
+        // The stack bounds the buffers of a connection, as the kernel bounds those of a socket. So
+        // neither kind of buffer is counted.
         0
     }
 }

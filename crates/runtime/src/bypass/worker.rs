@@ -1,5 +1,5 @@
-//! A worker of `bypass`: it waits for frames, passes them to its stack, answers in bursts, and
-//! sends the frames of the stack.
+//! A worker of `bypass`: it waits for frames, passes them to its stack, answers the connections
+//! that are ready as one burst, and sends the frames of the stack.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,9 +20,9 @@ pub(super) struct Worker<'p, S: service::Worker> {
     pub(super) port: &'p mut Port,
 }
 
-/// Runs the loop of a worker until the worker has to stop. Restarts the loop, with a new stack,
-/// each time it fails, as `crate::restart` does for other runtimes. Connections that are still open
-/// are reset.
+/// Runs the loop of a worker until the worker has to stop. Each time the loop fails, restarts it
+/// with a new stack, as `crate::restart` does for other runtimes. Resets the connections that are
+/// still open when a loop ends.
 pub(super) fn run<S: service::Worker>(
     mut context: WorkerContext<S>,
     mut port: Port,
@@ -34,7 +34,7 @@ pub(super) fn run<S: service::Worker>(
             port: &mut port,
         };
         let served = catch_unwind(AssertUnwindSafe(|| worker.serve_all()));
-        // After a panic in the stack, this may panic as well.
+        // If the stack has panicked, resetting its connections may panic as well.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut stack = worker.server.stack.borrow_mut();
             worker.port.end(&mut stack)
@@ -50,7 +50,8 @@ pub(super) fn run<S: service::Worker>(
         if context.must_stop(monotonic_ns()) {
             return;
         }
-        // The failed loop may have cleared an event without handling it.
+        // Wake the next loop once, because the failed one may have cleared an event without
+        // handling it.
         port.inbox.waker.wake();
     }
 }
@@ -78,12 +79,12 @@ impl<S: service::Worker> Worker<'_, S> {
             now_ns = monotonic_ns();
             self.port
                 .receive(&mut self.server.stack.borrow_mut(), now_ns);
-            self.server.turn(now_ns);
+            self.server.serve_ready(now_ns);
             if was_woken {
                 self.on_wake(now_ns);
             }
             let has_stopped = self.has_stopped(now_ns);
-            self.server.end_turn(now_ns);
+            self.server.end_round(now_ns);
             let mut stack = self.server.stack.borrow_mut();
             self.port.send(stack.frames())?;
             let counts = self.port.counts(&stack);

@@ -1,5 +1,5 @@
-//! How a worker of `events` stops: it closes its connections as they become idle, until none is
-//! open or the deadline has passed.
+//! How a worker of `events` stops: it closes its connections as they become idle, until no
+//! connection is open or the deadline has passed.
 
 use super::worker::Worker;
 

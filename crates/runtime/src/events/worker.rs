@@ -67,8 +67,8 @@ impl<S: service::Worker> EventLoop for Worker<S> {
         let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
         self.connections.context.set_up_thread();
         loop {
-            // While the worker waits it is offline, so that no other worker waits for it to become
-            // quiescent.
+            // While the worker waits it is offline: it refers to no memory of the service. So
+            // other workers can reclaim memory meanwhile.
             let context = &mut self.connections.context;
             context.service.offline();
             if context.must_pause() {
@@ -84,10 +84,10 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                 inbox_is_ready |= is_inbox;
                 !is_inbox
             });
-            self.connections.turn(connection_events, now_ns, &mut burst);
-            // New connections get slots only now, after all events are handled. A connection may
-            // have been closed in this round, and events of it must not reach a new one in its
-            // slot.
+            self.connections
+                .serve_ready(connection_events, now_ns, &mut burst);
+            // New connections get slots only now, after all events are handled. Otherwise an event
+            // of a connection that has just been closed could reach a new one in its slot.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }

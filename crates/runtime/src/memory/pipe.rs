@@ -51,6 +51,7 @@ impl Queue {
         self.bytes.len() < self.capacity || self.is_receiver_closed
     }
 
+    /// Appends as many of the bytes as there is space for. Returns their number.
     fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_receiver_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -63,6 +64,7 @@ impl Queue {
         Ok(len)
     }
 
+    /// Moves as many bytes as fit to `buffer`. Returns their number; 0 is the end of the stream.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.bytes.is_empty() && !self.is_sender_closed {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -139,7 +141,7 @@ impl MemoryTransport {
         self.pipe.borrow_mut().to_client.put(bytes)
     }
 
-    /// Sends the unsent wire bytes of the transform, as far as the pipe has space. Returns the
+    /// Sends as many of the transform's unsent wire bytes as the pipe has space for. Returns the
     /// number of bytes sent.
     fn flush(&mut self) -> io::Result<usize> {
         let mut flushed = 0;

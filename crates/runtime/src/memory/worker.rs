@@ -11,9 +11,10 @@ use crate::readiness::ReadinessLoop;
 use crate::setup::{Setup, Shared, WaitPolicy};
 use crate::worker_context::{WorkerContext, WorkerHandles};
 
-/// Creates the context of a server's only worker, whose caller runs it and passes it the time, and
-/// the flag that is set when another thread wakes it. Of `setup`, the number of workers and the
-/// wait policy are ignored, because there is one worker and it never waits.
+/// Creates the context of a server's only worker, and the flag that is set when another thread
+/// wakes this worker. The worker has no thread: its caller runs it and passes the time as an
+/// argument. Of `setup`, the number of workers and the wait policy are ignored, because there is
+/// one worker and it never waits.
 pub(crate) fn only_context<S: Service>(
     service: &S,
     setup: Setup,
@@ -39,6 +40,7 @@ pub(crate) fn only_context<S: Service>(
 /// A server in memory, with one worker.
 pub struct Memory<S: Service> {
     pub(super) connections: ReadinessLoop<S::Worker, MemoryTransport, Pipes>,
+    /// Set when another thread wakes the worker.
     woken: Arc<Flag>,
 }
 
@@ -61,7 +63,8 @@ impl<S: Service> Memory<S> {
             self.connections.context.service.online();
             let ready = self.connections.registry.ready();
             let was_idle = ready.is_empty();
-            self.connections.turn(ready.into_iter(), now_ns, &mut burst);
+            self.connections
+                .serve_ready(ready.into_iter(), now_ns, &mut burst);
             let was_woken = self.woken.take();
             if was_woken {
                 self.connections.on_wake(now_ns);
@@ -76,7 +79,7 @@ impl<S: Service> Memory<S> {
     }
 
     /// Returns after how many nanoseconds the caller has to call [`run`](Self::run) again even if
-    /// no bytes arrive and no ticket is completed. `None` if it need not.
+    /// no bytes arrive and no ticket is completed. `None` if this is not necessary.
     #[must_use]
     pub fn wait_timeout_ns(&self) -> Option<u64> {
         self.connections.context.wait_timeout_ns()

@@ -1,5 +1,5 @@
-//! Serving a burst: receive on every connection, prepare all requests, answer them, and send once
-//! for each connection.
+//! Serving the connections of a burst (those that are ready after a wait): receive on every
+//! connection, prepare all requests, answer them, and send once for each connection.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::setup::second;
 use crate::transport::Transport;
 use crate::worker_context::WorkerContext;
 
-/// A connection in a burst.
+/// A connection that is being served.
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
@@ -23,7 +23,7 @@ pub(super) struct BurstMember {
     reached_eof: bool,
 }
 
-/// Where the input of a connection is during a burst.
+/// Where the input of a connection is while it is served.
 enum Input {
     /// The first `len` bytes of one of the worker's receive buffers. There is no earlier input of
     /// the connection.
@@ -44,8 +44,8 @@ impl BurstMember {
 }
 
 impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
-    /// Serves the connections in `slots`, at most
-    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) of them, as one burst.
+    /// Serves the connections in `slots` together. They are a burst, or a part of one with at most
+    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) connections.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
         let mut members = std::mem::take(&mut self.members);
@@ -77,8 +77,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.outcomes = outcomes;
     }
 
-    /// Receives on a connection and returns its input for this burst. Returns `None` if the
-    /// connection is closed or lost, or if output has to be sent first.
+    /// Receives on a connection and returns it with its input. Returns `None` if the connection is
+    /// closed or lost, or if unsent output has to be sent first.
     fn receive(&mut self, slot: Slot, now_s: u32) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         let was_queued = std::mem::take(&mut connection.is_queued);
@@ -93,7 +93,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             })
         };
         let held = std::mem::take(&mut connection.held);
-        // If the held input contains unanswered requests, answer these before receiving more.
+        // If the held input (received but not consumed) may contain complete requests, answer these
+        // before receiving more.
         if was_queued && connection.continues_without_input && !held.is_empty() {
             return member(Input::HeldInput(held), false);
         }
@@ -167,7 +168,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Stores the input that the session has not consumed in the connection, and returns the
+    /// Stores in the connection the input that its session has not consumed, and returns the
     /// receive buffer to the worker. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
@@ -200,7 +201,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
         if waited_for_memory && !waits_for_memory {
-            // The time of that wait does not count as silence of the peer.
+            // The time of the wait for memory does not count as silence of the peer.
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {
@@ -221,8 +222,8 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 self.wait_for(slot, Interest::None);
             }
             (false, Next::Completion) => self.wait_for(slot, Interest::None),
-            // A socket stays readable after the end of the stream. With an interest in reading,
-            // every wait would report it and the worker would not sleep.
+            // A socket stays readable after the end of the stream. With the interest `Read`, every
+            // wait would report the socket at once, and the worker would not sleep.
             (false, _) if reached_eof => self.wait_for(slot, Interest::None),
             (false, Next::Input | Next::Upload | Next::Close) => {
                 self.wait_for(slot, Interest::Read);
