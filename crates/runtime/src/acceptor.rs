@@ -1,5 +1,6 @@
 //! The acceptor thread. It accepts connections, and admits or rejects each. The runtime's
-//! [`Dispatch`] passes admitted connections to workers or tasks.
+//! [`Dispatch`] passes an admitted connection to a worker, or to a new task (a thread or a fibre
+//! that serves only this connection).
 //!
 //! The acceptor waits by epoll under every runtime, also with `rings`. An io_uring would keep a
 //! listener open for some milliseconds after its process was killed. In that time clients could
@@ -20,10 +21,10 @@ use crate::setup::Shared;
 use crate::transform::NewTransform;
 use crate::transport::SocketTransport;
 
-/// The token of the acceptor's waker. The token of a listener is its index.
+/// The token of events of the acceptor's waker. The token of a listener's events is its index.
 const WAKER_TOKEN: u64 = u64::MAX;
 
-/// The resource whose exhaustion stopped a connection from being accepted or served.
+/// The exhausted resource because of which a connection could not be accepted or served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exhausted {
     /// Descriptors, or kernel memory for sockets.
@@ -63,6 +64,7 @@ impl From<Listener> for Listening {
 pub(crate) struct Acceptor<H> {
     poll: Poll,
     listeners: Vec<Listening>,
+    /// Set by another thread when the acceptor has to stop.
     stops_acceptor: Arc<AtomicBool>,
     setup: Arc<Shared>,
     dispatch: H,
@@ -110,12 +112,15 @@ impl<H: Dispatch> Acceptor<H> {
         }
     }
 
-    /// Accepts the connections that wait at a listener, at most [`ACCEPTS_PER_EVENT`].
+    /// Accepts the connections that wait at the listener with this token, at most
+    /// [`ACCEPTS_PER_EVENT`]. Returns an error if the acceptor has to pause.
     fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
         for _ in 0..ACCEPTS_PER_EVENT {
             match self.listeners[token].listener.accept() {
                 Ok(stream) => self.admit(stream, token)?,
                 Err(error) if is_exhaustion(&error) => return Err(Exhausted::Files),
+                // Usually no connection is left. After any other error, the next wait returns at
+                // once if connections are left.
                 Err(_) => return Ok(()),
             }
         }
@@ -125,7 +130,8 @@ impl<H: Dispatch> Acceptor<H> {
     /// Admits a connection and dispatches it, or rejects it if the limit of connections is reached.
     fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
         if !self.setup.counts.admit() {
-            // With a transform, the peer could not read an untransformed message.
+            // The message is not transformed, so a peer that expects transformed bytes (such as
+            // TLS) could not read it.
             if self.listeners[token].transform.is_none() {
                 send_rejection(&stream, &self.setup);
             }
@@ -145,14 +151,14 @@ impl<H: Dispatch> Acceptor<H> {
         })
     }
 
-    /// Pauses for [`ACCEPT_PAUSE_NS`], after which the exhausted resource may be available again.
-    /// New connections meanwhile wait in the kernel's queue.
+    /// Pauses for [`ACCEPT_PAUSE_NS`]. Then the exhausted resource may be available again. During
+    /// the pause, new connections wait in the kernel's queue.
     fn pause(&self, exhausted: Exhausted) {
         let counts = &self.setup.counts;
         counts.pause_accepting(exhausted);
         let started_ns = monotonic_ns();
         self.listen_for(Interest::None);
-        // This wait ends with the pause, or earlier by the waker, when the server stops.
+        // This wait ends after the pause, or earlier if the server stops and wakes the acceptor.
         let _ = self
             .poll
             .wait(&mut Events::with_capacity(1), Some(ACCEPT_PAUSE_NS));
@@ -160,11 +166,10 @@ impl<H: Dispatch> Acceptor<H> {
         counts.resume_accepting(monotonic_ns() - started_ns);
     }
 
-    /// Changes the events of all listeners that the acceptor waits for.
+    /// Sets the events for which the acceptor waits at all listeners.
     fn listen_for(&self, interest: Interest) {
         for (token, Listening { listener, .. }) in self.listeners.iter().enumerate() {
-            // Changing the interest of a registered listener does not fail, and all have been
-            // registered since the start.
+            // This does not fail for a registered listener, and all listeners are registered.
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }
@@ -177,7 +182,7 @@ pub(crate) fn reject(stream: &Stream, setup: &Shared) {
     send_rejection(stream, setup);
 }
 
-/// Sends the service's rejection message, as far as the socket has space.
+/// Sends as much of the service's rejection message as the socket has space for.
 pub(crate) fn send_rejection(stream: &Stream, setup: &Shared) {
     let _ = stream.send(setup.rejection);
 }

@@ -1,24 +1,26 @@
-//! A bound of the memory, outside the store, that connections keep from one burst to the next. This
-//! memory holds incomplete requests (a line may be 1 MiB long) and output that peers have not read.
-//! The bound holds for the sum over all connections of the process.
+//! The bound on the memory outside the store that connections keep between bursts. (A *burst* is
+//! the set of connections that a worker answers after one wait.) This memory holds incomplete
+//! requests (a line may be 1 MiB long) and output that peers have not read. The bound holds for the
+//! sum over all connections of the process.
 //!
-//! In the runtimes `events` and `rings` each worker has an equal share of the bound and a sum of
-//! its own, so that no two workers write the same cache line. A worker updates its sum after it has
-//! served a connection, if the bytes of that connection have changed. In the runtimes `threads` and
-//! `fibres` all tasks share one sum, to which a task adds its bytes before it sleeps
-//! (`connection_tasks/buffered.rs`).
+//! Most runtimes have a fixed number of workers. Each worker then has an equal share of the bound
+//! and a sum of its own, so that no two workers write the same cache line. A worker updates its sum
+//! after it has served a connection, if the bytes of that connection have changed. The runtimes
+//! `threads` and `fibres` have a task (a thread or a fibre) per connection. There, all tasks share
+//! one sum, to which a task adds its bytes before it sleeps (`connection_tasks/buffered.rs`).
 //!
-//! When a sum exceeds its bound, connections are closed until it is at or below a low-water mark.
-//! They are closed in this order, and within each group the largest first:
+//! When a worker's sum exceeds its share, connections of this worker are closed until the sum is at
+//! or below a low-water mark. They are closed in this order, and within each group the largest
+//! first:
 //!
-//! 1. connections that wait for their peers and have been inactive for more than a second;
-//! 2. other connections that wait for their peers;
+//! 1. connections that wait for their peers, which have been inactive for more than a second;
+//! 2. other connections that are not queued to be served, for example those that wait for the
+//!    result of a ticket (a result that another thread produces);
 //! 3. connections that are queued to be served.
 //!
-//! A connection that waits for a completion, and not for its peer, belongs to the second group.
-//!
-//! With a share per worker, only connections of the worker whose share is exceeded are closed. In
-//! `threads` and `fibres` there is no third group.
+//! In `threads` and `fibres`, connections of the whole process are closed when the one sum exceeds
+//! the bound. There are two groups: connections that have been inactive for more than a second,
+//! whatever they wait for, and all others.
 
 use service::Worker;
 
@@ -47,8 +49,8 @@ pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// Returns how many of the `bytes` that a connection keeps count towards the bound: none if there
-/// are at most [`BUFFERED_UNCOUNTED`], otherwise all. So most connections never change a sum.
+/// Returns how many of the `bytes` that a connection keeps count towards the bound: 0 if `bytes` is
+/// at most [`BUFFERED_UNCOUNTED`], otherwise all. So most connections never change a sum.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
     if bytes <= BUFFERED_UNCOUNTED {
@@ -64,9 +66,9 @@ pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
-/// Returns the low-water mark in bytes, for a bound of `max` bytes. Once the sum exceeds the bound,
-/// connections are closed until it is at or below this mark. A gap between the two makes the search
-/// for connections to close rare.
+/// Returns the low-water mark in bytes, for a bound of `max` bytes. Once a sum exceeds the bound,
+/// connections are closed until the sum is at or below this mark. The gap between bound and mark
+/// makes searches for connections to close rare.
 pub(crate) fn low_water_mark(max: u64) -> u64 {
     max - max / BUFFERED_FREED_PART
 }
@@ -82,7 +84,7 @@ pub(crate) struct WorkerShare {
 }
 
 impl WorkerShare {
-    /// Creates the share of one of `workers` workers, with a sum of 0.
+    /// Creates a worker's share, with a sum of 0. The bound is divided among `workers` workers.
     pub(crate) fn new(counts: &ConnectionCounts, workers: usize) -> Self {
         Self {
             max: counts.buffered_max() / workers.max(1) as u64,
@@ -101,16 +103,16 @@ impl WorkerShare {
         self.sum > self.max
     }
 
-    /// Returns whether the sum plus `bytes` is at most half of the share. Only then does the worker
-    /// keep the replies of a connection until its next turn, to send them together with the next
-    /// ones. Otherwise the kept replies could exceed the share, and connections would be closed.
+    /// Returns whether the sum plus `bytes` is at most half of the share. Only then may the worker
+    /// delay the replies of a connection, to send them together with later ones. Otherwise delayed
+    /// replies could exceed the share, and connections would be closed.
     #[inline]
     pub(crate) fn has_space_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Replaces the bytes of a connection in the sum by the bytes that it keeps now. Returns false
-    /// if they have not changed since the last call.
+    /// Adds to the sum the bytes that a connection keeps now, and subtracts those that were counted
+    /// for it at the last call. Returns false if the two numbers are equal.
     #[inline]
     pub(crate) fn count<S: Worker, I: ConnectionIo>(
         &mut self,
@@ -125,15 +127,15 @@ impl WorkerShare {
         true
     }
 
-    /// Subtracts the bytes of a connection that is about to be closed. Returns whether there were
-    /// any.
+    /// Subtracts the counted bytes of a connection that is about to be closed. Returns whether any
+    /// were counted.
     pub(crate) fn release<S: Worker, I>(&mut self, connection: &mut Connection<S, I>) -> bool {
         self.sum -= connection.counted;
         std::mem::take(&mut connection.counted) > 0
     }
 
-    /// Returns the connections to close so that the sum falls to the low-water mark, in the order
-    /// of closing.
+    /// Returns the slots of the connections to close so that the sum falls to the low-water mark,
+    /// in the order of closing.
     pub(crate) fn excess_connections<S: Worker, I>(
         &self,
         table: &ConnectionTable<S, I>,
@@ -165,17 +167,23 @@ mod tests {
     #[test]
     fn the_bound_is_the_largest_of_memory_connection_and_worker_bounds() {
         const MIB: u64 = 1 << 20;
-        assert_eq!(buffered_max(64 * MIB, 1024, 4), 64 * MIB);
-        assert_eq!(buffered_max(4096 * MIB, 1024, 4), 512 * MIB);
-        assert_eq!(buffered_max(64 * MIB, 10_240, 4), 160 * MIB);
-        assert_eq!(buffered_max(64 * MIB, 1024, 64), 256 * MIB);
+        let (memory_bytes, connections, workers) = (64 * MIB, 1024, 4);
+        let max = buffered_max(memory_bytes, connections, workers);
+        assert_eq!(max, 64 * MIB);
+        let max_of_memory = buffered_max(4096 * MIB, connections, workers);
+        assert_eq!(max_of_memory, 512 * MIB);
+        let max_of_connections = buffered_max(memory_bytes, 10_240, workers);
+        assert_eq!(max_of_connections, 160 * MIB);
+        let max_of_workers = buffered_max(memory_bytes, connections, 64);
+        assert_eq!(max_of_workers, 256 * MIB);
     }
 
     #[test]
     fn inactive_connections_are_closed_first_then_larger_ones_and_queued_ones_last() {
-        let counts = ConnectionCounts::new(8, 200_000);
+        let (connections_max, bound_bytes, workers) = (8, 200_000, 2);
+        let counts = ConnectionCounts::new(connections_max, bound_bytes);
         let now_s = 10;
-        let mut share = WorkerShare::new(&counts, 2);
+        let mut share = WorkerShare::new(&counts, workers);
         let mut table = ConnectionTable::new();
         for (bytes, queued) in [
             (30_000, false),

@@ -1,5 +1,8 @@
-//! The state of a connection in the runtimes whose workers own connections (`events`, `rings`,
-//! `memory`): its transport, its session, input that is not consumed and output that is not sent.
+//! The state of a connection in the runtimes whose workers own connections (all but `threads` and
+//! `fibres`): its transport, its session, input that is not consumed and output that is not sent.
+//!
+//! A *session* is the service's state of the connection. In a *turn*, the session answers a bounded
+//! number of requests. A *burst* is a turn of each connection that is ready after a wait.
 
 use std::io;
 
@@ -11,11 +14,11 @@ use crate::transport::Sent;
 
 /// The transport of a connection, with the state that a runtime keeps for it.
 pub(crate) trait ConnectionIo {
-    /// Sends the output from byte `sent` on, as far as the transport has space. Stops at the limit
-    /// of a turn ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
+    /// Sends the output from byte `sent` on, until the transport has no space or the limit of a
+    /// turn is reached ([`SEND_PER_TURN`](crate::limits::SEND_PER_TURN)).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
-    /// Returns whether parts of files can be sent.
+    /// Returns whether the transport can send a part of a file without copying it to the output.
     fn sends_files(&self) -> bool;
 
     /// Returns whether the transport has bytes of its own to send, such as those of a handshake.
@@ -30,26 +33,28 @@ pub(crate) struct Connection<S: Worker, I> {
     /// The transport, and the state of the operations on it.
     pub(crate) io: I,
     pub(crate) session: S::Session,
-    /// Distinguishes the connection from earlier connections in its slot.
+    /// Distinguishes the connection from earlier connections in its slot (its index in the worker's
+    /// table).
     pub(crate) generation: u32,
-    /// The tickets whose results the session waits for.
+    /// The open tickets of the session. A *ticket* stands for a result that another thread
+    /// produces. It is open until its result is delivered to the session.
     pub(crate) tickets: OpenTickets,
     /// Input that is not consumed yet.
     pub(crate) held: HeldInput,
     /// Replies of the last turns that have not been sent, because another turn follows. They are
-    /// sent together with its replies, after at most
+    /// sent together with the replies of a later turn, after at most
     /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns or when the output is full.
     pub(crate) delayed_replies: Vec<u8>,
     /// The number of turns since replies were last sent.
     pub(crate) turns: u8,
-    /// Output for which the socket had no space. While there is any, the connection is not
-    /// answered.
+    /// Output for which the transport had no space. The connection gets no turn before this output
+    /// has been sent.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
     /// The connection is in the current burst, or in one of the worker context's lists `runnable`
-    /// and `waiting_for_memory`. Prevents that it is added a second time.
+    /// and `waiting_for_memory`. It must not be added a second time.
     pub(crate) is_queued: bool,
-    /// The session can continue with the input that it has: it waits for another turn, for space in
-    /// the output, for memory or for a result.
+    /// The session needs no further input to continue: it waits for another turn, for space in the
+    /// output, for memory or for the result of a ticket.
     pub(crate) continues_without_input: bool,
     /// The session continues only when the result of a ticket is delivered.
     pub(crate) waits_for_ticket: bool,
@@ -57,8 +62,8 @@ pub(crate) struct Connection<S: Worker, I> {
     pub(crate) close_after_send: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
-    /// Capacity in bytes of the output buffer of a blocked send, which a ring owns until the peer
-    /// has read enough. 0 if there is no such send.
+    /// Capacity in bytes of the output buffer of a blocked send. The worker's io_uring owns this
+    /// buffer until the peer has read enough. 0 if there is no such send.
     pub(crate) blocked_send_capacity: usize,
     /// The bytes that are counted for the connection in its worker's sum (`crate::buffered`).
     pub(crate) counted: u64,
@@ -124,8 +129,8 @@ pub(crate) enum Overdue {
 }
 
 impl<S: Worker, I> Connection<S, I> {
-    /// Returns whether the connection has been waiting for its peer for too long. `idle_s` is the
-    /// limit of silence.
+    /// Returns why the connection is overdue, or `None` if it is not. `idle_s` is the number of
+    /// seconds that its peer may be silent.
     pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
         if self.is_queued || self.waits_for_ticket {
             return None;
@@ -134,7 +139,8 @@ impl<S: Worker, I> Connection<S, I> {
         if self.unsent.is_none() && self.session.input_deadline_ns().is_some_and(is_late) {
             return Some(Overdue::Deadline);
         }
-        // A session may take input beside open tickets. Its peer then waits for their results.
+        // A session may wait for further input while it has open tickets. Its peer may then be
+        // silent, because the replies to its earlier requests need the results of these tickets.
         if self.tickets.count() > 0 && self.unsent.is_none() {
             return None;
         }
@@ -149,16 +155,15 @@ pub(crate) fn is_silent(active_s: u32, idle_s: Option<u32>, now_s: u32) -> bool 
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
-    /// Records what the session needs next. `reached_eof` says that the peer has shut down its
-    /// sending side. Returns whether the connection has to be closed after its output has been
-    /// sent.
+    /// Records what the session needs next. `reached_eof`: the peer has shut down its sending side.
+    /// Returns whether the connection has to be closed after its output has been sent.
     #[inline]
     pub(crate) fn record_next(&mut self, next: Next, reached_eof: bool) -> bool {
         self.continues_without_input = !matches!(next, Next::Input | Next::Upload | Next::Close);
         self.waits_for_ticket = next == Next::Completion;
         let has_tickets = self.tickets.count() > 0;
-        // After the peer has shut down its sending side, replies to earlier requests may be due.
-        // The connection is finished when none are.
+        // After the peer has shut down its sending side, replies to earlier requests may still be
+        // due. Once no more replies are due, the connection is finished.
         let is_finished = reached_eof && !self.continues_without_input && !has_tickets;
         // Without an open ticket no result would arrive, and the connection would wait forever.
         let is_stuck = next == Next::Completion && !has_tickets;
@@ -168,10 +173,10 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
         must_close
     }
 
-    /// Returns the bytes of heap memory, outside the service, that the connection occupies until
-    /// the next burst. Results of tickets count only while the peer does not take the output:
-    /// otherwise the session answers with them at once. Those of known length count from the issue
-    /// of the ticket, others from their delivery.
+    /// Returns the bytes of memory that the connection occupies until the next burst: its buffers,
+    /// and the results of its tickets. Results count only while the peer does not take the output.
+    /// Otherwise the session turns them into replies at once. A result of known length counts from
+    /// the issue of its ticket, any other result from its delivery.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
@@ -200,10 +205,12 @@ pub(crate) struct Unsent<P> {
     pub(crate) sent: usize,
 }
 
-/// Input that a connection keeps from one burst to the next. Its length is at most that of the
-/// longest line that a session accepts, with its value if the session takes only complete values,
-/// plus the bytes that arrive during one wait: one receive with `events`, all receive buffers of
-/// the ring with `rings`.
+/// Input that a connection keeps from one burst to the next. Its length is at most the sum of two:
+///
+/// - the longest line that a session accepts, with the value behind it if the session takes only
+///   complete values;
+/// - the bytes that may arrive during one wait: all receive buffers of the ring with `rings`, one
+///   receive with the other runtimes.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,
@@ -257,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn consumed_bytes_are_removed_and_the_memory_is_freed_after_the_last() {
+    fn consumed_bytes_are_removed_and_the_memory_is_freed_when_all_are_consumed() {
         let mut held = HeldInput::default();
         held.append(b"abc");
         held.consume(2);

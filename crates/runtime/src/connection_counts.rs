@@ -1,8 +1,9 @@
 //! Counters of connections and of their traffic.
 //!
-//! [`ConnectionCounts`] is one set of counters for the whole process. It changes when a connection
-//! opens or closes. Counters that change in every burst are per worker (`WorkerCounts`), so that
-//! workers do not write the same cache line.
+//! [`ConnectionCounts`] is one set of counters for the whole process. These change rarely, for
+//! example when a connection opens or closes. Counters that change in every burst (a *burst* is the
+//! set of connections that a worker answers after one wait) are per worker (`WorkerCounts`), so
+//! that workers do not write the same cache line.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::acceptor::Exhausted;
 use crate::frame_counts::{FrameCount, FrameCounts};
 
-/// The counters of connections of the process, and a list of the counters of each worker.
+/// The counters of connections of the process, and a list with the counters of each worker.
+/// [`ConnectionSnapshot`] describes most fields.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     max: u64,
@@ -25,8 +27,9 @@ pub struct ConnectionCounts {
     slow_closed: AtomicU64,
     idle_closed: AtomicU64,
     buffered_closed: AtomicU64,
-    /// Bytes of input and output that all tasks together keep between bursts, in runtimes with a
-    /// task per connection. In the other runtimes each worker has such a counter of its own.
+    /// Bytes of input and output that all tasks together keep between bursts, in the runtimes with
+    /// a task (a thread or a fibre) per connection. In the other runtimes each worker has such a
+    /// counter of its own.
     buffered: AtomicU64,
     panics: AtomicU64,
     restarts: AtomicU64,
@@ -59,11 +62,11 @@ pub enum Traffic {
     BytesRead,
     /// Bytes sent.
     BytesWritten,
-    /// Turns that ended before all received requests were answered, so that the connection had to
-    /// queue for another turn.
+    /// Turns that ended before all received requests were answered, because a turn answers a
+    /// bounded number of requests. The connection was then queued for another turn.
     Yields,
-    /// Requests deferred because the memory that they need was held by other connections or
-    /// not reclaimed yet.
+    /// Requests deferred because the memory that they needed was held by other connections or not
+    /// reclaimed yet.
     MemoryWaits,
 }
 
@@ -96,7 +99,7 @@ pub type TrafficCounts = [u64; Traffic::ALL.len()];
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BurstCounts {
     /// The number of bursts of 1 connection, 2 connections, 3 to 4, 5 to 8, and so on. The last
-    /// number has no upper limit of the size.
+    /// number is for all larger bursts.
     pub sizes: [u64; BURST_SIZES],
     /// Sum of the sizes of all bursts.
     pub connections: u64,
@@ -108,7 +111,7 @@ impl WorkerCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets the quantities that a worker of `bypass` counts at its device.
+    /// Sets what a worker of `bypass` has counted at its device.
     pub(crate) fn set_frames(&self, counts: FrameCounts) {
         for (count, value) in self.frames.iter().zip(counts) {
             count.store(value, Ordering::Relaxed);
@@ -172,7 +175,7 @@ pub struct ConnectionSnapshot {
     pub buffered: u64,
     /// The upper bound of `buffered`, in bytes ([`buffered_max`](crate::buffered_max)).
     pub buffered_max: u64,
-    /// Connections closed because `buffered` reached its bound.
+    /// Connections closed because `buffered` exceeded its bound.
     pub buffered_closed: u64,
     /// Connections closed because of a panic in their session or worker.
     pub panics: u64,
@@ -258,13 +261,13 @@ impl ConnectionCounts {
         sum
     }
 
-    /// Returns what the workers of `bypass` have counted at their devices, all together.
+    /// Returns the sums of what the workers of `bypass` have counted at their devices.
     #[must_use]
     pub fn frames(&self) -> FrameCounts {
         self.sums(|counts| &counts.frames)
     }
 
-    /// Returns the sums of counters of all workers.
+    /// Returns, for each of the counters that `counters` selects, the sum over all workers.
     fn sums<const N: usize>(
         &self,
         counters: impl Fn(&WorkerCounts) -> &[AtomicU64; N],
@@ -371,8 +374,8 @@ impl ConnectionCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed because the bytes of all connections reached their bound
-    /// ([`buffered_max`](crate::buffered_max)).
+    /// Counts a connection that is closed because the bytes that connections keep exceeded their
+    /// bound ([`buffered_max`](crate::buffered_max)).
     pub(crate) fn count_closed_by_bound(&self) {
         self.buffered_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -403,9 +406,15 @@ impl ConnectionCounts {
 mod tests {
     use super::*;
 
+    /// Counters whose limits do not matter.
+    fn any_counts() -> ConnectionCounts {
+        let (max, buffered_max) = (1, 0);
+        ConnectionCounts::new(max, buffered_max)
+    }
+
     #[test]
-    fn request_memory_returns_true_once_a_second_and_the_request_expires_after_a_second() {
-        let counts = ConnectionCounts::new(1, 0);
+    fn request_memory_returns_true_once_a_second_and_the_request_expires_after_the_next_second() {
+        let counts = any_counts();
         assert!(!counts.is_memory_requested(1));
         assert!(counts.request_memory(5));
         assert!(!counts.request_memory(5));
@@ -415,20 +424,22 @@ mod tests {
     }
 
     #[test]
-    fn burst_sizes_are_counted_in_powers_of_two() {
-        let counts = ConnectionCounts::new(1, 0);
+    fn burst_sizes_are_counted_in_intervals_that_end_at_powers_of_two() {
+        let counts = any_counts();
         let bursts = counts.register_worker();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
             bursts.count_burst(size);
         }
         let snapshot = counts.bursts();
         assert_eq!(snapshot.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
+        // 32 is the sum of the sizes up to 9.
         assert_eq!(snapshot.connections, 32 + 512 + 513 + (1 << 20));
     }
 
     #[test]
     fn connection_above_the_limit_is_rejected_until_another_closes() {
-        let counts = ConnectionCounts::new(2, 0);
+        let (max, buffered_max) = (2, 0);
+        let counts = ConnectionCounts::new(max, buffered_max);
         assert!(counts.admit());
         assert!(counts.admit());
         assert!(!counts.admit());

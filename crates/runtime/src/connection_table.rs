@@ -1,4 +1,5 @@
-//! The connections of a worker, indexed by slot.
+//! The connections of a worker, indexed by slot. A slot is reused after its connection has been
+//! closed; the *generation* of a connection distinguishes it from earlier ones in its slot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,7 +16,7 @@ pub(crate) struct ConnectionTable<S: Worker, I> {
     connections: Vec<Option<Box<Connection<S, I>>>>,
     /// The slots without a connection.
     free: Vec<Slot>,
-    /// The generation that the next connection gets. Wraps after 2³² connections of one worker.
+    /// The generation that the next connection gets. Wraps to 0 after 2³² connections.
     generation: u32,
 }
 
@@ -55,7 +56,7 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.len() - 1
     }
 
-    /// Drops the connection in a slot, which closes its socket, frees the slot, and counts the
+    /// Drops the connection in a slot, which closes its socket. Frees the slot, and counts the
     /// connection as closed. Does nothing if the slot is free.
     pub(crate) fn close(&mut self, slot: Slot, counts: &ConnectionCounts) {
         let connection = self.connections.get_mut(slot).and_then(Option::take);
@@ -66,8 +67,8 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         }
     }
 
-    /// Drops all connections after a panic that may have left any of them inconsistent, and counts
-    /// them as closed. Returns their number.
+    /// Drops all connections and counts them as closed. Used after a panic that may have left any
+    /// connection inconsistent. Returns the number of connections.
     pub(crate) fn close_all(self, counts: &ConnectionCounts) -> u64 {
         let mut count = 0;
         for connection in self.connections.into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! What the workers of [`bypass`](crate::bypass) count at their devices. A kernel counts the same
-//! for the sockets of the other runtimes (`/proc/net/snmp`, `/proc/net/netstat`).
+//! What the workers of [`bypass`](crate::bypass) count at their devices. For the sockets of the
+//! other runtimes, the kernel has such counters (`/proc/net/snmp`, `/proc/net/netstat`).
 
 use tcpip::Counts;
 
@@ -11,18 +11,19 @@ pub enum FrameCount {
     Received,
     /// Frames that the device has taken to send.
     Sent,
-    /// Frames that arrived and were lost, because too many waited for the worker.
+    /// Frames that arrived and were lost, because too many frames waited for the worker.
     Lost,
     /// Received frames that were truncated or had a wrong checksum.
     Damaged,
     /// Received frames that were dropped, because too many frames waited to be sent.
     Dropped,
-    /// Received segments that belonged to no connection.
+    /// Received TCP segments that belonged to no connection.
     Unknown,
-    /// Half-open connections that were dropped at their bound, or after their time.
+    /// Connections that were dropped before they were established, because there were too many of
+    /// them or the handshake took too long.
     HalfOpenDropped,
-    /// Connections that the server has reset: the client did not answer, a bound of closed
-    /// connections was reached, or the worker ended.
+    /// Connections that the server has reset, because the client did not answer, too many closed
+    /// connections were not finished, or the worker ended.
     Reset,
 }
 
@@ -54,7 +55,8 @@ impl FrameCount {
         }
     }
 
-    /// Returns the quantity as a worker has counted it: by its stacks, and by its packet socket.
+    /// Returns the value of the quantity for one worker. `stacks` is the sum of the counters of its
+    /// TCP/IP stacks. `sent` and `lost` are numbers of frames, counted at its packet socket.
     pub(crate) fn of(self, stacks: &Counts, sent: u64, lost: u64) -> u64 {
         match self {
             Self::Received => stacks.frames,

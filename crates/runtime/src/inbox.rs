@@ -1,5 +1,5 @@
-//! The inbox of a worker. The acceptor puts new connections into it, and any thread can wake the
-//! worker by it.
+//! The inbox of a worker. The acceptor puts new connections into the inbox, and any thread can wake
+//! the worker by it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -48,7 +48,8 @@ impl Inbox {
     }
 }
 
-/// Makes the inbox a standard `Waker`, by which mailboxes wake the worker for results of tickets.
+/// Makes the inbox a standard `Waker`. A mailbox wakes its worker by this waker when the result of
+/// a ticket has arrived (a result that another thread produces).
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.waker.wake();

@@ -1,31 +1,35 @@
 //! The runtimes: threads that accept connections, receive, pass the input to the sessions of a
-//! [`Service`](service::Service), and send the replies. A runtime is generic over the service and
-//! does not depend on any particular service.
+//! [`Service`](service::Service), and send the replies. A *session* is the service's state of one
+//! connection. A runtime is generic over the service and does not depend on any particular service.
 //!
 //! ```text
 //! acceptor ──▶ inbox of the next worker, round robin ──▶ worker: wait → burst → maintain → wait …
 //!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
+//! A *burst* is the set of connections that became ready during one wait; they are answered
+//! together. *Maintain* is one step of the service's background work.
+//!
 //! There are five runtimes ([`Kind`]), which all give the same replies:
 //!
 //! - `events`: an epoll loop per worker;
 //! - `rings`: an io_uring per worker;
-//! - `threads`: a thread per connection, with at most as many concurrent bursts as workers;
-//! - `fibres`: a fibre per connection, on as many kernel threads as workers;
-//! - [`bypass`]: a TCP/IP stack in this process per worker, without the kernel's TCP.
+//! - `threads`: a thread per connection; the configured number of workers limits how many of these
+//!   threads answer requests at the same time;
+//! - `fibres`: a fibre (a thread of user space) per connection, on one kernel thread per worker;
+//! - [`bypass`]: a TCP/IP stack per worker, in this process, instead of the kernel's TCP.
 //!
-//! A sixth, [`memory`], serves connections in memory for tests. Each runtime is a folder with the
-//! same four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads wake each
-//! other) and `stop`. Their common parts are the modules next to these folders.
+//! A sixth, [`memory`], serves connections in memory for tests. Each runtime is a folder with at
+//! least these four files: `accept` (a new connection), `worker` (the loop), `wake` (how threads
+//! wake each other) and `stop`. The modules next to these folders are shared by several runtimes.
 //!
 //! Invariants:
 //! - A connection stays with one worker, thread or fibre until it is closed.
 //! - Answering a request of the cache makes no system call, except for `stats` and `verbosity`.
-//!   Answering one for a document reads its file.
+//!   Answering a request for a document may read its file.
 //! - The memory that slow peers can occupy is bounded, per connection and in total (`buffered`).
-//! - While a peer does not read its replies, the server does not receive its requests. Only `rings`
-//!   may receive some of them, because a receive may be in progress already.
+//! - While a peer does not read its replies, the server receives no further requests from this
+//!   peer. Only `rings` may receive some, because a receive may be in progress already.
 
 #![forbid(unsafe_code)]
 
@@ -122,7 +126,7 @@ impl Kind {
     /// Checks whether this machine supports the runtime.
     ///
     /// # Errors
-    /// The missing kernel feature.
+    /// The kernel lacks a feature that the runtime needs. The error names it.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events | Self::Threads | Self::Fibres | Self::Bypass => Ok(()),
@@ -131,10 +135,10 @@ impl Kind {
     }
 }
 
-/// Checks whether fibres can wait by io_uring on this machine. Otherwise they wait by epoll.
+/// Checks whether fibres can wait by io_uring on this machine. If not, they wait by epoll.
 ///
 /// # Errors
-/// The missing kernel feature.
+/// The kernel lacks a feature that fibres need for it. The error names the feature.
 pub fn rings_for_fibres() -> io::Result<()> {
     fibre::IoBackend::Rings.probe()
 }
@@ -154,9 +158,9 @@ pub fn start(
     let setup = Shared::new(setup, service);
     let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
-        // Only the supervisor has an inbox.
+        // One inbox, of the supervisor: the thread that joins the threads or fibres of connections.
         Kind::Threads | Kind::Fibres => 1,
-        // `start_bypass` starts this runtime, which has an interface instead of listeners.
+        // `start_bypass` starts this runtime. It has a network interface instead of listeners.
         Kind::Bypass => return Err(io::ErrorKind::InvalidInput.into()),
     };
     start_or_stop(inboxes, &setup, |running| match kind {
@@ -183,8 +187,8 @@ pub fn start(
 /// Starts the threads of the runtime [`Kind::Bypass`] for a service.
 ///
 /// # Errors
-/// The limit of descriptors or threads is reached, or the interface was opened for another number
-/// of workers than that of `setup`. After an error, none of the threads runs.
+/// The limit of descriptors or threads is reached, or the interface was not opened for
+/// `setup.workers` workers. After an error, none of the threads runs.
 pub fn start_bypass(
     service: &impl Service,
     setup: Setup,
@@ -213,8 +217,8 @@ pub fn start_threads(
     })
 }
 
-/// Creates the shared state and calls `start`, which starts the threads. If it fails, stops the
-/// threads that it has started.
+/// Creates the shared state, with this number of inboxes, and calls `start`, which starts the
+/// threads. If `start` fails, stops the threads that it has started.
 fn start_or_stop(
     inboxes: usize,
     setup: &Shared,

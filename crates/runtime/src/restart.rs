@@ -1,6 +1,6 @@
-//! The restart of a worker's loop after it failed: by a panic in the runtime's own code, or an
-//! error of waiting. The connections of the worker are closed and counted. Then a new loop on the
-//! same thread serves new connections. If the thread ended instead, the connections that the
+//! The restart of a worker's loop after a failure: a panic in the runtime's own code, or an error
+//! of the wait for events. The connections of the worker are closed and counted. Then a new loop on
+//! the same thread serves new connections. If the thread ended instead, the connections that the
 //! acceptor keeps passing to this worker would wait forever.
 //!
 //! A panic in a session does not fail the loop. It closes only the session's connection
@@ -38,7 +38,7 @@ pub(crate) trait EventLoop: Sized {
     /// Serves connections until the worker has to stop.
     ///
     /// # Errors
-    /// The kernel reports an error of waiting. This does not happen in a correct program.
+    /// The wait for events fails. This does not happen in a correct program.
     fn serve_all(&mut self) -> io::Result<()>;
 
     /// Cancels the operations that are in progress in the kernel, then closes all connections.
@@ -49,8 +49,8 @@ pub(crate) trait EventLoop: Sized {
 /// Runs the loop of a worker until the worker has to stop. Restarts the loop each time it fails.
 pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     loop {
-        // One `catch_unwind` around the loop. A panic may leave the loop's state inconsistent, so
-        // `close_all` drops it and only resets and keeps the context.
+        // One `catch_unwind` around the loop. A panic may leave the loop's state inconsistent. So
+        // `close_all` drops this state, except for the context, which it resets.
         let served = catch_unwind(AssertUnwindSafe(|| event_loop.serve_all()));
         if matches!(served, Ok(Ok(()))) {
             return;
@@ -64,8 +64,8 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     }
 }
 
-/// Creates the next loop of a worker. Repeats that until the kernel objects can be created, and
-/// meanwhile rejects new connections. Returns `None` if the worker has to stop.
+/// Creates the next loop of a worker. Tries again until the kernel objects can be created, and
+/// rejects the connections that arrive meanwhile. Returns `None` if the worker has to stop.
 fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inbox>) -> Option<L> {
     loop {
         // If each new loop failed immediately, the thread would use all processor time without this

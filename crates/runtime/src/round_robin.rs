@@ -12,11 +12,11 @@ use crate::transport::SocketTransport;
 /// Passes each new connection to the inbox of the next worker.
 pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
-    /// For each inbox, whether a connection was added since the last flush, so that its worker has
-    /// to be woken.
+    /// For each inbox, whether a connection was passed to it since the last flush. Its worker then
+    /// has to be woken.
     inbox_is_ready: Vec<bool>,
-    /// Index of the inbox that got the last connection.
-    next: usize,
+    /// Index of the inbox of the last connection.
+    last: usize,
     setup: Arc<Shared>,
 }
 
@@ -25,7 +25,7 @@ impl RoundRobin {
         Self {
             inboxes: running.inboxes.clone(),
             inbox_is_ready: vec![false; running.inboxes.len()],
-            next: 0,
+            last: 0,
             setup: Arc::clone(setup),
         }
     }
@@ -33,11 +33,11 @@ impl RoundRobin {
 
 impl Dispatch for RoundRobin {
     fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted> {
-        self.next = (self.next + 1) % self.inboxes.len();
-        if let Err(transport) = self.inboxes[self.next].push(transport) {
+        self.last = (self.last + 1) % self.inboxes.len();
+        if let Err(transport) = self.inboxes[self.last].push(transport) {
             reject(transport.stream(), &self.setup);
         }
-        self.inbox_is_ready[self.next] = true;
+        self.inbox_is_ready[self.last] = true;
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! A running runtime, and how it stops. The acceptor stops first. Then the workers finish their
-//! connections, and finally the worker threads end.
+//! A running runtime, and how it stops. The acceptor stops first. Then the workers let their
+//! connections finish, and finally the worker threads end.
 
 use std::io;
 use std::sync::Arc;
@@ -23,23 +23,26 @@ pub struct Running {
     pub(crate) stops_workers: Arc<AtomicBool>,
     /// Wakes the acceptor.
     pub(crate) accept_waker: Arc<poll::Waker>,
-    /// One inbox per worker, or one for the supervisor of tasks.
+    /// One inbox per worker. In the runtimes with a task (a thread or a fibre) per connection, one
+    /// inbox for the supervisor thread of the tasks.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     counts: Arc<ConnectionCounts>,
 }
 
-/// The error that a worker panicked since the start. A panic closes one connection, restarts the
-/// worker, or ends its thread. All threads have been stopped and joined nevertheless.
+/// The error that a worker has panicked since the start. A panic closes one connection, restarts
+/// the worker, or ends its thread. A worker that was restarted after an error of its wait for
+/// events counts as well. All threads have been stopped and joined nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker panicked")]
 pub struct Panicked;
 
 impl Running {
-    /// Creates the state that `workers` workers share, before they are started.
-    pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
-        let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
+    /// Creates the state that the threads share, before they are started, with `inbox_count`
+    /// inboxes.
+    pub(crate) fn new(inbox_count: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
+        let inboxes = (0..inbox_count).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
             stops_acceptor: Arc::default(),
             stops_workers: Arc::default(),
@@ -51,7 +54,7 @@ impl Running {
         })
     }
 
-    /// Returns the handles by which worker `number` is woken and told to stop.
+    /// Returns the handles by which the worker with inbox `number` is woken and told to stop.
     pub(crate) fn handles(&self, number: usize) -> WorkerHandles {
         let waker = |inbox: &Arc<Inbox>| Waker::from(Arc::clone(inbox));
         WorkerHandles {
@@ -82,7 +85,7 @@ impl Running {
     /// Stops accepting, lets connections finish within a bounded time, and joins the threads.
     ///
     /// # Errors
-    /// A panic happened since the start.
+    /// A worker has panicked or was restarted since the start.
     pub fn stop(self) -> Result<(), Panicked> {
         self.stops_acceptor.store(true, Ordering::Relaxed);
         self.accept_waker.wake();

@@ -16,10 +16,10 @@ pub struct Setup {
     pub requests_per_turn: usize,
     /// How workers of `events` and `rings` wait for events.
     pub wait_policy: WaitPolicy,
-    /// How long a peer may neither send a byte nor take one of its replies before its connection is
-    /// closed, in seconds. `None` if connections are never closed for that. A connection is closed
-    /// up to three seconds later. Time in which the server waits for something else (memory, the
-    /// result of a ticket) does not count.
+    /// How many seconds a peer may be silent, which means that it neither sends a byte nor takes a
+    /// byte of its replies. Then its connection is closed, up to three seconds late. `None` if
+    /// connections are never closed for silence. Time in which the server waits for something other
+    /// than the peer (memory, or a result that another thread produces) does not count.
     pub idle_s: Option<u32>,
     /// The scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
     pub fibre_scheduler: fibre::Scheduler,
@@ -61,14 +61,15 @@ pub(crate) fn second(now_ns: u64) -> u32 {
     u32::try_from(now_ns / 1_000_000_000 + 1).unwrap_or(u32::MAX)
 }
 
-/// How a worker waits for its connections. If both fields are zero, a worker sleeps as soon as it
+/// How a worker waits for its connections. If both values are zero, a worker sleeps as soon as it
 /// is idle and wakes up as soon as a request arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitPolicy {
     /// How long a worker polls after the last request before it sleeps, in nanoseconds. A larger
     /// value costs processor time and saves the latency of wake-ups.
     pub busy_poll_ns: u64,
-    /// Minimum time between two bursts, in nanoseconds. Requests that arrive in this time form one
-    /// burst. A larger value costs latency and saves processor time, as interrupt coalescing does.
+    /// Minimum time between two bursts, in nanoseconds. (A *burst* is the set of connections that
+    /// are answered after one wait.) Requests that arrive in this time are answered in one burst. A
+    /// larger value costs latency and saves processor time, as interrupt coalescing does.
     pub min_wait_ns: u64,
 }

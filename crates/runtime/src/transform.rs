@@ -15,8 +15,8 @@ pub trait Transform: Send {
     /// the bytes of an incomplete record until the rest arrives; the length of a record is bounded.
     ///
     /// # Errors
-    /// The peer violates the protocol. The bytes in `reply`, such as an alert, are sent as far as
-    /// there is space, and the connection is closed.
+    /// The peer violates the protocol. As many bytes of `reply`, such as an alert, as the socket
+    /// has space for are sent. Then the connection is closed.
     fn receive(
         &mut self,
         wire: &[u8],
@@ -72,7 +72,7 @@ impl Transformer {
     /// Transforms received `wire` bytes and appends the resulting plain bytes to `plain`. A panic
     /// of the transform is returned as an error.
     pub(crate) fn receive(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
-        // An error closes only this connection; a panic would close others too.
+        // An error closes only this connection. A panic would close other connections too.
         let received = catch_unwind(AssertUnwindSafe(|| {
             self.transform.receive(wire, plain, &mut self.wire)
         }));

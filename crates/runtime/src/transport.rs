@@ -23,7 +23,7 @@ pub(crate) trait Transport {
         None
     }
 
-    /// Returns the two ends of the connection, if it is a socket.
+    /// Returns the descriptor and the two addresses of the connection, if it is a socket.
     fn endpoint(&self) -> Option<Endpoint> {
         None
     }
@@ -32,7 +32,8 @@ pub(crate) trait Transport {
     /// its output is sent unchanged.
     fn is_plain(&self) -> bool;
 
-    /// Returns whether parts of files can be sent. If not, sessions copy their bytes.
+    /// Returns whether the transport can send a part of a file directly. If not, sessions copy the
+    /// bytes of files to their output.
     fn sends_files(&self) -> bool {
         false
     }
@@ -40,8 +41,8 @@ pub(crate) trait Transport {
     /// Transforms received `wire` bytes and appends the result, the session's input, to `plain`.
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Sends the output from byte `sent` on, as far as there is space. Stops at the limit of a turn
-    /// ([`SEND_PER_TURN`]).
+    /// Sends the output from byte `sent` on, until the transport has no space or the limit of a
+    /// turn is reached ([`SEND_PER_TURN`]).
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
 
     /// Returns whether the transform has wire bytes to send.
@@ -51,7 +52,7 @@ pub(crate) trait Transport {
     fn buffered(&self) -> usize;
 }
 
-/// Returns the two ends of a connection.
+/// Returns the descriptor and the two addresses of a connection.
 pub(crate) fn endpoint_of(stream: &Stream) -> Endpoint {
     Endpoint {
         descriptor: stream.descriptor(),
@@ -80,12 +81,13 @@ pub(crate) struct Sent {
     /// The number of bytes, from the start of the output, that have been sent or given to the
     /// transform.
     pub(crate) position: usize,
-    /// The number of wire bytes that this call passed to the kernel.
+    /// The number of bytes that this call passed to the network, after any transform.
     pub(crate) network_len: usize,
-    /// All output and all wire bytes are sent, except bytes to return. If not, the socket has no
-    /// space or the limit of the turn is reached, and another call has to send the rest.
+    /// All output and all wire bytes have been sent, except the bytes that `returned_len` counts.
+    /// If not, the transport has no space or the limit of the turn is reached, and another call has
+    /// to send the rest.
     pub(crate) is_complete: bool,
-    /// The number of bytes at the end of the output, of a part of a file, that cannot be sent
+    /// The number of bytes at the end of the output that belong to a file and cannot be sent
     /// without waiting for a disk. The session has to take them back.
     pub(crate) returned_len: usize,
 }
@@ -107,7 +109,7 @@ impl SocketTransport {
         (self.stream, self.transformer)
     }
 
-    /// Shuts down both directions of the socket. Operations that wait for it then end.
+    /// Shuts down both directions of the socket. Operations that wait for the socket then end.
     pub(crate) fn shut(&self) {
         self.stream.shut();
     }
@@ -262,7 +264,7 @@ fn send_transformed<P: Pin>(
 }
 
 /// Sends output from byte `sent` on by one system call. Returns the number of bytes sent; `None` if
-/// a part of a file is next that is not in memory.
+/// the next bytes belong to a file and are not in memory.
 #[inline]
 fn send_once<P: Pin>(
     stream: &Stream,
@@ -284,7 +286,7 @@ fn send_once<P: Pin>(
 }
 
 /// Sends at most `max_len` bytes of a part of a file. Returns the number of bytes sent; `None` if
-/// they are not in memory.
+/// these bytes are not all in memory.
 pub(crate) fn send_rest(
     stream: impl AsFd,
     rest: &FileRest<'_>,
@@ -293,8 +295,8 @@ pub(crate) fn send_rest(
     send_file(stream, rest.file, rest.offset, rest.len.min(max_len))
 }
 
-/// Calls `send` with the slices in memory of an output from byte `sent` on, at most `max_len` bytes
-/// and at most [`SLICES_PER_SEND`] slices.
+/// Calls `send` with slices of an output: with its content in memory from byte `sent` on, but at
+/// most `max_len` bytes and at most [`SLICES_PER_SEND`] slices.
 pub(crate) fn with_slices<P: Pin, R>(
     output: &Output<P>,
     sent: usize,
