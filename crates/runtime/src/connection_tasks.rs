@@ -6,14 +6,17 @@
 //!              supervisor: joins finished tasks, closes slow holders, continues maintenance
 //! ```
 //!
+//! A *slow holder* is a connection that holds memory for which others wait, and whose peer has been
+//! inactive for more than a second.
+//!
 //! A worker context (the service's state, counters, a list of requests) takes tens of KiB, and the
 //! cache checks every context before it reclaims memory. So there are only as many contexts as
-//! configured workers, for any number of connections. A task uses a context only for the duration
-//! of a burst, which is between receiving and sending and makes no system call.
+//! configured workers, for any number of connections. A task uses a context only during a *burst*:
+//! after a receive, it prepares and answers the requests of its connection, without a system call.
 //!
 //! A burst answers one connection, so it cannot prefetch for other connections. For fibres the
-//! completion poller prefetches instead: it sees the input of all fibres of a processor before any
-//! of them runs (`fibres/wake.rs`).
+//! kernel thread (*processor*) that runs them prefetches instead: it sees the input of all its
+//! fibres before any of them runs (`fibres/wake.rs`).
 
 mod buffered;
 mod idle_maintenance;
@@ -57,9 +60,10 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     stops_workers: Arc<AtomicBool>,
     /// The service has more maintenance to do, and the supervisor has been woken for it.
     has_maintenance: AtomicBool,
-    /// The supervisor checks for silent peers and passed deadlines, because there are peers.
+    /// The supervisor checks the peers once a second for silence and passed deadlines. False while
+    /// there is no peer or no limit to check.
     is_sweeping: AtomicBool,
-    /// Time of the last maintenance step of a task. Those of the supervisor do not count.
+    /// Time of the last maintenance step of a task. Steps of the supervisor do not change it.
     last_maintained_ns: AtomicU64,
     /// The sum of the bytes that all tasks keep while they sleep.
     buffered: Mutex<u64>,
@@ -68,12 +72,12 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
 /// Selects one of the worker contexts that are not in use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ContextChoice {
-    /// The most recently used context. Its memory is most likely in the processor's cache, and a
-    /// context continues the evacuation of a segment that it has begun.
+    /// The most recently used context. Its memory is most likely in a CPU's cache. Also, if the
+    /// evacuation of a segment of the store (copying its live items elsewhere) was begun with a
+    /// context, it is continued only with the same context.
     MostRecent,
     /// The context that has been idle for longest (`threads`), or each context in turn (`fibres`).
-    /// Repeated steps then reach every context, so that the evacuations begun by all of them are
-    /// finished.
+    /// Repeated steps reach every context, so every evacuation that was begun is finished.
     LeastRecent,
 }
 
@@ -101,8 +105,8 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
     /// The connection is lost, or the kernel cannot watch the socket.
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
-    /// Runs `work`, one burst, with a worker context. Waits until a context is free. `work` makes
-    /// no system calls.
+    /// Runs `work`, at most one burst, with a worker context. Waits until a context is free. `work`
+    /// makes no system calls.
     fn with_context<R: Send>(
         &self,
         work: impl FnOnce(&mut WorkerContext<Self::Service>) -> R + Send,
@@ -148,11 +152,12 @@ pub(crate) trait PeerSocket: Send {
     /// Sends like [`try_send`](PeerSocket::try_send), but waits for space if there is none.
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends bytes that a part of a file follows, without waiting.
+    /// Sends like [`try_send`](PeerSocket::try_send). A part of a file follows these bytes, so the
+    /// kernel may keep back an incomplete packet until then.
     fn try_send_before_file(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends bytes of a file, and waits for space if there is none. Returns their number; `None` if
-    /// they are not in memory.
+    /// Sends bytes of a file, and waits for space if there is none. Returns the number of bytes
+    /// sent; `None` if bytes to send are not in memory.
     fn send_file(&self, rest: &FileRest<'_>) -> io::Result<Option<usize>>;
 
     /// Returns whether an [`exchange`](PeerSocket::exchange) is cheaper than a send followed by a
@@ -163,13 +168,14 @@ pub(crate) trait PeerSocket: Send {
     /// number of received bytes. Any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other tasks run. A task calls this between turns. If it does not use
-    /// [`exchange`](PeerSocket::exchange), it also calls this after each receive: input may always
-    /// be available, and then the receive never suspends the task.
+    /// Lets other tasks run. A task calls this between turns (in a *turn* it answers a bounded
+    /// number of requests). If it does not use [`exchange`](PeerSocket::exchange), it also calls
+    /// this after each receive: a receive does not suspend the task while input is available, and
+    /// input may always be available.
     fn yield_now(&self);
 
-    /// Sleeps for `timeout_ns` nanoseconds. Returns true if the peer has hung up or the connection
-    /// is lost, possibly before that time has passed.
+    /// Sleeps for `timeout_ns` nanoseconds, or until the peer hangs up or the connection is lost.
+    /// Returns true in these two cases. May return true only after the full time.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
 
     /// Returns a waker by which any thread ends the task's [`wait_woken`](PeerSocket::wait_woken).
@@ -211,11 +217,12 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     }
 
     /// Runs a step of maintenance if one is due and a context is free. Called by tasks after each
-    /// turn. If work remains, wakes the supervisor, which runs further steps while no requests do.
+    /// turn. If work remains, wakes the supervisor, which runs further steps while no requests
+    /// arrive.
     fn maintain(&self, now_ns: u64) {
         // In the other runtimes every worker runs a step per interval. Here any task runs the next
-        // step, so the interval is divided by the number of contexts. The rate of steps is the
-        // same.
+        // step. The interval is divided by the number of contexts, so the total rate of steps is
+        // the same.
         let interval_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
         if !self.is_maintenance_due(interval_ns, now_ns) {
             return;
@@ -230,7 +237,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
     }
 
-    /// Returns whether the tasks' last step of maintenance was at least `interval_ns` ago.
+    /// Returns whether the last maintenance step of a task was at least `interval_ns` ago.
     fn is_maintenance_due(&self, interval_ns: u64, now_ns: u64) -> bool {
         let last_ns = self.last_maintained_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(last_ns) >= interval_ns
@@ -253,7 +260,8 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
     }
 
-    /// Starts the task of a peer. Fails if there are too many tasks, or no thread or stack.
+    /// Starts the task of a peer. Fails if there are too many tasks, or if no thread or stack is
+    /// available.
     fn spawn(
         self: &Arc<Self>,
         peer: &Arc<Peer>,

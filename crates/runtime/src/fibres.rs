@@ -5,17 +5,21 @@
 //! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …
 //! ```
 //!
-//! Each processor has a worker context. A fibre does not yield during a burst, so no other fibre of
-//! its processor uses the context meanwhile. The only other user is the supervisor, which runs
-//! maintenance with the contexts of sleeping processors. It skips a context whose lock is taken.
+//! An *exchange* sends the replies and receives the next input. In a *burst*, a fibre prepares and
+//! answers the requests that one exchange has received.
 //!
-//! A burst runs on the processor's stack, which is large and stays in the processor's cache. So a
-//! fibre's own stack need not be large: it contains the connection's state, about a page.
+//! Each processor has a worker context: the service's state, counters, and a list of requests. A
+//! fibre does not yield during a burst, so no other fibre of its processor uses the context
+//! meanwhile. The only other user is the supervisor, a thread that runs the service's maintenance
+//! with the contexts of sleeping processors. It skips a context whose lock is taken.
+//!
+//! A burst runs on the processor's stack, which is large and stays in the CPU's cache. So a fibre's
+//! own stack need not be large: it contains the connection's state, about a page.
 //!
 //! A fibre answers one connection, so it cannot prefetch for other connections as a burst of an
 //! event loop does. Therefore the processor prefetches before it runs the fibres that have input:
-//! first the index bucket of the first request of each, then the items. The cache misses of
-//! different connections overlap. This needs an io_uring, which receives for all fibres of the
+//! for the first request of each fibre, first the index bucket and then the item. The cache misses
+//! of different connections overlap. This needs an io_uring, which receives for all fibres of the
 //! processor. With epoll each fibre receives for itself, and nothing is prefetched across
 //! connections.
 //!
@@ -49,8 +53,8 @@ pub(crate) struct Fibres<S: Worker> {
     /// The scheduler and its processors. `None` after it has been stopped.
     runtime: Mutex<Option<Runtime>>,
     contexts: Arc<ContextPool<S>>,
-    /// The number of times the supervisor has selected a context for maintenance. It selects each
-    /// in turn.
+    /// How often the supervisor has selected a context for maintenance. It selects each context in
+    /// turn.
     searches: AtomicUsize,
 }
 
@@ -104,9 +108,9 @@ pub(crate) fn start<S: Service>(
     ConnectionTasks::open(running, setup, fibres, max_tasks.unwrap_or(usize::MAX))
 }
 
-/// Returns how many connections `fibres` can serve with this limit of memory mappings
-/// ([`sys::limits::memory_areas`]), at least 1. Returns `None` if mappings set no limit, because
-/// guard pages need no mappings of their own ([`fibre::has_lightweight_guard_pages`]).
+/// Returns how many connections `fibres` can serve if the process may have `mappings` memory
+/// mappings ([`sys::limits::memory_areas`]), at least 1. Returns `None` if mappings set no limit,
+/// because guard pages need no mappings of their own ([`fibre::has_lightweight_guard_pages`]).
 #[must_use]
 pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -> Option<usize> {
     if has_lightweight_guard_pages {

@@ -5,13 +5,14 @@
 //! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return it → send → …
 //! ```
 //!
-//! A thread borrows a worker context from a pool for each burst. Borrowing and returning it each
-//! take a short lock that all connections share. A returned context goes offline, so that it does
-//! not delay reclamation; that costs a memory fence.
+//! A *worker context* is the service's state, counters, and a list of requests. A thread borrows a
+//! context from a pool for each *burst*: for preparing and answering the requests of one receive.
+//! Borrowing and returning each take a short lock that all connections share. A returned context
+//! goes offline, so that it does not delay the reclamation of memory. This costs a memory fence.
 //!
-//! A thread that finds no free context sleeps until one is returned. Before it has woken up,
-//! another thread may borrow the returned context. This is not fair, but no context stays unused
-//! while a thread wakes up.
+//! A thread that finds no free context sleeps until a context is returned. Before the sleeping
+//! thread has woken up, another thread may borrow the returned context. This is not fair, but no
+//! context stays unused while a thread wakes up.
 //!
 //! An idle connection occupies this memory (measured by the floor benchmark):
 //!
@@ -24,9 +25,9 @@
 //!
 //! Each thread needs four memory mappings, and the kernel limits the number of mappings per process
 //! (`vm.max_map_count`). If the limit were reached while a thread is started, the process would
-//! abort. So the number of threads is bounded by this limit, to about fifteen thousand by default.
-//! A connection beyond the bound, or one whose thread cannot be started, is rejected, and the
-//! acceptor pauses.
+//! abort. So the number of threads has a bound that is computed from this limit, about fifteen
+//! thousand by default. A connection above the bound is rejected, as is a connection whose thread
+//! cannot be started. Then the acceptor pauses.
 
 mod accept;
 mod context_pool;
@@ -71,8 +72,8 @@ pub(crate) fn start<S: Service>(
     ConnectionTasks::open(running, setup, threads, max_tasks)
 }
 
-/// Returns how many connections `threads` can serve with this limit of memory mappings
-/// ([`sys::limits::memory_areas`]), at least 1.
+/// Returns how many connections `threads` can serve if the process may have `mappings` memory
+/// mappings ([`sys::limits::memory_areas`]), at least 1.
 #[must_use]
 pub fn thread_connections_max(mappings: u64) -> usize {
     let mappings = usize::try_from(mappings).unwrap_or(usize::MAX);

@@ -1,6 +1,7 @@
-//! The bound of the memory that tasks keep while they sleep (`crate::buffered`). All tasks share
-//! one sum behind a lock. Most tasks never change it: only a task that keeps an incomplete line, or
-//! output that its peer does not read, has bytes to add.
+//! The bound on the memory that tasks keep while they sleep (`crate::buffered`). A task is the
+//! thread or fibre of a connection. All tasks share one sum behind a lock. Most tasks never change
+//! the sum: only a task that keeps a long incomplete line, or output that its peer does not read,
+//! has bytes to add.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -12,14 +13,15 @@ use crate::buffered::{counted, low_water_mark};
 use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Sets the bytes that a task is about to keep while it sleeps. If the sum then exceeds the
-    /// bound, closes connections. Returns false if the task's own connection is closed.
+    /// Records that the task of `peer` is about to sleep and keeps `bytes` bytes. If the sum then
+    /// exceeds the bound, closes connections. Returns false if the task's own connection is closed.
     pub(super) fn count_buffered(&self, peer: &Peer, bytes: usize) -> bool {
         let bytes = counted(bytes);
         bytes == peer.buffered() || self.update_sum(peer, bytes)
     }
 
     /// Changes the sum by the difference between `bytes` and the bytes counted for `peer` so far.
+    /// Continues as [`count_buffered`](Self::count_buffered) says.
     #[cold]
     fn update_sum(&self, peer: &Peer, bytes: u64) -> bool {
         let counts = &self.setup.counts;
@@ -36,7 +38,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             to_close.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
             while *sum > low_water_mark(counts.buffered_max()) && count < to_close.len() {
-                // `shut` below wakes the task, which ends and frees its memory.
+                // Its memory is no longer counted: `shut` below wakes the task, which then ends.
                 *sum -= to_close[count].set_buffered(0);
                 count += 1;
             }

@@ -1,6 +1,7 @@
-//! The list of all peers that are connected to tasks. The supervisor uses it to find the tasks that
-//! have to end. A task may sleep in a system call on its socket, so the supervisor wakes the task
-//! by shutting down one or both directions of that socket.
+//! The list of all connected peers, each with its task (the thread or fibre that serves it). The
+//! supervisor thread uses this list to find the tasks that have to end. A task may sleep in a
+//! system call on its socket, so the supervisor wakes the task by shutting down one or both
+//! directions of that socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +17,8 @@ use crate::setup::second;
 ///
 /// The task writes `is_idle`, `holds_memory`, `active_s`, `waits_elsewhere` and
 /// `input_deadline_ns`, and the supervisor reads them. The supervisor, or any task that closes the
-/// connection, sets `is_shut`. All are relaxed, because they are checked repeatedly and a change
-/// may be seen late.
+/// connection, sets `is_shut`. All accesses are relaxed: the readers check repeatedly, so they may
+/// see a change late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
@@ -27,7 +28,8 @@ pub(crate) struct Peer {
     holds_memory: AtomicBool,
     /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
-    /// The task waits for something else than its peer: memory, or the result of a ticket.
+    /// The task waits for something other than its peer: for memory, or for the result of a ticket
+    /// (a result that another thread produces).
     waits_elsewhere: AtomicBool,
     /// When the input that has begun has to be complete, in nanoseconds. `u64::MAX` if there is no
     /// such time.
@@ -75,8 +77,8 @@ impl Peer {
         self.input_deadline_ns.store(deadline_ns, Ordering::Relaxed);
     }
 
-    /// Returns whether the task has been waiting for its peer for too long. `idle_s` is the limit
-    /// of silence.
+    /// Returns why the task has been waiting for its peer for too long, or `None` if it has not.
+    /// `idle_s` is the number of seconds that the peer may be silent.
     pub(crate) fn overdue(&self, idle_s: Option<u32>, now_ns: u64) -> Option<Overdue> {
         if self.waits_elsewhere.load(Ordering::Relaxed) || self.is_shut() {
             return None;
@@ -129,7 +131,8 @@ impl Peer {
     }
 }
 
-/// All connected peers, and the finished tasks that have not been joined.
+/// All connected peers, and the finished tasks that have not been joined. `T` is the handle of a
+/// task.
 #[derive(Debug)]
 pub(crate) struct Peers<T> {
     list: Mutex<List<T>>,
@@ -170,8 +173,8 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// Inserts an entry for a peer and returns its slot. Returns `None` if there are already `max`
-    /// used entries and finished tasks together.
+    /// Inserts an entry for a peer and returns its slot. Returns `None` if the number of used
+    /// entries plus the number of finished tasks is already `max`.
     pub(crate) fn insert(&self, peer: Arc<Peer>, max: usize) -> Option<Slot> {
         let mut list = self.list();
         let entry = PeerEntry::Connected(peer, None);
@@ -203,9 +206,9 @@ impl<T> Peers<T> {
         self.list().free(slot, None);
     }
 
-    /// Records that the task of an entry finishes. Called by the task, which still owns the peer,
-    /// so no socket is closed under the list's lock. Returns true if the supervisor has to be woken
-    /// to join the task.
+    /// Records that the task of an entry is about to end. Called by this task, which still owns the
+    /// peer, so no socket is closed under the list's lock. Returns true if the supervisor has to be
+    /// woken to join the task.
     #[must_use]
     pub(crate) fn finish(&self, slot: Slot) -> bool {
         let mut list = self.list();
@@ -215,7 +218,7 @@ impl<T> Peers<T> {
         }
     }
 
-    /// Takes the finished tasks, so that the caller joins them.
+    /// Takes the finished tasks. The caller joins them.
     pub(crate) fn take_finished(&self) -> Vec<T> {
         std::mem::take(&mut self.list().finished)
     }
@@ -231,8 +234,9 @@ impl<T> Peers<T> {
         peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
     }
 
-    /// Returns what `find` returns for the peers in the entries from `start` on, at most `max` of
-    /// them, and the entry to continue with; `None` after the last one.
+    /// Calls `find` for the peers in at most `max` entries, from slot `start` on. Returns each peer
+    /// for which `find` returned a value, with this value, and the slot from which the next call
+    /// has to continue; `None` instead of the slot after the last entry.
     pub(crate) fn find<R>(
         &self,
         start: Slot,
@@ -265,8 +269,8 @@ impl<T> Peers<T> {
 
 impl<T> List<T> {
     /// Frees an entry and adds its task to `finished`. Returns true if this is the first task in
-    /// `finished`: the supervisor then has to be woken. For further tasks it has been woken
-    /// already.
+    /// `finished`: the supervisor then has to be woken. If `finished` contained tasks before, the
+    /// supervisor has been woken already.
     fn free(&mut self, slot: Slot, task: Option<T>) -> bool {
         self.entries[slot] = PeerEntry::Free;
         self.free.push(slot);

@@ -1,10 +1,12 @@
-//! The supervisor thread of `threads` and `fibres`. It does the work that belongs to no single
-//! task, and sleeps until it is woken for one of five reasons:
+//! The supervisor thread of `threads` and `fibres`, the runtimes with a task (a thread or a fibre)
+//! per connection. It does the work that belongs to no single task, and sleeps until there is one
+//! of five reasons to act:
 //!
 //! - a task has finished and has to be joined;
-//! - a connection waits for memory, so slow holders have to be closed;
+//! - a connection waits for memory, so slow holders (connections that hold such memory, and whose
+//!   peers are inactive) have to be closed;
 //! - the service has maintenance to do, which tasks do only while requests arrive;
-//! - peers have to be checked, once a second, if there is a limit of their silence or a deadline
+//! - peers have to be checked, once a second, if there is a limit for their silence or a deadline
 //!   for their input;
 //! - the server has to stop.
 
@@ -31,9 +33,10 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     poll: Poll,
     /// Time of the last search for slow holders, in seconds.
     searched_s: u32,
-    /// When peers are checked next for silence and passed deadlines. `None` while they are not.
+    /// When peers are checked next for silence and passed deadlines. `None` while no check is
+    /// planned.
     next_sweep_ns: Option<u64>,
-    /// The first entry of the list of peers that is checked then.
+    /// The slot in the list of peers at which the next check begins.
     sweep_start: Slot,
     /// The schedule of maintenance steps.
     maintenance: IdleMaintenance,
@@ -68,8 +71,8 @@ impl<C: TaskRuntime> Supervisor<C> {
                 Ok(true) => break,
                 Err(_) => {
                     self.tasks.setup.counts.count_restart();
-                    // The panic may come from maintenance. Give that up, so that it does not panic
-                    // again in every round.
+                    // The panic may come from maintenance. End maintenance, so that it does not
+                    // panic again and again.
                     self.maintenance = IdleMaintenance::default();
                     self.tasks.has_maintenance.store(false, Ordering::Relaxed);
                 }
@@ -78,11 +81,11 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.tasks.runtime.stop();
     }
 
-    /// Waits for one of the reasons to act, then does all work that is due. Returns true once the
-    /// server has to stop and the last task has ended.
+    /// Waits until there may be a reason to act, then does all work that is due. Returns true once
+    /// the server has to stop and the last task has ended.
     fn supervise(&mut self, events: &mut Events) -> bool {
         // Waiting does not fail in a correct program. An error can be ignored, because the checks
-        // below depend on no event; the supervisor would then run without sleeping.
+        // below depend on no event. The supervisor would then check without sleeping.
         let _ = self.poll.wait(events, self.wait_timeout_ns(monotonic_ns()));
         if !events.is_empty() {
             self.tasks.inbox.waker.clear();
@@ -95,6 +98,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.tasks.stops_workers.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
+    /// Returns after how many nanoseconds the supervisor has to act even if it is not woken.
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
         let next_ns = [self.maintenance.next_ns(), self.next_sweep_ns];
         let timeouts_ns = next_ns.map(|at_ns| at_ns.map(|at_ns| at_ns.saturating_sub(now_ns)));
@@ -112,9 +116,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes slow holders: peers whose tasks hold memory of the service and that have been
-    /// inactive for more than a second. Does so at most once per second, and only if a connection
-    /// waits for memory.
+    /// Closes the connections of slow holders: peers that have been inactive for more than a
+    /// second, and whose tasks hold memory of the service. Does so at most once per second, and
+    /// only if a connection waits for memory.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = second(now_ns);
@@ -159,8 +163,8 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.sweep_start = next.unwrap_or(0);
         let pause_ns = next.map_or(SWEEP_INTERVAL_NS, |_| SWEEP_STEP_NS);
         self.next_sweep_ns = Some(now_ns + pause_ns);
-        // Clear the flag before looking for peers. A peer that is missed is added later, so it
-        // finds the flag cleared, sets it and wakes this thread (`ConnectionTasks::spawn`).
+        // Clear the flag before looking for peers. If `ConnectionTasks::spawn` adds a peer after
+        // `is_empty` has returned true, it finds the flag cleared, sets it, and wakes this thread.
         tasks.is_sweeping.store(false, Ordering::Relaxed);
         if tasks.peers.is_empty() {
             self.next_sweep_ns = None;
@@ -180,7 +184,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         if !self.maintenance.is_step_due(now_ns, requested_ns) {
             return;
         }
-        // `None` means that the context is in use. It may have more to do.
+        // `None` means that the context is in use. So assume that it has more to do.
         let has_more = tasks
             .maintain_at(ContextChoice::LeastRecent, now_ns)
             .unwrap_or(true);
@@ -190,8 +194,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Ends maintenance until a task wakes the supervisor for it again. Does not end it if a task
-    /// has found it in progress since the last decision, and so wakes nothing.
+    /// Ends maintenance until a task wakes the supervisor for it again. But maintenance continues
+    /// if a task has run a step since the last decision: this task may have found
+    /// `has_maintenance` set, and has then not woken the supervisor.
     fn end_maintenance(&mut self) {
         let tasks = &self.tasks;
         // Acquire: pairs with the release in `ConnectionTasks::maintain`. If a task has found the
@@ -200,14 +205,15 @@ impl<C: TaskRuntime> Supervisor<C> {
         let requested_ns = tasks.last_maintained_ns.load(Ordering::Relaxed);
         if self.maintenance.has_new_requests(requested_ns) {
             tasks.has_maintenance.store(true, Ordering::Relaxed);
-            // It is seen by the next decision, because the time of requests has not been recorded.
+            // The next decision detects the task's step as new, because `requested_ns` has not been
+            // recorded.
             return;
         }
         self.maintenance = IdleMaintenance::default();
     }
 
-    /// Ends the idle connections; after the deadline, ends all connections. Returns true once no
-    /// connection is open and all tasks are joined.
+    /// Ends the idle connections, or all connections if the deadline has passed. Returns true once
+    /// no connection is open and all tasks are joined.
     ///
     /// An idle connection is ended by shutting down the receiving side of its socket. Its task
     /// first receives and answers the input that has arrived, and then receives the end of the

@@ -1,5 +1,9 @@
-//! The task of one connection. It receives, answers all requests, sends, and receives again. While
-//! the peer does not read its replies, the task sleeps in a send and receives nothing.
+//! The task (a thread or a fibre) of one connection. It receives, answers all requests, sends, and
+//! receives again. While the peer does not read its replies, the task sleeps in a send and receives
+//! nothing.
+//!
+//! In a *turn*, the session (the service's state of the connection) answers a bounded number of
+//! requests. It may need several turns for the input of one receive.
 
 mod burst;
 
@@ -33,14 +37,15 @@ struct ConnectionTask<C: TaskRuntime> {
     buffer: Vec<u8>,
     /// Replies that are not sent yet.
     output: Output<<C::Service as Worker>::Pin>,
-    /// Bytes that were counted as sent, and were taken back by the session. They are not counted
-    /// again.
+    /// The number of bytes that were counted as sent, but that the session has taken back, because
+    /// they belong to a file and were not in memory. They are not counted again when they are sent.
     taken_back: u64,
     /// The connection waits for memory held by other connections.
     waits_for_memory: bool,
     /// The transform of the connection's bytes. `None` if they are sent and received unchanged.
     transformer: Option<Box<Transformer>>,
-    /// The tickets whose results the session waits for.
+    /// The open tickets of the session. A *ticket* stands for a result that another thread
+    /// produces. It is open until its result is delivered to the session.
     tickets: OpenTickets,
     /// The mailbox for the results of tickets. Created when the session issues the first ticket.
     mailbox: Option<Arc<Mailbox<<C::Service as Worker>::Completion>>>,
@@ -55,13 +60,13 @@ struct ConnectionTask<C: TaskRuntime> {
 struct Received {
     /// The number of received bytes. 0 means that the peer has shut down its sending side.
     len: usize,
-    /// How many of these bytes are in the receive buffer: all of them, or 0 if they were appended
-    /// to the held input or received directly into the service's memory.
+    /// How many of these bytes are in the receive buffer: all, or 0 if they were appended to the
+    /// held input or received directly into the service's memory.
     in_buffer_len: usize,
 }
 
-/// The entry of a task in the list of peers. Dropping it frees the entry. It is the first local
-/// variable of a task and so is dropped last, also when the task panics.
+/// The entry of a task in the list of peers. Dropping this value frees the entry. The value is the
+/// first local variable of a task and so is dropped last, also when the task panics.
 struct TaskEntry<C: TaskRuntime> {
     slot: Slot,
     peer: Option<Arc<Peer>>,
@@ -116,7 +121,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
 impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
-            // The task's buffers have been freed.
+            // The task's buffers have been freed already.
             self.tasks.count_buffered(peer, 0);
         }
         let is_first = self.tasks.peers.finish(self.slot);
@@ -134,7 +139,7 @@ impl<C: TaskRuntime> Drop for ConnectionTask<C> {
     fn drop(&mut self) {
         if let Some(mailbox) = &self.mailbox {
             // The closed mailbox drops all results, also those that arrive later. Dropping a result
-            // returns its memory to the source.
+            // returns its memory to its source (what produces the result, such as a disk).
             mailbox.close();
         }
     }
@@ -152,8 +157,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sends the remaining output if it is to be sent together with the receive, then sleeps until
-    /// input arrives. Returns `None` if the connection is lost or has to be closed.
+    /// Sleeps until input arrives, and receives it. If `answer_all` has left output, sends it
+    /// first, by the same call (an *exchange*). Returns `None` if the connection is lost or has to
+    /// be closed.
     fn receive(&mut self) -> Option<Received> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         let transformer = self.transformer.as_ref();
@@ -169,10 +175,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             return None;
         }
         if is_idle && self.tasks.stops_workers.load(Ordering::Relaxed) {
-            // The server stops. This receive still returns the input that has arrived; the next one
-            // returns the end of the stream.
+            // The server stops. The receive below still returns the input that has arrived. The
+            // next receive returns the end of the stream.
             self.peer.stream.shutdown_receive();
         }
+        // Receive directly into the memory of an upload if many of its bytes are missing.
         let is_direct = self.transformer.is_none()
             && self.session.upload_buffer().len() >= DIRECT_MIN
             && self.held.is_empty();
@@ -290,13 +297,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     }
 
     /// Ends a connection that the session closes in the middle of the input, so that the peer can
-    /// still read the last reply. If a socket is closed with unread bytes, or if bytes arrive
-    /// later, the kernel resets the connection, and the reset may reach the peer before it has read
-    /// the reply. So this function ends only the sending direction, and discards what still arrives
-    /// until the peer closes, for at most [`LINGER_NS`] and [`LINGER_LEN`] bytes.
+    /// still read the last reply. If the socket were closed now, the kernel would reset the
+    /// connection because of the bytes that are unread or arrive later. The peer may get this reset
+    /// before it has read the reply. So this function ends only the sending direction. It discards
+    /// the bytes that still arrive, until the peer closes the connection, but for at most
+    /// [`LINGER_NS`] and about [`LINGER_LEN`] bytes.
     fn discard_input(&mut self) {
         self.held = HeldInput::default();
-        // Memory that a task keeps while it waits is counted, except a buffer of this length.
+        // The receive buffer is not counted (`count_buffered`), so keep only a short one.
         self.fit_buffer(0);
         if !self.count_buffered() {
             return;
@@ -333,8 +341,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             && self.tickets.count() == 0
     }
 
-    /// Makes the receive buffer [`RECEIVE_LEN`] bytes long if the last receive returned at least
-    /// [`IDLE_BUFFER_LEN`] bytes, and [`IDLE_BUFFER_LEN`] bytes long otherwise.
+    /// Makes the receive buffer [`RECEIVE_LEN`] bytes long if `received_len`, the length of the
+    /// last receive, is at least [`IDLE_BUFFER_LEN`]. Otherwise makes it [`IDLE_BUFFER_LEN`] bytes
+    /// long.
     fn fit_buffer(&mut self, received_len: usize) {
         let new_len = if received_len < IDLE_BUFFER_LEN {
             IDLE_BUFFER_LEN
@@ -366,7 +375,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 self.socket.yield_now();
             }
             if !may_block && self.output.file_rest(sent).is_some() {
-                // No flag of the call prevents that it blocks.
+                // A file is sent by sendfile(2), which has no flag against blocking.
                 may_block = true;
                 if !self.count_buffered_and(self.session.result_bytes()) {
                     return false;
@@ -375,7 +384,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             let sent_once = match self.send_once(&mut sent, may_block) {
                 Ok(Some(sent_once)) => sent_once,
                 Ok(None) => {
-                    // The part of a file that is next is not in memory.
+                    // The next bytes belong to a file and are not in memory. The session takes back
+                    // the rest of the output, and gets the bytes in another way.
                     let len = self.output.len() - sent;
                     self.session.take_back(len);
                     self.taken_back += len as u64;
@@ -389,7 +399,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             };
             if !may_block && !sent_once.is_complete {
                 may_block = true;
-                // Until the output has been sent, the results of tickets wait in the mailbox.
+                // Results of tickets are not used before the output has been sent, so count them.
                 if !self.count_buffered_and(self.session.result_bytes()) {
                     return false;
                 }
@@ -404,7 +414,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 
     /// Sends by one system call: the output from byte `sent` on, or the wire bytes that the
     /// transform makes of it. Advances `sent` by the output bytes that were sent or transformed.
-    /// Returns `None` if a part of a file is next that is not in memory.
+    /// Returns `None` if the next bytes belong to a file and are not in memory.
     fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<Option<SentOnce>> {
         let socket = &self.socket;
         if let Some(rest) = self.output.file_rest(*sent) {
@@ -450,13 +460,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
     }
 
-    /// Counts all bytes that the task keeps, before it waits. Returns false if the connection has
-    /// to be closed because the bytes of all connections exceed their bound.
+    /// Counts the bytes that the task keeps while it waits: the held input, the output, and the
+    /// buffers of the transform. Returns false if the connection has to be closed because the bytes
+    /// of all connections exceed their bound.
     fn count_buffered(&self) -> bool {
         self.count_buffered_and(0)
     }
 
-    /// As [`count_buffered`](Self::count_buffered), with further bytes.
+    /// As [`count_buffered`](Self::count_buffered), with `further` bytes added.
     fn count_buffered_and(&self, further: usize) -> bool {
         let transformer = self.transformer.as_ref();
         let wire = transformer.map_or(0, |transformer| transformer.buffered());
@@ -473,8 +484,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sleeps until a request that waits for memory may be retried. Wakes the supervisor once a
-    /// second, so that it closes slow holders. Returns false if the connection has to be closed.
+    /// Sleeps until a request that waits for memory may be retried. Once a second, one such task
+    /// wakes the supervisor, which closes slow holders: connections that hold memory, and whose
+    /// peers are inactive. Returns false if the connection has to be closed.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
         if setup.counts.request_memory(second(now_ns)) {
@@ -513,8 +525,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Records that the task no longer waits for something else than its peer. The time of that
-    /// wait does not count as silence of the peer.
+    /// Records the end of a wait for something other than the peer. The time of this wait does not
+    /// count as silence of the peer.
     fn resume(&self) {
         self.peer.set_active(second(monotonic_ns()));
         self.peer.set_waiting_elsewhere(false);

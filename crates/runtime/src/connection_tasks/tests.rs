@@ -1,4 +1,4 @@
-//! Unit test of the limit of simultaneous tasks.
+//! Unit test of the limit on the number of tasks.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ fn peer_above_the_limit_gets_no_entry_until_another_is_removed() {
         let (stream, _) = Stream::pair().unwrap();
         Arc::new(Peer::new(stream, 1))
     };
-    assert_eq!(peers.insert(peer(), 1), Some(0));
-    assert_eq!(peers.insert(peer(), 1), None);
-    peers.remove(0);
-    assert_eq!(peers.insert(peer(), 1), Some(0));
+    let (max, first_slot) = (1, 0);
+    assert_eq!(peers.insert(peer(), max), Some(first_slot));
+    assert_eq!(peers.insert(peer(), max), None);
+    peers.remove(first_slot);
+    assert_eq!(peers.insert(peer(), max), Some(first_slot));
 }

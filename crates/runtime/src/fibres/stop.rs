@@ -24,7 +24,7 @@ impl<S: Worker> Fibres<S> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = runtime.take();
         if let Some(runtime) = runtime {
-            // The only error is that some fibres have not ended. All have, so it cannot occur.
+            // The only error is that some fibres have not ended. All fibres have, so there is none.
             let _ = runtime.stop(Duration::from_nanos(DRAIN_NS));
         }
     }

@@ -1,6 +1,6 @@
-//! How a fibre of a connection waits for its socket: by its processor's io_uring, or by epoll. Also
-//! the hooks that the fibre scheduler calls when a processor falls asleep, wakes up or has received
-//! input.
+//! How a fibre of a connection waits for its socket: by the io_uring of its processor (the kernel
+//! thread that runs it), or by epoll. Also the hooks that the fibre scheduler calls when a
+//! processor falls asleep, wakes up or has received input.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,9 +26,11 @@ pub(crate) struct FibreSocket {
     waker: Arc<FibreWaker>,
 }
 
-/// Wakes a fibre that waits for the result of a ticket.
+/// Wakes a fibre that waits for the result of a ticket (a result that another thread produces). The
+/// result is in the fibre's mailbox.
 struct FibreWaker {
-    /// Has a permit if the fibre has been woken. The fibre waits for the permit.
+    /// A semaphore with one permit if the fibre has been woken, otherwise with none. The fibre
+    /// waits until it can take a permit.
     permits: Semaphore,
     /// The semaphore has a permit. A further wake-up then adds none. Otherwise the permits of
     /// several wake-ups would accumulate, and as many later waits would return immediately.
@@ -41,10 +43,11 @@ impl Wake for FibreWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // The result is in the mailbox before this call. The fibre clears the flag before it looks
-        // into the mailbox (`wait_woken`). If it has looked too early to find the result, the lock
-        // of the mailbox orders the clearing before this swap, although both are relaxed. The swap
-        // then finds the flag cleared, and the fibre gets a permit to look again.
+        // The result is put into the mailbox before this call. The fibre clears the flag
+        // (`wait_woken`), then looks into the mailbox. Suppose that it looks too early to find the
+        // result. Then it has locked the mailbox before the thread that puts the result. So its
+        // clearing happens before this swap, although both are relaxed. The swap finds the flag
+        // cleared, and the fibre gets a permit to look again.
         if !self.is_woken.swap(true, Ordering::Relaxed) {
             self.permits.release();
         }
@@ -74,8 +77,8 @@ impl FibreSocket {
         })
     }
 
-    /// Waits until the socket has space, if that is why nothing was sent. The caller then repeats
-    /// the call. Before that, it checks whether the connection has been shut.
+    /// Returns the result of a send. If nothing was sent because the socket has no space, first
+    /// waits until it has. The caller then repeats the send, unless the connection was shut.
     fn or_wait<T>(&self, sent: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &sent
             && error.kind() == io::ErrorKind::WouldBlock
@@ -134,8 +137,8 @@ impl PeerSocket for FibreSocket {
     }
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
-        // A hang-up does not end the sleep; it is noticed afterwards. A fibre that was cancelled
-        // treats its connection as lost.
+        // A hang-up does not end the sleep. It is noticed after the sleep. A fibre that was
+        // cancelled treats its connection as lost.
         let is_cancelled = fibre::sleep(Duration::from_nanos(timeout_ns)).is_err();
         is_cancelled || self.socket.inner().peer.stream.hangs_up_within(0)
     }
@@ -153,7 +156,8 @@ impl PeerSocket for FibreSocket {
 }
 
 /// The hooks that the fibre scheduler calls. They take the context of a processor offline while the
-/// processor sleeps, so that it does not delay reclamation. And they prefetch for received input.
+/// processor sleeps, so that it does not delay the reclamation of memory. They also prefetch the
+/// memory that received requests will need.
 pub(crate) struct ProcessorHooks<S: Worker> {
     contexts: Arc<ContextPool<S>>,
 }
@@ -182,10 +186,10 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     fn received(&self, processor: usize, bytes: &[u8]) {
         // Prefetching is optional, so do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
-            // A panic here would end the processor with all its fibres, so it is caught. It need
-            // not be handled: if input makes the service panic, it does so again when the
-            // connection is answered, which closes the connection. (With a transform such as TLS,
-            // `bytes` are not requests, and a panic here has no consequence.)
+            // A panic here would end the processor with all its fibres, so it is caught. It is not
+            // reported: if `bytes` make the service panic here, they do so again when the
+            // connection is answered. That panic closes the connection. (With a transform such as
+            // TLS, `bytes` are not requests, and a panic here has no consequence.)
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.begin_early_prefetch(bytes);
             }));

@@ -1,5 +1,6 @@
 //! The interface of `fibres` to the code that it shares with `threads`. A fibre runs each burst
-//! with the context of its processor.
+//! (preparing and answering the requests of one receive) with the worker context of its processor
+//! (the kernel thread that runs the fibre).
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -63,11 +64,12 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
         }
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let entry = self.contexts.all[search % self.contexts.all.len()].try_lock();
-        // Skip a processor that is awake. Its fibres run maintenance, or it will soon sleep.
+        // Skip a context whose processor is awake: either the fibres of this processor run
+        // maintenance, or it will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
         let maintained = entry.context.maintain_now(now_ns);
-        // Maintenance has brought the context online. The processor is still marked as sleeping, so
-        // take the context offline again. Its next operation will bring it online.
+        // Maintenance may have brought the context online. Its processor still sleeps, so take the
+        // context offline again. `ProcessorHooks::wakes` brings it online.
         entry.context.service.offline();
         Some(maintained)
     }

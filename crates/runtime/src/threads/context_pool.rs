@@ -1,5 +1,5 @@
-//! The pool of worker contexts of `threads`. A thread borrows a context for the duration of a
-//! burst.
+//! The pool of worker contexts of `threads`. A thread borrows a context for a burst: while it
+//! prepares and answers the requests of one receive.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -30,8 +30,8 @@ struct Free {
 
 /// A borrowed context. Dropping it takes the context offline and returns it to the pool.
 pub(super) struct BorrowedContext<'a, S: Worker> {
-    // Fields are dropped in the order of their declaration. So the context is unlocked before it is
-    // in the list of free contexts, and its next borrower does not wait for the lock.
+    // Fields are dropped in the order of their declaration. So the context is unlocked before it
+    // enters the list of free contexts, and its next borrower does not wait for the lock.
     context: MutexGuard<'a, WorkerContext<S>>,
     _return: ReturnToPool<'a, S>,
 }
@@ -141,9 +141,9 @@ impl<S: Worker> Drop for ReturnToPool<'_, S> {
     fn drop(&mut self) {
         let mut free = self.contexts.free();
         free.numbers.push_back(self.number);
-        let is_awaited = free.waiting_threads > 0;
+        let has_waiting_thread = free.waiting_threads > 0;
         drop(free);
-        if is_awaited {
+        if has_waiting_thread {
             self.contexts.is_free.notify_one();
         }
     }

@@ -1,5 +1,6 @@
-//! One turn of a task: with a worker context, the requests of its connection are prepared and
-//! answered. The only possible system call is the wait for a context if all are in use.
+//! One turn of a task (the thread or fibre of a connection): with a worker context, it prepares and
+//! answers a bounded number of requests. The only possible system call is the wait for a context if
+//! all contexts are in use.
 
 use service::{ConnectionId, Next, Tickets};
 
@@ -7,8 +8,8 @@ use super::ConnectionTask;
 use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
 
-/// The connection named in a task's tickets. Each task has a mailbox of its own, so nothing uses
-/// this name to find the connection of a result.
+/// The identity of the connection in the tickets of any task. Each task has a mailbox of its own,
+/// so the identity is not needed to find the connection of a result.
 const CONNECTION: ConnectionId = ConnectionId {
     slot: 0,
     generation: 0,
@@ -18,9 +19,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Answers one turn of requests and returns what the session needs next. The replies are in
     /// `output`.
     ///
-    /// The input is the first `in_buffer_len` bytes of the receive buffer; if that is 0, the input
-    /// is the held input. Input that the session does not consume is held. `received_len` bytes are
-    /// added to the statistics of received bytes.
+    /// The input is the first `in_buffer_len` bytes of the receive buffer or, if `in_buffer_len` is
+    /// 0, the held input. Input that the session does not consume is held. `received_len` is added
+    /// to the counter of received bytes.
     pub(super) fn burst(&mut self, in_buffer_len: usize, received_len: u64, now_ns: u64) -> Next {
         let input = if in_buffer_len > 0 {
             &self.buffer[..in_buffer_len]
@@ -42,8 +43,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             std::mem::swap(&mut context.output, output);
             let progress = context.answer_one(session, input, tickets, now_ns);
             std::mem::swap(&mut context.output, output);
-            // The counters belong to the context, which the task has only now. So the output is
-            // counted as sent before it is sent.
+            // The counters belong to the context, which the task has only during this closure. So
+            // the output is counted as sent before it is sent.
             let len = output.len() as u64;
             let counted = len.min(*taken_back);
             *taken_back -= counted;
