@@ -4,9 +4,13 @@
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! Receives are multishot: one request to the kernel receives repeatedly, each time into a buffer
-//! that the kernel selects from a pool. The system call that waits for the next events also submits
-//! the sends of the last burst. So a burst costs one system call for any number of connections.
+//! A *burst* is the set of connections that have input after a wait; they are answered together.
+//! *Maintain* is one step of the service's background work.
+//!
+//! Receives are multishot: one operation, submitted once, receives repeatedly, each time into a
+//! buffer that the kernel selects from a pool. The system call that waits for the next events also
+//! submits the sends of the last burst. So a burst costs one system call for any number of
+//! connections.
 
 mod accept;
 mod stop;
@@ -25,7 +29,8 @@ use service::Service;
 use worker::Worker;
 
 /// Starts the workers. Each worker creates its ring on its own thread, because a ring may be used
-/// only by the thread that created it. So this function waits for the result of each.
+/// only by the thread that created it. So this function waits until each worker has reported
+/// whether it could create its ring.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a feature of io_uring that

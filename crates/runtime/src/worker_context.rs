@@ -1,6 +1,10 @@
 //! The worker context: the part of a worker that is the same in every runtime. It consists of the
 //! service's state, counters, the buffers of a burst, and the lists of connections that have to
-//! continue. It does not wait for events; that is the runtime's part.
+//! continue. It does not wait for events; the wait is the runtime's part.
+//!
+//! A *burst* is the set of connections that are ready after a wait (its *members*). A *turn*
+//! answers a bounded number of requests of one connection. A *ticket* stands for a result that
+//! another thread produces.
 
 mod deliver;
 mod send;
@@ -44,46 +48,44 @@ pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) setup: Arc<Shared>,
     pub(crate) service: S,
     pub(crate) counts: Arc<WorkerCounts>,
-    /// Wakes this worker.
+    /// As in [`WorkerHandles`].
     waker: Waker,
-    /// The wakers of all workers, this one included.
     all_wakers: Vec<Waker>,
-    /// Set once the worker has to stop.
     stops_workers: Arc<AtomicBool>,
     /// The mailbox for the results of tickets. Created when a session issues the first ticket.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
     /// Reads the monotonic clock, in nanoseconds, at the end of a burst. `None` if the caller
     /// provides a virtual clock, whose time does not pass during a burst.
     pub(crate) clock_ns: Option<fn() -> u64>,
-    /// The bytes of input and output that the worker's connections keep between bursts.
+    /// The sum of the bytes that the worker's connections keep between bursts, and its bound.
     pub(crate) buffered: WorkerShare,
     /// Time of the last return from waiting for events.
     last_wake_ns: u64,
     /// Time of the last return from waiting after which at least one connection was served.
     last_burst_ns: u64,
-    /// Connections that get a turn in the next round without an event, because unanswered input or
-    /// the result of a ticket is left.
+    /// Connections that are in the next burst without an event, because unanswered input or the
+    /// result of a ticket is left.
     pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
     pub(crate) waiting_for_memory: Vec<Slot>,
-    /// The memory of the list of prepared requests, empty between bursts and reused by the next.
+    /// The memory of the list of prepared requests. It is empty between bursts, and reused by the
+    /// next burst.
     prepared: Vec<S::Request<'static>>,
     /// The replies to the connection that is being answered.
     pub(crate) output: Output<S::Pin>,
-    /// Empty output buffers for reuse. A new output takes one of them, and so need not grow its
-    /// buffer again.
+    /// Empty output buffers for reuse, so that an output need not grow its buffer again.
     spare: Vec<Vec<u8>>,
     /// Time from which the connections in `waiting_for_memory` may try again.
     memory_retry_ns: u64,
     /// Time of the last step of maintenance.
     last_maintained_ns: u64,
-    /// The time at which a stopping worker ends although connections are open. `None` until the
+    /// The time at which a stopping worker ends even if connections are open. `None` until the
     /// worker notices that it has to stop.
     stop_deadline_ns: Option<u64>,
     /// When connections are checked next for silent peers and passed deadlines, in nanoseconds.
     /// `u64::MAX` while there is nothing to check.
     sweep_at_ns: u64,
-    /// The first slot that is checked then.
+    /// The slot at which this check begins.
     sweep_start: Slot,
     /// The number of members of the current burst that have been answered. After a panic, the
     /// members from this index on are prepared again.
@@ -165,7 +167,7 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Prepares the calling thread for precise pauses, if the worker is configured to pause. The
+    /// Sets up the calling thread for precise pauses, if the worker is configured to pause. The
     /// worker's thread calls this once, before its loop.
     pub(crate) fn set_up_thread(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
@@ -242,9 +244,9 @@ impl<S: Worker> WorkerContext<S> {
     /// Moves the connections that continue without an event to `burst`.
     ///
     /// These are all connections in `runnable` and, once per [`MEMORY_RETRY_NS`], those in
-    /// `waiting_for_memory`. The memory that these wait for may be held by connections of other
-    /// workers. So while any connection waits for memory, all workers are woken once per second,
-    /// and each closes its slow holders ([`slow_holders`](Self::slow_holders)).
+    /// `waiting_for_memory`. Connections of other workers may hold the memory for which these wait.
+    /// So while any connection waits for memory, all workers are woken once per second, and each
+    /// closes its slow holders ([`slow_holders`](Self::slow_holders)).
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.runnable);
         if self.waiting_for_memory.is_empty() || now_ns < self.memory_retry_ns {
@@ -275,15 +277,15 @@ impl<S: Worker> WorkerContext<S> {
         slow
     }
 
-    /// Serves a burst: prepares the input of all `members`, then answers each member and calls
-    /// `send` for its replies. Fills `outcomes`, which is empty, with one outcome per member, in
-    /// the same order.
+    /// Serves the members of a burst, or some of them: prepares the input of all `members`, then
+    /// answers each member and calls `send` for its replies. Fills `outcomes`, which is empty, with
+    /// one outcome per member, in the same order.
     ///
-    /// `input_of` returns the slot and the input of a member. `send` returns false if the
-    /// connection is lost.
+    /// `P` is the runtime's type of a member. `input_of` returns the slot and the input of a
+    /// member. `send` returns false if the connection is lost.
     ///
-    /// If a session panics, only its connection is lost. The other members that were not answered
-    /// before have the outcome [`Next::Yield`], so they are prepared again in their next turn.
+    /// If a session panics, only its connection is lost. Each other member that has not been
+    /// answered gets the outcome [`Next::Yield`], so its input is prepared again in its next turn.
     pub(crate) fn serve_burst<'i, P, I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -296,20 +298,19 @@ impl<S: Worker> WorkerContext<S> {
         debug_assert!(outcomes.is_empty());
         self.service.begin_burst(now_ns);
         let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
-        // One `catch_unwind` for the complete burst. A panic may leave the session and this context
+        // One `catch_unwind` for all members. A panic may leave the session and this context
         // inconsistent. The session is dropped with its connection, and the context is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
             self.serve_members(table, members, &input_of, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
             let Some(panicked) = self.current_member.take() else {
-                // The panic is in the runtime's own code, not in a session. `restart::run` catches
-                // it and restarts the worker's loop.
+                // The panic is in the runtime's own code, so it ends the worker's loop (`restart`).
                 resume_unwind(panic);
             };
             self.setup.counts.count_panics(1);
             self.reset();
-            // A service that was reset may be offline, but this thread goes on.
+            // A service that was reset may be offline, but this thread continues to use it.
             self.service.online();
             outcomes.truncate(self.answered);
             for (number, member) in members.iter().enumerate().skip(self.answered) {
@@ -327,8 +328,8 @@ impl<S: Worker> WorkerContext<S> {
         self.end_burst(now_ns);
     }
 
-    /// Tells the service that the burst which began at `began_ns` is over. Passes its duration if
-    /// the service records latencies.
+    /// Tells the service that the burst which began at `began_ns` is over. Passes the duration of
+    /// the burst if the service records latencies.
     #[inline]
     fn end_burst(&mut self, began_ns: u64) {
         let elapsed_ns = self.service.needs_elapsed_time().then(|| {
@@ -338,8 +339,8 @@ impl<S: Worker> WorkerContext<S> {
         self.service.end_burst(elapsed_ns);
     }
 
-    /// Prepares and answers the members of a burst. May panic; `answered` and `current_member` then
-    /// say how far it came.
+    /// Prepares and answers members of a burst. May panic; `answered` and `current_member` then say
+    /// which members were answered, and which session was running.
     fn serve_members<'i, P, I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -405,9 +406,8 @@ impl<S: Worker> WorkerContext<S> {
         progress
     }
 
-    /// Parses the requests of one turn from `input` and appends them to `prepared`. The service
-    /// also prefetches the memory where the search for each requested item begins. Returns the
-    /// number of requests.
+    /// Parses the requests of one turn from `input` and appends them to `prepared`. Also prefetches
+    /// the memory that the service reads first for each request. Returns the number of requests.
     fn prepare<'i>(
         &self,
         session: &mut S::Session,
@@ -464,22 +464,22 @@ impl<S: Worker> WorkerContext<S> {
         (progress, true)
     }
 
-    /// Takes the output as bytes, and replaces its buffer by a spare one. Returns `None` if the
-    /// output is empty, pins values or has a part of a file.
+    /// Takes the content of the output as bytes, and gives the output a spare buffer. Returns
+    /// `None` if the output is empty, pins values or has a part of a file.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Adds an output buffer that is not used any more to the spare ones, unless it is too large or
-    /// there are enough.
+    /// Adds an output buffer that is not used any more to the spare buffers, unless it is too large
+    /// or there are enough spare buffers.
     pub(crate) fn keep_for_reuse(&mut self, unused: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&unused.capacity()) {
             self.spare.push(unused);
         }
     }
 
-    /// Gives a connection a turn in the next round.
+    /// Gives a connection a turn in the next burst.
     pub(crate) fn queue<I>(&mut self, connection: &mut Connection<S, I>, slot: Slot) {
         connection.is_queued = true;
         self.runnable.push(slot);
@@ -519,8 +519,8 @@ impl<S: Worker> WorkerContext<S> {
         self.runnable.clear();
         self.waiting_for_memory.clear();
         if let Some(mailbox) = self.mailbox.take() {
-            // The next table reuses the slots and generations of this one. A late result must not
-            // reach one of its connections, so it is dropped by the closed mailbox.
+            // The next table begins with the same slots and generations as this one. So a late
+            // result could reach a connection of the next table. The closed mailbox drops it.
             mailbox.close();
         }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
@@ -530,15 +530,15 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Removes a connection that is about to be closed from `runnable` and `waiting_for_memory`.
-    /// Otherwise the next connection in its slot would be served in its place.
+    /// Otherwise the next connection in its slot would get a turn instead.
     pub(crate) fn remove_runnable(&mut self, slot: Slot) {
         self.runnable.retain(|&queued| queued != slot);
         self.waiting_for_memory.retain(|&queued| queued != slot);
     }
 
     /// Updates the count of the bytes that a connection keeps until the next burst. Returns true if
-    /// the worker's share is exceeded by that, so that the caller has to close connections
-    /// ([`excess_connections`](Self::excess_connections)).
+    /// the count has changed and the worker's share is exceeded. The caller then has to close
+    /// connections ([`excess_connections`](Self::excess_connections)).
     #[inline]
     pub(crate) fn count_buffered<I: ConnectionIo>(
         &mut self,
@@ -571,7 +571,7 @@ impl<S: Worker> WorkerContext<S> {
     pub(crate) fn excess_connections<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.last_wake_ns);
         let excess_connections = self.buffered.excess_connections(table, now_s);
-        // If they stayed there, the next connections in these slots would be served instead.
+        // Otherwise the next connections in their slots would get turns instead.
         self.runnable
             .retain(|slot| !excess_connections.contains(slot));
         self.waiting_for_memory

@@ -1,11 +1,11 @@
-//! How a worker of `rings` stops: it closes its connections as they become idle, until none is open
-//! or the deadline has passed.
+//! How a worker of `rings` stops: it closes its connections as they become idle, until no
+//! connection is open or the deadline has passed.
 
 use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
-    /// Closes the connections that are idle, which have no unanswered input and no unsent replies.
-    /// Returns true once no connection is open.
+    /// Closes the idle connections: those without unanswered input, unsent replies, an unfinished
+    /// upload or a result that they wait for. Returns true once no connection is open.
     pub(super) fn drain(&mut self) -> bool {
         for slot in self.table.slots() {
             if let Some(connection) = self.table.get(slot)

@@ -1,17 +1,20 @@
 //! How other threads wake a worker of `rings`: by an event of its inbox. They do so for new
-//! connections, for results of tickets, and when a connection waits for memory.
+//! connections, for the results of tickets (results that other threads produce), and when a
+//! connection waits for memory.
 
 use super::worker::{INBOX_TOKEN, Worker};
 use crate::setup::second;
 
 impl<S: service::Worker> Worker<S> {
-    /// Asks the kernel for a ring event whenever the inbox is signalled.
+    /// Starts an operation by which the kernel posts an event to the ring whenever another thread
+    /// uses the inbox's waker.
     pub(super) fn watch_inbox(&mut self) {
         self.ring.watch_readable(&self.inbox.waker, INBOX_TOKEN);
     }
 
-    /// Handles an event of the inbox: closes slow holders, delivers results of tickets, and takes
-    /// new connections.
+    /// Handles an event of the inbox: closes slow holders (connections that hold memory for which
+    /// others wait, and whose peers are inactive), delivers the results of tickets, and takes new
+    /// connections.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
         for slot in self.context.slow_holders(&self.table, now_ns) {

@@ -1,5 +1,8 @@
-//! A worker that owns an io_uring: it waits for events of its connections, answers them in bursts,
-//! and runs the service's maintenance.
+//! A worker that owns an io_uring: it waits for events of its connections, answers those that have
+//! input as one *burst*, and runs the service's maintenance.
+//!
+//! In a *turn*, a connection of the burst has a bounded number of its requests answered. A *ticket*
+//! stands for a result that another thread produces and a session waits for.
 
 mod burst;
 mod ring_io;
@@ -32,6 +35,7 @@ use crate::worker_context::{Flushed, Outcome, WorkerContext};
 /// The token of events of the worker's inbox. The token of a connection's events is its slot.
 pub(super) const INBOX_TOKEN: u32 = u32::MAX;
 
+/// The sizes of a worker's ring.
 const RING: RingConfig = RingConfig {
     entries: RING_ENTRIES,
     buffers: RING_BUFFERS,
@@ -46,7 +50,7 @@ pub(super) struct Worker<S: service::Worker> {
     receive_buffers: ReceiveBuffers,
     pub(super) table: ConnectionTable<S, RingIo>,
     /// Connections whose receive ended because the ring had no free receive buffer. Their receives
-    /// restart after the burst, which gives buffers back.
+    /// restart after the current burst has given buffers back.
     without_buffer: Vec<Slot>,
     /// Connections with a large send that was submitted recently and may be blocked.
     ///
@@ -57,6 +61,7 @@ pub(super) struct Worker<S: service::Worker> {
     unchecked_sends: Vec<Slot>,
     /// The number of waits since `unchecked_sends` was last emptied.
     waits_since_check: u32,
+    /// The memory of two lists that [`serve`](Self::serve) fills. Both are empty between its calls.
     members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
@@ -111,7 +116,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             let mut inbox_is_ready = false;
             self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
-            // If more events are pending, the next wait returns immediately.
+            // If more events are pending after the loop, the next wait returns immediately.
             for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready {
@@ -164,9 +169,9 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             ..
         } = self;
         context.reset();
-        // Dropping the ring cancels its operations and waits for them to end. Only then are the
-        // sockets closed. Memory of an operation that does not end in time is leaked (`sys::ring`),
-        // also if dropping the ring panics.
+        // Dropping the ring cancels its operations and waits until they end. The sockets may be
+        // closed only after that. The memory of an operation that does not end in time is leaked
+        // (`sys::ring`), also if dropping the ring panics.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         context.close_all(table);
         context
@@ -232,9 +237,9 @@ impl<S: service::Worker> Worker<S> {
         connection.active_s = now_s;
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
-        // One receive buffer contains input of several connections. The kernel can reuse the buffer
-        // only after all of this input has been given back. So input that is not answered in this
-        // burst is copied to `held` and given back now.
+        // One receive buffer may contain input of several connections. The kernel can reuse the
+        // buffer only after all of this input has been given back. So input that this burst cannot
+        // answer is copied to `held`, and its part of the buffer is given back now.
         let is_blocked = connection.io.is_sending || connection.unsent.is_some();
         let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
         let is_plain = connection.io.transport.is_plain();
@@ -262,9 +267,9 @@ impl<S: service::Worker> Worker<S> {
         self.join_burst(slot, burst);
         self.limit_receiving(slot);
         if waits_for_ticket {
-            // The connection is in no burst until the result of its ticket arrives, so no turn
-            // restarts its receive. Restart it here. Without a receive or a watch, the worker would
-            // not notice that the peer has hung up.
+            // The connection gets no turn before the result of its ticket arrives, so no turn
+            // restarts its receive. Restart the receive here, or watch for a hang-up. Otherwise the
+            // worker would not notice that the peer has hung up.
             self.receive(slot);
             self.watch_hang_up(slot);
         }
@@ -273,7 +278,7 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Handles the end of a receive.
+    /// Handles the end of a receive operation.
     fn on_receive_end(&mut self, slot: Slot, how: &ReceiveEnd, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -349,8 +354,9 @@ impl<S: service::Worker> Worker<S> {
     }
 
     /// Handles the event of [`watch_hang_up`](Self::watch_hang_up): closes the connection if it has
-    /// tickets and its peer has hung up. The kernel posts this event also if the peer has only shut
-    /// down its sending side. Such a peer still gets its replies, so its connection is not closed.
+    /// open tickets and its peer has hung up. The kernel posts this event also if the peer has only
+    /// shut down its sending side. Such a peer still gets its replies, so its connection is not
+    /// closed.
     fn on_hang_up(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -365,8 +371,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Asks the kernel for an event when the peer hangs up, if the connection has tickets and no
-    /// receive is in progress. (A receive in progress would report the hang-up.)
+    /// Starts an operation by which the kernel posts an event when the peer hangs up, if the
+    /// connection has open tickets and no receive is in progress. (A receive in progress would
+    /// report the hang-up.)
     pub(super) fn watch_hang_up(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && connection.tickets.count() > 0
@@ -403,10 +410,10 @@ impl<S: service::Worker> Worker<S> {
     /// Counts the buffers of blocked sends towards the worker's share of buffered bytes, and
     /// empties `unchecked_sends`.
     ///
-    /// A send in `unchecked_sends` is blocked if its completion has not been handled although the
-    /// completions of all sends that did not block have been. That is certain when no event is left
-    /// (`has_more` is false), or after [`SEND_CHECK_WAITS_MAX`] waits. Until then nothing is
-    /// counted.
+    /// A send in `unchecked_sends` is blocked if it is still in progress after the completions of
+    /// all sends that were not blocked have been handled. They have been if no event is left
+    /// (`has_more` is false), or after [`SEND_CHECK_WAITS_MAX`] waits. Before that, this function
+    /// does nothing.
     fn count_blocked_sends(&mut self, has_more: bool) {
         self.waits_since_check += 1;
         if has_more && self.waits_since_check < SEND_CHECK_WAITS_MAX {
@@ -415,8 +422,8 @@ impl<S: service::Worker> Worker<S> {
         self.waits_since_check = 0;
         while let Some(slot) = self.unchecked_sends.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                // If the slot has another connection by now, its sends are not checked because of
-                // this entry.
+                // The slot may have a new connection by now. The flag of this connection is set
+                // only if one of the entries is its own.
                 let is_unchecked = mem::take(&mut connection.io.is_send_unchecked);
                 if is_unchecked && connection.io.is_sending {
                     connection.blocked_send_capacity = connection.io.send_capacity;
@@ -444,9 +451,9 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Cancels the multishot receive of a connection that is to receive at most one buffer at a
-    /// time ([`is_heavy`]). Its next receives are single. Bytes that arrive between them wait in
-    /// the socket.
+    /// Cancels the multishot receive of a connection that may receive at most one buffer at a time
+    /// ([`is_heavy`]). Each of its next receives is an operation of its own. Bytes that arrive
+    /// between two receives wait in the socket.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
@@ -479,8 +486,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes a connection. If operations of it are in progress in the kernel, its memory is
-    /// released now, but its slot only after the last operation has ended.
+    /// Closes a connection and releases its memory. If operations of the connection are in progress
+    /// in the kernel, its slot is freed only after the last of them has ended.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -515,7 +522,8 @@ impl<S: service::Worker> Worker<S> {
     }
 }
 
-/// Asks the kernel for an event when the socket has space for the connection's unsent output.
+/// Starts an operation by which the kernel posts an event when the socket has space for the
+/// connection's unsent output.
 fn watch_writable<S: service::Worker>(
     ring: &mut Ring,
     connection: &mut Connection<S, RingIo>,
@@ -526,8 +534,8 @@ fn watch_writable<S: service::Worker>(
 }
 
 /// Returns whether a connection may receive at most one buffer at a time. True if it uploads a
-/// large value, or if received input cannot be answered yet. With a multishot receive, such a
-/// connection could fill all receive buffers of the ring.
+/// large value, holds much input, or cannot have its input answered yet. With a multishot receive,
+/// such a connection could fill all receive buffers of the ring.
 fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
     holds_much
@@ -537,8 +545,8 @@ fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool 
 
 /// Returns whether a connection must not receive more before it is answered. True if it cannot be
 /// answered now (it is sending, or waits for a turn, memory or a ticket) and holds at least
-/// [`HELD_INPUT_MAX`] bytes. A connection that waits for the rest of a line may hold more, because
-/// a line may be longer than that.
+/// [`HELD_INPUT_MAX`] bytes. A connection that waits for the rest of a line may hold more bytes,
+/// because a line may be longer.
 fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
     let is_blocked = connection.io.is_sending || connection.unsent.is_some();
     (is_blocked || connection.continues_without_input) && connection.held.len() >= HELD_INPUT_MAX

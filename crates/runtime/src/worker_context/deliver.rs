@@ -1,4 +1,5 @@
-//! Delivery of the results of tickets to the sessions that wait for them.
+//! Delivery of the results of tickets to the sessions that wait for them. A *ticket* stands for a
+//! result that another thread produces.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,9 +12,11 @@ use crate::limits::COMPLETIONS_PER_WAIT;
 
 impl<S: Worker> WorkerContext<S> {
     /// Passes the results in the mailbox to their sessions, at most [`COMPLETIONS_PER_WAIT`]. Each
-    /// of these connections gets a turn. Returns the connections whose sessions panicked; the
-    /// caller closes them. Then the worker's share may be exceeded
-    /// ([`is_share_exceeded`](Self::is_share_exceeded)) by results for peers that take no output.
+    /// of these sessions gets a turn, once its earlier output has been sent. Returns the
+    /// connections whose sessions panicked; the caller closes them.
+    ///
+    /// Results for peers that take no output may have exceeded the worker's share of kept bytes.
+    /// So the caller then checks [`is_share_exceeded`](Self::is_share_exceeded).
     pub(crate) fn deliver<I: ConnectionIo>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
@@ -28,11 +31,13 @@ impl<S: Worker> WorkerContext<S> {
         failed
     }
 
-    /// Returns whether the worker's share is exceeded.
+    /// Returns whether the bytes that the worker's connections keep exceed the worker's share of
+    /// their bound.
     pub(crate) fn is_share_exceeded(&self) -> bool {
         self.buffered.is_exceeded()
     }
 
+    /// Delivers the results in `mailbox`, as [`deliver`](Self::deliver) says.
     fn deliver_from<I: ConnectionIo>(
         &mut self,
         mailbox: &Mailbox<S::Completion>,
@@ -49,8 +54,9 @@ impl<S: Worker> WorkerContext<S> {
                 continue;
             };
             if connection.tickets.count() == 0 {
-                // The session that issued the ticket is gone: its connection is closed but keeps
-                // its slot (`rings`), or it panicked in an earlier delivery. Drop the result.
+                // The session that issued the ticket no longer exists or is no longer used: its
+                // connection is closed but keeps its slot (`rings`), or the session panicked in an
+                // earlier delivery. Drop the result.
                 continue;
             }
             connection.tickets.record_delivery();
@@ -69,15 +75,17 @@ impl<S: Worker> WorkerContext<S> {
             }
             connection.continues_without_input = true;
             connection.waits_for_ticket = false;
-            // While its peer takes no output, the session has no turn after which it is counted.
+            // The result counts towards the worker's share. Usually bytes are counted after a turn,
+            // but while its peer takes no output, the session has no turn.
             self.count_buffered(connection);
             if !connection.is_queued && connection.unsent.is_none() {
                 connection.is_queued = true;
                 self.runnable.push(id.slot as Slot);
             }
         }
-        // Results may remain. The mailbox wakes the worker only for the first result in an empty
-        // mailbox, so the worker has to wake itself for these.
+        // More results may be left. The mailbox wakes the worker only for a result that arrives
+        // while the mailbox is empty, so the worker has to wake itself for the results that are
+        // left.
         self.waker.wake_by_ref();
         failed
     }

@@ -40,8 +40,8 @@ impl<S: Worker> WorkerContext<S> {
         is_kept
     }
 
-    /// Sends the unsent output of an earlier burst, as far as the transport has space. Returns
-    /// `None` if there is no such output.
+    /// Sends as much of the unsent output of an earlier burst as the transport has space for.
+    /// Returns `None` if there is no such output.
     pub(crate) fn send_unsent<I: ConnectionIo>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -64,8 +64,9 @@ impl<S: Worker> WorkerContext<S> {
         Some(Flushed::Partial)
     }
 
-    /// Counts sent bytes. If there are any, the connection was active in second `now_s`. Bytes to
-    /// return go back to the session, which needs space in the output and so gets a turn.
+    /// Counts sent bytes. If there are any, records that the connection was active in second
+    /// `now_s`. Lets the session take back the bytes of a file that were not in memory. The session
+    /// has said that it continues after its output, so it gets a turn.
     fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, sent: &Sent, now_s: u32) {
         if sent.network_len > 0 {
             connection.active_s = now_s;

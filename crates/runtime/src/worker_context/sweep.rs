@@ -2,8 +2,8 @@
 //!
 //! There is no timer for each connection or request. Once a second the worker checks all its
 //! connections, in steps of at most [`SWEEP_CONNECTIONS`]. The worker does not wake up for this
-//! check while it has no connections. Without a limit in the service or in the setup, there is no
-//! check.
+//! check while it has no connections. There is no check if neither the service nor the setup
+//! limits how long a connection may wait for its peer.
 
 use service::{Session, Worker};
 
@@ -13,13 +13,14 @@ use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{SWEEP_CONNECTIONS, SWEEP_INTERVAL_NS, SWEEP_STEP_NS};
 use crate::setup::Shared;
 
-/// Returns whether connections of this kind can be overdue.
+/// Returns whether connections of this service can be overdue.
 pub(crate) fn has_limits<S: Worker>(setup: &Shared) -> bool {
     setup.idle_s.is_some() || <S::Session as Session>::HAS_INPUT_DEADLINE
 }
 
 impl<S: Worker> WorkerContext<S> {
-    /// Starts the periodic check of the connections. Called when a connection is opened.
+    /// Starts the periodic check of the connections, unless it is running or there is no limit.
+    /// Called when a connection is opened.
     pub(super) fn begin_sweeps(&mut self) {
         if self.sweep_at_ns == u64::MAX && has_limits::<S>(&self.setup) {
             self.sweep_at_ns = self.last_wake_ns + SWEEP_INTERVAL_NS;
@@ -32,13 +33,15 @@ impl<S: Worker> WorkerContext<S> {
         now_ns >= self.sweep_at_ns
     }
 
-    /// Returns after how many nanoseconds connections have to be checked.
+    /// Returns after how many nanoseconds connections have to be checked. `None` if there is
+    /// nothing to check.
     pub(super) fn sweep_timeout_ns(&self) -> Option<u64> {
         let timeout_ns = self.sweep_at_ns.saturating_sub(self.last_wake_ns);
         (self.sweep_at_ns != u64::MAX).then_some(timeout_ns)
     }
 
-    /// Checks the next connections, and returns those that are overdue.
+    /// Runs one step of the check: returns those of the next connections that are overdue, each
+    /// with the reason.
     pub(crate) fn overdue<I>(
         &mut self,
         table: &ConnectionTable<S, I>,

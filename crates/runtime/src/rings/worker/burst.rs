@@ -1,5 +1,5 @@
-//! Serving a burst: prepare the input of all its connections, answer each of them, and submit one
-//! send for each.
+//! Serving the connections of a burst (those that have input after a wait): prepare the input of
+//! all of them, then answer each connection and submit one send for it.
 
 use service::Next;
 use sys::ring::{ReceiveBuffers, ReceivedBytes, Ring};
@@ -13,7 +13,7 @@ use crate::setup::second;
 use crate::transport::Transport as _;
 use crate::worker_context::WorkerContext;
 
-/// A connection in a burst.
+/// A connection that is being served.
 pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
@@ -21,7 +21,7 @@ pub(super) struct BurstMember {
     reached_eof: bool,
 }
 
-/// Where the input of a connection is during a burst.
+/// Where the input of a connection is while it is served.
 enum Input {
     /// In a receive buffer of the ring. There is no earlier input of the connection.
     Buffer(ReceivedBytes),
@@ -41,8 +41,8 @@ impl BurstMember {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Serves the connections in `slots`, at most
-    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) of them, as one burst.
+    /// Serves the connections in `slots` together. They are a burst, or a part of one with at most
+    /// [`BURST_CONNECTIONS`](crate::limits::BURST_CONNECTIONS) connections.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
         let mut members = std::mem::take(&mut self.members);
@@ -75,8 +75,8 @@ impl<S: service::Worker> Worker<S> {
         self.outcomes = outcomes;
     }
 
-    /// Takes the input of a connection for this burst. `None` if the connection has been closed, is
-    /// no longer queued, or its replies are still being sent.
+    /// Takes the input of a connection that is to be served. `None` if the connection has been
+    /// closed, if it is no longer queued, or if its replies are still being sent.
     fn member(&mut self, slot: Slot) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
         if !std::mem::take(&mut connection.is_queued) {
@@ -104,7 +104,7 @@ impl<S: service::Worker> Worker<S> {
         })
     }
 
-    /// Stores the input that the session has not consumed in the connection, and gives the receive
+    /// Stores in the connection the input that its session has not consumed, and gives the receive
     /// buffer back to the kernel. `consumed` is the number of consumed bytes.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
@@ -142,11 +142,11 @@ impl<S: service::Worker> Worker<S> {
         let must_close = connection.record_next(next, reached_eof);
         if connection.io.waits_for_memory && next != Next::Memory {
             connection.io.waits_for_memory = false;
-            // The wait was not the peer's silence.
+            // The time of the wait for memory does not count as silence of the peer.
             connection.active_s = self.context.last_wake_s();
         }
         match (is_blocked, next) {
-            // The event for the end of the send continues the connection.
+            // The connection continues when the event for the end of the send is handled.
             (true, next) => {
                 let yields = u64::from(next == Next::Yield);
                 self.context.counts.add(Traffic::Yields, yields);
@@ -178,9 +178,12 @@ impl<S: service::Worker> Worker<S> {
 /// Sends the output of `context` to a connection. Returns false if the connection is lost.
 ///
 /// Plain bytes are sent by the ring, so that one system call submits the sends of a complete burst.
-/// The ring owns the bytes until they are sent. It cannot own pinned values, so output with pins is
-/// sent by a system call of its own, as is output that a transform has to change, and output with a
-/// part of a file, for which the ring has no operation that does not wait.
+/// The ring owns the bytes until they are sent. Three kinds of output are sent by a system call of
+/// their own:
+///
+/// - output with pinned values, because the ring cannot own them;
+/// - output that a transform has to change;
+/// - output with a part of a file, because the ring cannot send it without waiting for the disk.
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,

@@ -24,8 +24,9 @@ pub(in crate::rings) struct RingIo {
     pub(super) is_multishot: bool,
     /// The worker has asked the kernel to cancel the receive in progress.
     pub(super) is_cancelling: bool,
-    /// Bytes received in the current burst, in one of the ring's receive buffers. At the end of the
-    /// burst the bytes that no request has consumed are copied to `Connection::held`.
+    /// Bytes received for the current burst, in one of the ring's receive buffers. After the
+    /// connection has been answered, the bytes that no request has consumed are copied to
+    /// `Connection::held`.
     pub(super) arrived: Option<ReceivedBytes>,
     /// The receive has returned the end of the stream: the peer has shut down its sending side.
     pub(super) reached_eof: bool,
@@ -33,7 +34,7 @@ pub(in crate::rings) struct RingIo {
     pub(super) is_sending: bool,
     /// Capacity in bytes of the output buffer that is being sent.
     pub(super) send_capacity: usize,
-    /// A send was started, and it was not checked yet whether the peer takes the bytes. The
+    /// A large send was started, and the worker has not checked yet whether it is blocked. The
     /// connection is in [`Worker::unchecked_sends`](super::Worker).
     pub(super) is_send_unchecked: bool,
     /// The kernel will post an event when the socket is writable.
@@ -42,8 +43,8 @@ pub(in crate::rings) struct RingIo {
     pub(super) is_hang_up_watched: bool,
     /// The connection waits for memory held by other connections.
     pub(super) waits_for_memory: bool,
-    /// The connection has been closed and its socket shut down, but operations of it are still in
-    /// progress in the kernel. Its slot is freed when the last of them has ended.
+    /// The connection has been closed and its socket shut down, but some of its operations are
+    /// still in progress in the kernel. Its slot is freed when the last operation has ended.
     pub(super) is_closed: bool,
 }
 

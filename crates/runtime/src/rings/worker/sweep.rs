@@ -8,17 +8,18 @@ impl<S: service::Worker> Worker<S> {
     /// Closes connections whose peers have been silent for too long, and gives a turn to those
     /// whose input was not complete in time.
     ///
-    /// The progress of a send by the ring is not known before its end, so a peer has the limit of
-    /// silence for each send.
+    /// The progress of a send by the ring is not known before its end. So a peer counts as silent
+    /// during a send, even if it reads, and each send may last as long as the limit of silence.
     pub(super) fn sweep(&mut self, now_ns: u64) {
         for (slot, overdue) in self.context.overdue(&self.table, now_ns) {
             let Some(connection) = self.table.get_mut(slot) else {
                 continue;
             };
-            // A closed connection waits for the end of its operations in the kernel.
             match overdue {
+                // A closed connection only waits for the end of its operations in the kernel.
                 _ if connection.io.is_closed => {}
-                // The input is incomplete, but replies to earlier requests are not sent yet.
+                // The input is incomplete, but replies to earlier requests are not sent yet. Only
+                // the limit of silence counts until then.
                 Overdue::Deadline if connection.io.is_sending => {
                     let idle_s = self.context.setup.idle_s;
                     if is_silent(connection.active_s, idle_s, second(now_ns)) {
