@@ -1,5 +1,5 @@
-//! The runtime `fibres`: one fibre per connection, on as many processors (kernel threads) as there
-//! are workers.
+//! The runtime `fibres`: one fibre (a thread of user space) per connection. A *processor* is a
+//! kernel thread that runs fibres; there is one for each configured worker.
 //!
 //! ```text
 //! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …

@@ -46,8 +46,8 @@ pub const ACCEPT_PAUSE_NS: u64 = 10_000_000;
 pub const ACCEPTS_PER_EVENT: usize = 256;
 /// Interval at which a connection that waits for store memory tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;
-/// Seconds without a received or sent byte after which a peer counts as inactive. If memory is
-/// needed, inactive peers that hold some are closed.
+/// If no byte was received from or sent to a peer for more than this many seconds, the peer counts
+/// as inactive. If memory is needed, connections that hold some and have inactive peers are closed.
 pub const SLOW_PEER_S: u32 = 1;
 /// Interval at which connections are checked for silent peers and passed deadlines, in nanoseconds,
 /// if the service or the setup has such limits.

@@ -182,7 +182,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         self.table.is_empty()
     }
 
-    /// Closes all connections after a panic, and returns the context for the next loop.
+    /// Closes all connections after a failure of the loop. Returns the context for the next loop.
     pub(crate) fn close_all(self) -> WorkerContext<S> {
         let Self {
             mut context, table, ..

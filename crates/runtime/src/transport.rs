@@ -1,4 +1,5 @@
-//! The socket of a connection, and the transform of its bytes if it has one.
+//! The transport of a connection: the byte stream to its peer, usually a socket. A transport may
+//! have a transform, such as TLS. *Wire* bytes are the bytes on the network, after the transform.
 
 use std::fmt;
 use std::io::{self, IoSlice};

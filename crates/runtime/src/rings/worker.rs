@@ -1,8 +1,9 @@
-//! A worker that owns an io_uring: it waits for events of its connections, answers those that have
-//! input as one *burst*, and runs the service's maintenance.
+//! A worker that owns an io_uring: it waits for events of its connections, answers requests, and
+//! runs the service's maintenance.
 //!
-//! In a *turn*, a connection of the burst has a bounded number of its requests answered. A *ticket*
-//! stands for a result that another thread produces and a session waits for.
+//! The connections that have input after a wait are a *burst*: they are answered together. In a
+//! *turn*, a bounded number of requests of one connection is answered. A *ticket* stands for a
+//! result that another thread produces and a session waits for.
 
 mod burst;
 mod ring_io;

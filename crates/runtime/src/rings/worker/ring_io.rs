@@ -22,7 +22,7 @@ pub(in crate::rings) struct RingIo {
     /// The receive in progress is multishot: it posts an event for each buffer of input, until it
     /// is cancelled or fails.
     pub(super) is_multishot: bool,
-    /// The worker has asked the kernel to cancel the receive in progress.
+    /// The worker has started to cancel the receive in progress.
     pub(super) is_cancelling: bool,
     /// Bytes received for the current burst, in one of the ring's receive buffers. After the
     /// connection has been answered, the bytes that no request has consumed are copied to
@@ -72,8 +72,9 @@ impl RingIo {
         self.is_receiving || self.is_sending || self.is_writable_watched || self.is_hang_up_watched
     }
 
-    /// Returns whether the connection can be closed when the worker stops: no bytes received in
-    /// this burst are left, no send is in progress, and the connection is not closed already.
+    /// Returns whether the transport is idle, so that a stopping worker may close the connection:
+    /// no received bytes are unanswered in a receive buffer, no send is in progress, and the
+    /// connection is not closed already.
     pub(in crate::rings) fn is_idle(&self) -> bool {
         self.arrived.is_none() && !self.is_sending && !self.is_closed
     }
