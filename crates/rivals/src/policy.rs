@@ -6,8 +6,6 @@
 //! that the caller charges for each record.
 
 mod gdsf;
-mod ghost;
-mod log;
 mod lru;
 mod optimum;
 mod queue;
@@ -16,7 +14,6 @@ mod sieve;
 mod tiny_lfu;
 
 pub use gdsf::Gdsf;
-pub use log::{Log, LogShape};
 pub use lru::Lru;
 pub use optimum::{Access, Optimum};
 pub use s3_fifo::S3Fifo;
@@ -53,7 +50,7 @@ pub trait Policy {
 }
 
 /// A record's number, scattered: SplitMix64 (Steele and others, OOPSLA 2014).
-fn scattered(record: u32) -> u64 {
+pub(crate) fn scattered(record: u32) -> u64 {
     let mut bits = u64::from(record).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

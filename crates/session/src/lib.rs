@@ -107,3 +107,11 @@ pub use session::{Output, RequestContext, Session};
 pub use text::TextStats;
 pub use tier_reads::{TierAccess, TierRead};
 pub use watching::{LogCounts, WatchRefused, Watching};
+
+/// The names of the store's eviction policies, one of which `stats` writes.
+#[must_use]
+pub fn eviction_policies() -> [&'static str; store::eviction::POLICY_COUNT] {
+    store::eviction::POLICIES
+        .each_ref()
+        .map(|policy| policy.name)
+}

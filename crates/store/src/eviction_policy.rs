@@ -1,8 +1,8 @@
 //! The eviction policy: which part a new item is written to, which part loses its oldest segment
 //! next, and which items of that segment are kept, promoted or remembered. It is a pure unit,
 //! without memory and atomics. The store (`operations/placement.rs`, `log/victims.rs`,
-//! `evacuation.rs`, `evacuation/evict.rs`) and the miniature caches (`miniature/queues.rs`) both
-//! act on its decisions.
+//! `evacuation.rs`, `evacuation/evict.rs`), the miniature caches (`miniature/queues.rs`) and the
+//! simulated segments of the crate `rivals` act on its decisions.
 //!
 //! There are four policies, which are parameter sets of S3-FIFO (Yang et al., SOSP 2023):
 //!
@@ -20,12 +20,14 @@
 //! Therefore miniature simulations of all four run on a sample of the keys, and the store uses the
 //! policy with the highest recent hit ratio (`miniature.rs`).
 
-use crate::limits::{EARLY_REQUEST_PART, LIFETIME_MIN_S, PROMOTE_AT};
+use crate::limits::{
+    EARLY_REQUEST_PART, LIFETIME_MAX_S, LIFETIME_MIN_S, LIFETIME_UNIT, LIFETIME_WEIGHT, PROMOTE_AT,
+};
 
 /// The part of the log to which a segment belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Part {
+pub enum Part {
     /// The small part: new items, on probation.
     Small = 0,
     /// The main part: items that were requested again, or were written while they had a ghost.
@@ -34,36 +36,41 @@ pub(crate) enum Part {
 
 /// What eviction does with an item of a segment that has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EvictionDecision {
+pub enum EvictionDecision {
     /// Evict the item. If it was in the small part, it leaves a ghost ([`leaves_ghost`]).
     Evict,
-    /// Copy the item to this part. Its frequency counter becomes `frequency`.
-    Keep { part: Part, frequency: u8 },
+    /// Copy the item.
+    Keep {
+        /// The part to which it is copied.
+        part: Part,
+        /// What its frequency counter becomes.
+        frequency: u8,
+    },
 }
 
 /// An eviction policy.
 #[derive(Debug)]
-pub(crate) struct EvictionPolicy {
+pub struct EvictionPolicy {
     /// The policy's name in the statistics.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The share of the small part, in thousandths of all segments, or more if large items need
     /// more (`log/eviction.rs`). If the small part has more segments than its share, the next
     /// segment to be evicted is the oldest of the small part; otherwise it is the oldest of the
     /// main part.
-    pub(crate) small_thousandths: u64,
+    pub small_thousandths: u64,
     /// Whether new items are written to the small part (on probation). If false, they are written
     /// to the main part.
-    pub(crate) probation: bool,
+    pub probation: bool,
     /// Whether the frequency counter of an item kept in the main part is decremented. If false, the
     /// counter is reset to 0.
-    pub(crate) decay: bool,
+    pub decay: bool,
     /// Whether all remembered ghosts count. If false, only the younger half of the ghosts counts.
-    pub(crate) long_ghost_window: bool,
+    pub long_ghost_window: bool,
 }
 
 impl EvictionPolicy {
     /// Returns the part for a key that has no item. Only policies with probation look for a ghost.
-    pub(crate) fn part_of_new(&self, has_ghost: impl FnOnce() -> bool) -> Part {
+    pub fn part_of_new(&self, has_ghost: impl FnOnce() -> bool) -> Part {
         match self.probation && !has_ghost() {
             true => Part::Small,
             false => Part::Main,
@@ -71,14 +78,14 @@ impl EvictionPolicy {
     }
 
     /// Returns the share of the small part in a memory of size `all`, in the same unit.
-    pub(crate) fn small_share(&self, all: u64) -> u64 {
+    pub fn small_share(&self, all: u64) -> u64 {
         all * self.small_thousandths / 1000
     }
 
     /// Decides what happens to an item of `part`, whose frequency counter is `frequency`, when its
-    /// turn has come. `requested_late` says whether the last request was late enough in the life of
-    /// its segment ([`Lifetime`]); only policies without decay need it.
-    pub(crate) fn decide(
+    /// segment is evacuated. `requested_late` says whether the last request was late enough in the
+    /// life of the segment ([`Lifetime`]); only policies without decay need it.
+    pub fn decide(
         &self,
         part: Part,
         frequency: u8,
@@ -96,7 +103,7 @@ impl EvictionPolicy {
     }
 
     /// Returns for how many evictions a ghost counts, if `ghosts` are remembered.
-    pub(crate) fn ghost_window(&self, ghosts: u32) -> u32 {
+    pub fn ghost_window(&self, ghosts: u32) -> u32 {
         match self.long_ghost_window {
             true => ghosts,
             false => ghosts / 2,
@@ -106,7 +113,7 @@ impl EvictionPolicy {
 
 /// Returns the part whose oldest items are the next to be evicted. `small` is the size of the small
 /// part, `small_share` its share, in the same unit.
-pub(crate) fn next_part(small: u64, small_share: u64, main_is_empty: bool) -> Part {
+pub fn next_part(small: u64, small_share: u64, main_is_empty: bool) -> Part {
     match main_is_empty || small > small_share {
         true => Part::Small,
         false => Part::Main,
@@ -114,12 +121,12 @@ pub(crate) fn next_part(small: u64, small_share: u64, main_is_empty: bool) -> Pa
 }
 
 /// Whether an item evicted from this part leaves a ghost.
-pub(crate) fn leaves_ghost(part: Part) -> bool {
+pub fn leaves_ghost(part: Part) -> bool {
     part == Part::Small
 }
 
 /// All policies. A new store starts with the first one.
-pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
+pub const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
     EvictionPolicy {
         name: "returning",
         small_thousandths: 50,
@@ -152,17 +159,17 @@ pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
 ];
 
 /// Number of policies.
-pub(crate) const POLICY_COUNT: usize = 4;
+pub const POLICY_COUNT: usize = 4;
 
 /// The lifetime of a main-part segment: from its opening to its evacuation.
 #[derive(Debug)]
-pub(crate) struct Lifetime {
+pub struct Lifetime {
     /// The second in which the segment was opened.
-    pub(crate) opened_s: u32,
+    pub opened_s: u32,
     /// The second of the evacuation.
-    pub(crate) now_s: u32,
+    pub now_s: u32,
     /// Recent mean lifetime of main-part segments, in seconds.
-    pub(crate) mean_s: u32,
+    pub mean_s: u32,
 }
 
 impl Lifetime {
@@ -174,11 +181,36 @@ impl Lifetime {
     /// A lifetime longer than the mean is replaced by the mean. Otherwise a pause with few writes
     /// would lengthen the lifetime, all requests before the pause would fall into its first
     /// quarter, and all items not requested since would be evicted.
-    pub(crate) fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
+    pub fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
         let accessed_after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
         lifetime_s < LIFETIME_MIN_S
             || accessed_after_s * EARLY_REQUEST_PART >= u64::from(lifetime_s.min(self.mean_s))
+    }
+}
+
+/// The moving average of the lifetimes of main-part segments, in units of 1/[`LIFETIME_UNIT`] s. In
+/// whole seconds it could not rise from 7 s or less, because an eighth of that is less than 1 s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MeanLifetime(pub(crate) u32);
+
+impl MeanLifetime {
+    /// Returns the average after a segment with this lifetime, in seconds.
+    #[must_use]
+    pub fn after(self, lifetime_s: u32) -> Self {
+        let Self(mean) = self;
+        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
+        // A longer lifetime counts as twice the mean, so that a single outlier has little effect.
+        Self(match mean {
+            0 => lifetime,
+            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
+        })
+    }
+
+    /// The average in whole seconds. 0 if it is not known yet.
+    #[must_use]
+    pub fn seconds(self) -> u32 {
+        self.0 / LIFETIME_UNIT
     }
 }
 
@@ -277,5 +309,18 @@ mod tests {
         // `opened_s`. The lifetime is then 0 seconds, below `LIFETIME_MIN_S`, and every request
         // counts.
         assert!(lifetime(90, 60).requested_after_first_quarter(120));
+    }
+
+    /// Regression: in whole seconds the mean stayed at 3 for ever, and from 20 it rose only to 53.
+    #[test]
+    fn the_mean_lifetime_rises_from_a_few_seconds_to_a_minute() {
+        for start_s in [1, 3, 7, 20] {
+            let mut mean = MeanLifetime::default().after(start_s);
+            assert_eq!(mean.seconds(), start_s);
+            for _ in 0..100 {
+                mean = mean.after(60);
+            }
+            assert_eq!(mean.seconds(), 60, "from {start_s} s");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! evictions as there are items, and nearly every returning key would skip its probation. So only
 //! as many sets are used as [`GHOSTS_PER_ITEM`] needs.
 
-use crate::limits::{GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
+use crate::limits::{GHOST_PART, GHOST_SETS_TOLERANCE, GHOSTS_PER_ITEM};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of ghosts in a set. A set has two words of four ghosts.
@@ -27,7 +27,7 @@ const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 /// The ghosts of a store, as a table of sets. Threads update a set without a lock, by separate
 /// loads and stores of its words, so concurrent updates may lose a ghost.
 #[derive(Debug)]
-pub(crate) struct Ghosts {
+pub struct Ghosts {
     /// In each set, the first word contains the younger half of the ghosts.
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
     /// Number of sets in use, the first ones. At least one.
@@ -35,8 +35,14 @@ pub(crate) struct Ghosts {
 }
 
 impl Ghosts {
+    /// Size in bytes of the table of a store with this memory.
+    #[must_use]
+    pub fn bytes_in(memory: u64) -> u64 {
+        memory / GHOST_PART
+    }
+
     /// Creates an empty table of at most `bytes` bytes, but at least one set.
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize) -> Self {
         let sets = (bytes / SET_BYTES).max(1);
         Self {
             sets: (0..sets).map(|_| Default::default()).collect(),
@@ -45,19 +51,19 @@ impl Ghosts {
     }
 
     /// Size of the table in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         (self.sets.len() * SET_BYTES) as u64
     }
 
     /// Maximum number of ghosts in the sets that are used.
-    pub(crate) fn capacity(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         self.used.load(Ordering::Relaxed) * GHOSTS_PER_SET as u64
     }
 
     /// Uses as many sets as a store of `items` items needs, if that differs much from the number in
     /// use. Then most ghosts are lost, because their hashes select other sets. Sets that are used
     /// again still have their old ghosts, which newer ones soon replace.
-    pub(crate) fn fit(&self, items: u64) {
+    pub fn fit(&self, items: u64) {
         let wanted = (items * GHOSTS_PER_ITEM).div_ceil(GHOSTS_PER_SET as u64);
         let wanted = wanted.clamp(1, self.sets.len() as u64);
         let used = self.used.load(Ordering::Relaxed);
@@ -69,7 +75,7 @@ impl Ghosts {
 
     /// Returns true if the hash is remembered as a ghost. If `includes_older` is false, only the
     /// younger half of the set is searched.
-    pub(crate) fn contains(&self, hash: u64, includes_older: bool) -> bool {
+    pub fn contains(&self, hash: u64, includes_older: bool) -> bool {
         let (set, tag) = self.set_and_tag(hash);
         let words = if includes_older { set.len() } else { 1 };
         set[..words]
@@ -78,7 +84,7 @@ impl Ghosts {
     }
 
     /// Removes the ghost of a hash. Returns true if there was one.
-    pub(crate) fn take(&self, hash: u64) -> bool {
+    pub fn take(&self, hash: u64) -> bool {
         let (set, tag) = self.set_and_tag(hash);
         for word in set {
             let tags = word.load(Ordering::Relaxed);
@@ -91,7 +97,7 @@ impl Ghosts {
     }
 
     /// Adds a ghost for this hash. It replaces the oldest ghost of its set.
-    pub(crate) fn remember(&self, hash: u64) {
+    pub fn remember(&self, hash: u64) {
         let ([young, old], tag) = self.set_and_tag(hash);
         let word = young.load(Ordering::Relaxed);
         // The two words form a queue of eight tags. The new tag becomes the lowest tag of the first

@@ -81,6 +81,19 @@ mod sync;
 mod weak_memory;
 mod worker;
 
+/// The units that decide about eviction: the policies, the ghosts, and the miniatures that choose a
+/// policy. The store acts on their decisions, and so can a simulation without a store.
+pub mod eviction {
+    pub use crate::eviction_policy::{
+        EvictionDecision, EvictionPolicy, Lifetime, MeanLifetime, POLICIES, POLICY_COUNT, Part,
+        leaves_ghost, next_part,
+    };
+    pub use crate::ghost::Ghosts;
+    pub use crate::miniature::{
+        Miniatures, Observation, SampleContext, SampleLimiter, SampledAccess, Traits,
+    };
+}
+
 pub use config::{Config, ConfigError};
 pub use expiry::Expiry;
 pub use lower_tier::{LowerTier, Marks, SharedTier, TierAddress, TierItem};

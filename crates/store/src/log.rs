@@ -93,7 +93,7 @@ pub(crate) struct Log {
     /// The number of segments that the largest item written so far takes, or 0 if every item fits
     /// into a block.
     largest_item: AtomicU32,
-    /// Moving average of the lifetimes of main-part segments, in units of 1/`LIFETIME_UNIT` s.
+    /// The `MeanLifetime` of main-part segments.
     mean_lifetime: AtomicU32,
 }
 

@@ -32,12 +32,12 @@ mod simulation;
 
 use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use directory::Traits;
-pub(crate) use sample_limiter::SampleLimiter;
+pub use directory::Traits;
+pub use sample_limiter::SampleLimiter;
 use simulation::Simulation;
-pub(crate) use simulation::{Observation, SampleContext, SampledAccess};
+pub use simulation::{Observation, SampleContext, SampledAccess};
 
-use crate::limits::WATCHED_BITS_MIN;
+use crate::limits::{MINIATURE_PART, MINIATURE_SLOTS, WATCHED_BITS_MIN};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,7 @@ struct Threshold(AtomicU64);
 
 /// The miniature caches of all policies, and the decision which keys are watched.
 #[derive(Debug)]
-pub(crate) struct Miniatures {
+pub struct Miniatures {
     threshold: Threshold,
     /// Number of policy changes so far.
     changes: AtomicU64,
@@ -60,9 +60,15 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
+    /// Number of slots of the miniatures of a store with this memory.
+    #[must_use]
+    pub fn slots_in(memory: u64) -> usize {
+        ((memory / MINIATURE_PART) as usize).clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end())
+    }
+
     /// Creates miniatures with a slot for each of up to `slots` watched keys. No key is watched
     /// before [`Miniatures::start`].
-    pub(crate) fn new(slots: usize) -> Self {
+    pub fn new(slots: usize) -> Self {
         Self {
             threshold: Threshold::default(),
             changes: AtomicU64::new(0),
@@ -72,25 +78,25 @@ impl Miniatures {
     }
 
     /// The size of the miniatures in bytes. Their memory is not resident before its first use.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         Simulation::bytes(self.slots)
     }
 
     /// The number of policy changes so far.
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
     /// Whether a key is watched, so that its requests have to be passed to [`Miniatures::observe`].
     #[inline]
-    pub(crate) fn watches(&self, hash: u64) -> bool {
+    pub fn watches(&self, hash: u64) -> bool {
         hash < self.threshold.0.load(Ordering::Relaxed)
     }
 
     /// Starts watching keys, if this has not been done yet. `items` is the number of items that the
     /// store is expected to hold when it is full.
     #[inline]
-    pub(crate) fn start(&self, items: u64) {
+    pub fn start(&self, items: u64) {
         if self.threshold.0.load(Ordering::Relaxed) == 0 {
             self.start_watching(items);
         }
@@ -118,7 +124,7 @@ impl Miniatures {
 
     /// Simulates a request of a watched key, unless another worker has the lock. Calls
     /// `set_eviction_policy` if another policy has become the best.
-    pub(crate) fn observe(
+    pub fn observe(
         &self,
         observation: &Observation,
         context: &SampleContext,

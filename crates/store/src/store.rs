@@ -13,8 +13,8 @@ use crate::heap::Heap;
 use crate::heap::holds::Holds;
 use crate::index::Index;
 use crate::limits::{
-    GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_PART, INDEX_SHARDS_MAX, MINIATURE_PART, MINIATURE_SLOTS,
-    SEGMENT_BITS, SEGMENTS_MIN, SHARD_BUCKETS, SHARD_MEMORY,
+    HOT_KEYS, HUGE_FROM, INDEX_PART, INDEX_SHARDS_MAX, SEGMENT_BITS, SEGMENTS_MIN, SHARD_BUCKETS,
+    SHARD_MEMORY,
 };
 use crate::log::Log;
 use crate::lower_tier::SharedTier;
@@ -74,6 +74,12 @@ impl CounterSets {
 }
 
 impl Store {
+    /// The size in bytes of a segment of a store with this memory.
+    #[must_use]
+    pub fn segment_bytes(memory_bytes: u64) -> u64 {
+        1 << segment_bits_in(memory_bytes)
+    }
+
     /// Creates an empty store.
     ///
     /// # Errors
@@ -372,14 +378,19 @@ pub(crate) struct Geometry {
     pub(crate) miniature_slots: usize,
 }
 
+/// The size of a segment of a store with this memory: 2^N bytes.
+fn segment_bits_in(memory: u64) -> u32 {
+    (memory / SEGMENTS_MIN)
+        .max(1)
+        .ilog2()
+        .clamp(*SEGMENT_BITS.start(), *SEGMENT_BITS.end())
+}
+
 impl Geometry {
     fn new(config: &Config) -> Self {
         let memory = config.memory_bytes;
         let memory_max = config.memory_max.max(memory);
-        let segment_bits = (memory / SEGMENTS_MIN)
-            .max(1)
-            .ilog2()
-            .clamp(*SEGMENT_BITS.start(), *SEGMENT_BITS.end());
+        let segment_bits = segment_bits_in(memory);
         let shards = (memory / SHARD_MEMORY).clamp(1, INDEX_SHARDS_MAX);
         Self {
             segment_bits,
@@ -387,10 +398,9 @@ impl Geometry {
             shards: shards.next_power_of_two() as usize,
             shard_buckets: SHARD_BUCKETS,
             index_bytes: (memory_max / INDEX_PART) as usize,
-            ghost_bytes: (memory / GHOST_PART) as usize,
+            ghost_bytes: Ghosts::bytes_in(memory) as usize,
             miniature_slots: if config.evicts {
-                ((memory / MINIATURE_PART) as usize)
-                    .clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end())
+                Miniatures::slots_in(memory)
             } else {
                 1
             },

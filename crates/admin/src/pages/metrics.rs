@@ -111,12 +111,12 @@ pub(super) fn is_decimal(text: &str) -> bool {
 
 /// One sample for each policy, 1 for the present one.
 fn eviction_policy(stats: &Figures, page: &mut FamilyWriter<'_>) {
-    let (stat, known) = POLICY;
-    let Some(Value::Text(present)) = stats.get(stat) else {
+    let Some(Value::Text(present)) = stats.get(POLICY) else {
         return;
     };
-    let name = full_name(stat);
+    let name = full_name(POLICY);
     page.family(&name, Kind::StateSet, "The present eviction policy.");
+    let known = session::eviction_policies();
     let further = Some(present.as_str()).filter(|it| !known.contains(it));
     for policy in known.into_iter().chain(further) {
         let number = Number::Integer((policy == present).into());

@@ -10,7 +10,7 @@ use crate::real;
 /// Look-ups that come together.
 const BURST: usize = 8;
 /// All reads count: the first read of a key is a miss for every design.
-const PACE: Pace = Pace {
+pub(crate) const PACE: Pace = Pace {
     burst: BURST,
     counted_from: 0,
 };
@@ -98,7 +98,7 @@ fn best(ratios: &[f64; 5]) -> f64 {
 }
 
 /// Replays on the store itself. Also returns its eviction policy in the end.
-fn ours(trace: &Trace, memory: u64) -> Result<(Outcome, String), String> {
+pub(crate) fn ours(trace: &Trace, memory: u64) -> Result<(Outcome, String), String> {
     let mut store = real::Ours::new(memory, 1).map_err(|error| error.to_string())?;
     let outcome = replay(&trace.requests, &mut store, PACE);
     Ok((outcome, store.eviction_policy().to_owned()))

@@ -3,15 +3,15 @@
 //!
 //! Every design is charged what it spends on a record besides key and value, and asked the same
 //! requests from the same seed; the first half of them warms it and is not counted. Where records
-//! are counted, not weighed, the store cannot be asked: there its log is simulated, as `--tune`
-//! does it, without its eviction policies.
+//! are counted, not weighed, the store cannot be asked: there its eviction is simulated.
 //!
-//! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of the
-//! simulated log; the workload called `WORKLOAD`, or those whose names contain it.
+//! `[--quick] [WORKLOAD]`: fewer requests of fewer workloads; the workload called `WORKLOAD`, or
+//! those whose names contain it.
 //!
 //! `--traces[=DIRECTORY] [--quick] [--learning | --judging] [--no-memcached] [TRACE]`: public
 //! traces instead (`traces.rs`), which a person has put into the directory, or into that of the
-//! variable `CURTAIL_TRACES`.
+//! variable `CURTAIL_TRACES`. With `--segments`, the eviction alone, with each of its policies
+//! (`segments.rs`).
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -20,6 +20,7 @@
 
 mod cell;
 mod real;
+mod segments;
 mod traces;
 mod workloads;
 
@@ -28,7 +29,8 @@ use std::process::ExitCode;
 
 use measure::verdict;
 use rivals::cases::chosen;
-use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use rivals::policy::{Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use rivals::segments::{Segments, Shape};
 use rivals::trace::catalogue::Role;
 use workloads::{CASES, RECORDS, Workload};
 
@@ -43,8 +45,7 @@ const TRACES_VARIABLE: &str = "CURTAIL_TRACES";
 const TARGET_BELOW: f64 = 0.5;
 
 /// What a design spends on a record: header and index that all need for the same commands (CAS,
-/// expiry, flags, lengths), as our store lays them out, and its own order of eviction. Our own
-/// names of what left are taken out of the memory by themselves ([`LogShape::ghost_share`]).
+/// expiry, flags, lengths), as our store lays them out, and its own order of eviction.
 mod overhead {
     pub(super) const COMMON: u32 = 24;
     /// Two links of four bytes in a list.
@@ -83,6 +84,7 @@ fn replay_traces(directory: Option<&str>) -> ExitCode {
         },
         is_quick: has("--quick"),
         with_memcached: !has("--no-memcached"),
+        is_segments: has("--segments"),
     });
     ExitCode::SUCCESS
 }
@@ -117,11 +119,7 @@ fn replay_workloads() -> ExitCode {
         }
         let workload = (case.make)(requests);
         println!("\n{}: {} requests", case.name, workload.requests.len());
-        if has("--tune") {
-            shapes(&workload);
-        } else {
-            table(&workload);
-        }
+        table(&workload);
     }
     ExitCode::SUCCESS
 }
@@ -163,7 +161,7 @@ fn table(workload: &Workload) {
         ];
         let best = ratios.iter().copied().fold(0.0, f64::max);
         let (alone, policy) = ours(workload, capacity, 1);
-        // The simulated log knows no workers.
+        // The simulated segments know no workers.
         let together = (!workload.is_counted).then(|| ours(workload, capacity, WORKERS).0);
         // memcached cannot be charged nothing.
         let memcached = (!workload.is_counted)
@@ -233,9 +231,12 @@ impl Least {
 /// in the end.
 fn ours(workload: &Workload, capacity: u64, workers: usize) -> (f64, String) {
     if workload.is_counted {
-        let mut log = Log::new(capacity, workload.records(), LogShape::DEFAULT);
-        let ratio = hit_ratio(&mut log, workload, overhead::COMMON);
-        return (ratio, "simulated".to_owned());
+        // Here an item is charged its own length only.
+        let items = capacity / u64::from(workload.lens[0]);
+        let shape = Shape::of_store(capacity, items);
+        let mut segments = Segments::new(shape, workload.records(), None);
+        let ratio = hit_ratio(&mut segments, workload, overhead::COMMON);
+        return (ratio, segments.policy().to_owned());
     }
     match real::Ours::new(capacity, workers) {
         Ok(mut store) => {
@@ -245,56 +246,3 @@ fn ours(workload: &Workload, capacity: u64, workers: usize) -> (f64, String) {
         Err(error) => (f64::NAN, error.to_string()),
     }
 }
-
-/// Other shapes of the log: what the default was chosen from.
-fn shapes(workload: &Workload) {
-    println!(
-        "shape                       1 %     10 %     50 %   bytes copied for each that came (10 %)"
-    );
-    for (name, change) in CHANGES {
-        let mut shape = LogShape::DEFAULT;
-        change(&mut shape);
-        let [one, ten, half] = [0.01, 0.1, 0.5].map(|share| {
-            let mut log = Log::new(workload.capacity(share), workload.records(), shape);
-            (hit_ratio(&mut log, workload, overhead::COMMON), log)
-        });
-        println!(
-            "{name:<24} {:7.4}  {:7.4}  {:7.4}   {:.2}",
-            one.0,
-            ten.0,
-            half.0,
-            ten.1.copied_share()
-        );
-    }
-}
-
-/// A name and what it changes about the default.
-type Change = (&'static str, fn(&mut LogShape));
-
-const CHANGES: [Change; 21] = [
-    ("default", |_| ()),
-    ("512 segments", |shape| shape.segments = 512),
-    ("small 2 %", |shape| shape.small_share = 0.02),
-    ("small 10 %", |shape| shape.small_share = 0.1),
-    ("small 20 %", |shape| shape.small_share = 0.2),
-    ("moves at 2", |shape| shape.moves_at = 2),
-    ("moves without count", |shape| {
-        shape.moves_with_count = false;
-    }),
-    ("frequency to 1", |shape| shape.frequency_max = 1),
-    ("frequency to 2", |shape| shape.frequency_max = 2),
-    ("frequency to 7", |shape| shape.frequency_max = 7),
-    ("no ghosts", |shape| shape.ghost_share = 0.0),
-    ("ghosts 1/512", |shape| shape.ghost_share = 1.0 / 512.0),
-    ("ghosts 1/128", |shape| shape.ghost_share = 1.0 / 128.0),
-    ("ghosts 1/64", |shape| shape.ghost_share = 1.0 / 64.0),
-    ("ghosts of one byte", |shape| shape.fingerprint_bytes = 1),
-    ("every request counts", |shape| shape.second = 0),
-    ("second of 10 000", |shape| shape.second = 10_000),
-    ("second of 1 000 000", |shape| shape.second = 1_000_000),
-    ("arrival counts", |shape| shape.arrival_counts = true),
-    ("overwritten stay in part", |shape| {
-        shape.overwritten_to_small = false;
-    }),
-    ("never compacts", |shape| shape.compacts_at = 2.0),
-];

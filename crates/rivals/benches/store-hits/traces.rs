@@ -19,6 +19,7 @@ use rivals::trace::catalogue::{CATALOGUE, Entry, Role};
 use crate::FOOTPRINTS;
 use crate::cell::{Cell, SIMPLE};
 use crate::real::KEY_LEN;
+use crate::segments::{self, Simulation};
 
 /// Memory for each item of one length.
 const ITEM_MEMORY: u64 = 512;
@@ -52,6 +53,8 @@ pub(crate) struct Options<'o> {
     pub(crate) is_quick: bool,
     /// Whether memcached is measured too.
     pub(crate) with_memcached: bool,
+    /// Whether the simulated segments are measured instead, where items have one length.
+    pub(crate) is_segments: bool,
 }
 
 /// A measured cell and what it belongs to.
@@ -65,6 +68,7 @@ struct Row {
 /// Measures all wanted traces and prints their tables, then a summary.
 pub(crate) fn run(options: &Options<'_>) {
     let mut rows = Vec::new();
+    let mut simulations = Vec::new();
     let mut skipped = Vec::new();
     for entry in CATALOGUE {
         let is_wanted = options
@@ -74,11 +78,12 @@ pub(crate) fn run(options: &Options<'_>) {
             continue;
         }
         match entry.load(options.directory) {
-            Ok(Some(trace)) => measure(entry, trace, options, &mut rows),
+            Ok(Some(trace)) => measure(entry, trace, options, &mut rows, &mut simulations),
             Ok(None) => skipped.push(format!("{}: no file {}", entry.name, entry.path)),
             Err(error) => skipped.push(format!("{}: failed to {error}", entry.name)),
         }
     }
+    segments::summarise(&simulations);
     for role in [Role::Learning, Role::Judging] {
         let of_role = |row: &&Row| row.entry.role == role && !row.is_own_sizes;
         summarise(role, &rows.iter().filter(of_role).collect::<Vec<_>>());
@@ -89,7 +94,13 @@ pub(crate) fn run(options: &Options<'_>) {
 }
 
 /// Measures one trace in each memory.
-fn measure(entry: Entry, mut trace: Trace, options: &Options<'_>, rows: &mut Vec<Row>) {
+fn measure(
+    entry: Entry,
+    mut trace: Trace,
+    options: &Options<'_>,
+    rows: &mut Vec<Row>,
+    simulations: &mut Vec<Simulation>,
+) {
     if options.is_quick {
         trace.truncate(QUICK_REQUESTS);
     }
@@ -101,12 +112,11 @@ fn measure(entry: Entry, mut trace: Trace, options: &Options<'_>, rows: &mut Vec
         trace.keys,
         trace.write_share() * 100.0
     );
-    println!(
-        "                 with as many items as the store                              same memory"
-    );
-    println!(
-        "  size     items    LRU  SIEVE S3-FIFO W-TinyLFU   GDSF optimum   store  - best  policy      - best  memcached  - it"
-    );
+    if options.is_segments {
+        Simulation::print_heading();
+    } else {
+        print_heading();
+    }
     let own = trace.clone();
     let mut uniform = trace;
     for share in FOOTPRINTS {
@@ -121,11 +131,30 @@ fn measure(entry: Entry, mut trace: Trace, options: &Options<'_>, rows: &mut Vec
         if !own.has_times() {
             set_seconds(&mut uniform, items as usize / SECONDS);
         }
-        note(entry, share, false, &uniform, memory, options, rows);
+        if !options.is_segments {
+            note(entry, share, false, &uniform, memory, options, rows);
+            continue;
+        }
+        match Simulation::measure(&uniform, memory) {
+            Ok(simulation) => {
+                simulation.print(share);
+                simulations.push(simulation);
+            }
+            Err(error) => println!("{:5.0} %            {error}", share * 100.0),
+        }
     }
-    if own.has_sizes() {
+    if own.has_sizes() && !options.is_segments {
         measure_own(entry, own, options, rows);
     }
+}
+
+fn print_heading() {
+    println!(
+        "                 with as many items as the store                              same memory"
+    );
+    println!(
+        "  size     items    LRU  SIEVE S3-FIFO W-TinyLFU   GDSF optimum   store  - best  policy      - best  memcached  - it"
+    );
 }
 
 /// Measures a trace with its own sizes.

@@ -2,8 +2,8 @@
 //! and the mean lifetime of segments.
 
 use super::Log;
-use crate::eviction_policy::{EvictionPolicy, POLICIES};
-use crate::limits::{LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, SMALL_FLOOR_PART};
+use crate::eviction_policy::{EvictionPolicy, MeanLifetime, POLICIES};
+use crate::limits::SMALL_FLOOR_PART;
 use crate::sync::atomic::Ordering;
 
 impl Log {
@@ -42,13 +42,7 @@ impl Log {
 
     /// Adds the lifetime of a main-part segment, in seconds, to the moving average.
     pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
-        let mean = self.mean_lifetime.load(Ordering::Relaxed);
-        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
-        // A longer lifetime counts as twice the mean, so that a single outlier has little effect.
-        let next = match mean {
-            0 => lifetime,
-            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
-        };
+        let MeanLifetime(next) = self.mean_lifetime().after(lifetime_s);
         // If two workers update the mean concurrently, one of the updates may be lost.
         self.mean_lifetime.store(next, Ordering::Relaxed);
     }
@@ -56,7 +50,11 @@ impl Log {
     /// Returns the recent mean lifetime of main-part segments, in seconds. 0 if it is not known
     /// yet.
     pub(crate) fn mean_lifetime_s(&self) -> u32 {
-        self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
+        self.mean_lifetime().seconds()
+    }
+
+    fn mean_lifetime(&self) -> MeanLifetime {
+        MeanLifetime(self.mean_lifetime.load(Ordering::Relaxed))
     }
 }
 

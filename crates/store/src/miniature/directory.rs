@@ -17,11 +17,11 @@ pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 
 /// The properties of an item that the miniatures simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Traits {
+pub struct Traits {
     /// The length of the item's blocks in bytes.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// The expiry of the item.
-    pub(crate) expiry: Expiry,
+    pub expiry: Expiry,
 }
 
 /// The hash table from the hash of a key to its slot. Keys of one bucket form a chain of slots.

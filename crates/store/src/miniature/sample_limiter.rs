@@ -21,7 +21,7 @@ struct KeyCount {
 /// The sample counts of recently requested keys. A key's hash selects its cell, which has the count
 /// of the key that used the cell last.
 #[derive(Debug)]
-pub(crate) struct SampleLimiter([Cell<KeyCount>; CELLS]);
+pub struct SampleLimiter([Cell<KeyCount>; CELLS]);
 
 impl Default for SampleLimiter {
     fn default() -> Self {
@@ -31,7 +31,7 @@ impl Default for SampleLimiter {
 
 impl SampleLimiter {
     /// Returns whether a request of this key may be passed to the miniatures. If so, counts it.
-    pub(crate) fn admits(&self, hash: u64, now_s: u32) -> bool {
+    pub fn admits(&self, hash: u64, now_s: u32) -> bool {
         let cell = &self.0[hash as usize % CELLS];
         let key_count = cell.get();
         let count = match (key_count.hash, key_count.second) == (hash, now_s) {

@@ -21,7 +21,7 @@ const LARGEST_PART: u64 = 8;
 
 /// A request and its result in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SampledAccess {
+pub enum SampledAccess {
     /// The item was found, by a read or at the start of a read-modify-write.
     Hit(Traits),
     /// A read found no item.
@@ -34,25 +34,25 @@ pub(crate) enum SampledAccess {
 
 /// A request of a watched key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Observation {
+pub struct Observation {
     /// The hash of the key.
-    pub(crate) hash: u64,
+    pub hash: u64,
     /// The request and its result.
-    pub(crate) access: SampledAccess,
+    pub access: SampledAccess,
     /// The second of the request.
-    pub(crate) now_s: u32,
+    pub now_s: u32,
 }
 
 /// The present sizes of the store, from which the sizes of the miniatures are computed, and the
 /// number of its flushes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SampleContext {
+pub struct SampleContext {
     /// Bytes of memory for items.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Maximum number of ghosts that the store remembers.
-    pub(crate) ghosts: u64,
+    pub ghosts: u64,
     /// Number of flushes of the store so far.
-    pub(crate) flushes: u32,
+    pub flushes: u32,
 }
 
 /// The miniature caches.
