@@ -112,7 +112,7 @@ pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
 pub(crate) const MINIATURE_SWEEP: usize = 8;
 /// The highest sampling rate of the miniatures: one of 2^N keys is watched. It is reached by stores
 /// of large items, which have few. There a sample of fewer keys chooses the policy by chance.
-pub(crate) const WATCHED_BITS_MIN: u32 = 4;
+pub(crate) const WATCHED_BITS_MIN: u32 = 3;
 /// The lowest sampling rate of the miniatures: one of 2^N keys is watched.
 pub(crate) const WATCHED_BITS_MAX: u32 = 40;
 /// Minimum and maximum length of the period over which hits are compared: 2^N requests.

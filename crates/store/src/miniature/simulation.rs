@@ -8,9 +8,9 @@ use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_
 
 /// A hit ratio of 1. Scores are fixed-point numbers with 32 fractional bits.
 const ONE: i64 = 1 << 32;
-/// The least difference in hit ratio at which a better policy replaces the current one: a quarter
-/// of a percentage point. [`Simulation::select_policy`] adds to it.
-const MARGIN: i64 = ONE / 400;
+/// The least difference in hit ratio at which a better policy replaces the current one: three
+/// eighths of a percentage point. [`Simulation::select_policy`] adds to it.
+const MARGIN: i64 = 3 * ONE / 800;
 /// Number of samples between two checks whether enough keys are watched.
 const SAMPLING_CHECK_PERIOD: u32 = 1 << 14;
 /// An item larger than this fraction (1/N) of a miniature cache is not simulated, because that one
@@ -293,7 +293,7 @@ impl Simulation {
     fn select_policy(&mut self) -> Option<usize> {
         let bits = self.score_bits();
         // An average over few requests varies more by chance, so it needs a larger margin.
-        let margin = MARGIN + (ONE >> (bits - 2));
+        let margin = MARGIN + ((3 * ONE) >> (bits - 1));
         let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
         if self.scores[best] <= self.scores[self.selected] + margin {
             return None;

@@ -5,8 +5,8 @@ use crate::eviction_policy::POLICIES;
 use crate::expiry::Expiry;
 
 const CONTEXT: SampleContext = SampleContext {
-    bytes: 20 << 20,
-    ghosts: 80_000,
+    bytes: 10 << 20,
+    ghosts: 40_000,
     flushes: 0,
 };
 
