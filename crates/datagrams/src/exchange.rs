@@ -13,6 +13,8 @@ pub(crate) struct Exchange<W: Worker> {
     pub(crate) id: ConnectionId,
     /// The bytes of the input that the session has consumed.
     pub(crate) consumed: usize,
+    /// The number of its turns.
+    pub(crate) turns: u32,
     /// The replies so far.
     pub(crate) reply: Vec<u8>,
     /// The replies are longer than [`REPLY_MAX`].
@@ -47,6 +49,7 @@ impl<W: Worker> Exchange<W> {
                 generation: number,
             },
             consumed: 0,
+            turns: 0,
             reply,
             is_too_long: false,
             has_timed_out: false,
@@ -62,6 +65,7 @@ impl<W: Worker> Exchange<W> {
         out: &mut Output<W::Pin>,
     ) -> Step {
         self.consumed += progress.consumed;
+        self.turns += 1;
         if self.reply.len() + out.len() > REPLY_MAX {
             self.is_too_long = true;
         } else {

@@ -24,6 +24,8 @@ pub struct Exchanges<W: Worker> {
     answering: Answering<W>,
     limit: ReplyLimit,
     counts: Counts,
+    /// Whether a datagram of the last burst needed more than one turn.
+    continued: bool,
 }
 
 impl<W: Worker> Exchanges<W> {
@@ -38,6 +40,7 @@ impl<W: Worker> Exchanges<W> {
             answering: Answering::new(worker, &Alarm::new()?),
             limit,
             counts: Counts::default(),
+            continued: false,
         })
     }
 
@@ -56,6 +59,7 @@ impl<W: Worker> Exchanges<W> {
         }
         self.answering.answer_burst(&payloads, now_ns, &self.counts);
         let exchanges = std::mem::take(&mut self.answering.exchanges);
+        self.continued = exchanges.iter().any(|exchange| exchange.turns > 1);
         for (at, exchange) in exchanges.iter().enumerate() {
             let reply = content(
                 self.limit,
@@ -99,7 +103,9 @@ pub fn reply_of(datagram: &[u8], reply: &[Vec<u8>]) -> Vec<u8> {
 /// - A datagram without a valid header has none.
 /// - A stranger receives at most as many bytes as the limit says.
 /// - No reply begins with the line of an unknown command.
-/// - A burst has the replies that its datagrams have alone, which `alone` answers.
+/// - A burst has the replies that its datagrams have alone, which `alone` answers. A datagram that
+///   needs more than one turn is the last of its burst, because its later turns come after the
+///   first turns of all others.
 ///
 /// The first byte of the input says whether the peer is a stranger (bit 0). For each datagram a
 /// length of two bytes follows (little-endian, of which the highest bit begins another burst) and
@@ -117,16 +123,30 @@ pub fn check_datagrams<W: Worker>(
     };
     let peer = SocketAddr::from(([[10, 0, 0, 1], [8, 8, 8, 8]][usize::from(switches & 1)], 9));
     for burst in bursts(rest) {
-        let replies = together.answer(0, peer, &burst);
-        for (datagram, reply) in burst.iter().zip(replies) {
-            assert_eq!(alone.answer(0, peer, &[datagram]), [&reply[..]]);
-            assert!(frame::parse(datagram).is_some() || reply.is_empty());
-            let content = reply_of(datagram, &reply);
-            assert!(!content.starts_with(UNKNOWN));
-            let len = reply.iter().map(Vec::len).sum();
-            assert!(together.limit.allows(peer, datagram.len(), len));
+        let mut first = 0;
+        let mut expected = Vec::new();
+        for (index, datagram) in burst.iter().enumerate() {
+            expected.extend(alone.answer(0, peer, &[datagram]));
+            if alone.continued || index + 1 == burst.len() {
+                let part = &burst[first..=index];
+                let replies = together.answer(0, peer, part);
+                assert_eq!(replies, expected);
+                for (datagram, reply) in part.iter().zip(&replies) {
+                    check_reply(datagram, reply, peer, together.limit);
+                }
+                first = index + 1;
+                expected.clear();
+            }
         }
     }
+}
+
+/// Checks the properties that each reply has.
+fn check_reply(datagram: &[u8], reply: &[Vec<u8>], peer: SocketAddr, limit: ReplyLimit) {
+    assert!(frame::parse(datagram).is_some() || reply.is_empty());
+    assert!(!reply_of(datagram, reply).starts_with(UNKNOWN));
+    let len = reply.iter().map(Vec::len).sum();
+    assert!(limit.allows(peer, datagram.len(), len));
 }
 
 /// The datagrams of an input, by burst.
