@@ -32,7 +32,7 @@ impl<W: Wire> Replies<W> {
         self.len = 0;
     }
 
-    /// Sets the files whose bytes are compared with the replies.
+    /// Sets the files whose bytes are compared with the replies. None: bytes are not compared.
     pub(super) fn verifying(mut self, verified: Option<WebFiles>) -> Self {
         self.reader = W::reader(verified);
         self

@@ -42,6 +42,7 @@ impl TimeWaitSockets {
         }
         let second = second_of(now_ns);
         let entry = &self.by_second[(second % TIME_WAIT_S as u64) as usize];
+        // The entry of this second after its first socket.
         let first = second << 32 | 1;
         // The update always succeeds, because the function always returns a value.
         let _ = entry.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {

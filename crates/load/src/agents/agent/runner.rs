@@ -129,6 +129,7 @@ fn run(
     let threads = GeneratorThreads::start(config, part, 0, stop)?;
     send(sender, stop, &Message::Ready);
     let start_ns = wait_for_start(start, stop)?;
+    // The threads receive the timeline a little before the start, so that none starts late.
     let begin_ns = start_ns.saturating_sub(START_AHEAD_NS);
     let late_ns = monotonic_ns().saturating_sub(begin_ns);
     if late_ns > 0 {
