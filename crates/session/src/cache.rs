@@ -34,9 +34,10 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Of which bursts workers record how long requests are in the server
-    /// ([`CounterRegistry::latencies`]). Recording costs a second reading of the clock and a dozen
-    /// loads per burst.
+    /// The bursts for which workers record how long requests are in the server
+    /// ([`CounterRegistry::latencies`]). A burst is the set of connections that a worker answers
+    /// after one wake-up. Recording costs a second reading of the clock and a dozen loads per
+    /// burst.
     pub latency: LatencyRecording,
     /// The threads that read from the tier below the store, if it has one.
     pub tier: Option<Arc<Readers>>,
@@ -44,7 +45,7 @@ pub struct CacheService {
     pub access: Access,
 }
 
-/// The cache's state of one worker of a runtime.
+/// The state that the cache keeps for one worker of a runtime.
 pub struct CacheWorker {
     service: CacheService,
     store: store::Worker,
@@ -202,8 +203,9 @@ impl service::Worker for CacheWorker {
         }
     }
 
-    /// Replaces the handle on the store. A handle that stayed online after a panic would delay the
-    /// reclamation of memory forever.
+    /// Replaces the worker's handle of the store. The old handle may be online, that is, registered
+    /// as a reader of the store. If it stayed online after a panic, the store could never reclaim
+    /// memory.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
         self.early_hashes.clear();
@@ -231,7 +233,7 @@ impl CacheWorker {
                 let fetch = if *was_fetched { "yes" } else { "no" };
                 let ttl_s = ttl_s.map_or(-1, i64::from);
                 let (class, len) = (size.class.number(), size.value_len);
-                // Writing to a text cannot fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(
                     text,
                     " fetch={fetch} ttl={ttl_s} la={idle_s} clsid={class} size={len}"

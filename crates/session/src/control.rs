@@ -23,9 +23,10 @@ pub trait StatWriter {
 pub struct Permissions {
     /// `shutdown` (`-A`).
     pub shutdown: bool,
-    /// `flush_all` (disabled by `-F`).
+    /// `flush_all` and `prefix delete` (disabled by `-F`).
     pub flush: bool,
-    /// `stats cachedump` and `stats detail` (disabled by `-X`).
+    /// `stats cachedump`, `stats detail`, `lru_crawler` with `metadump` or `mgdump`, and `prefix
+    /// list` (disabled by `-X`).
     pub dump: bool,
     /// `watch` (disabled by `-W`).
     pub watch: bool,
@@ -58,7 +59,7 @@ pub trait ServerControl: Sync {
     }
 
     /// Writes how long requests are in the server, for `stats latency`. Returns false if this
-    /// server does not know it.
+    /// server does not record these times.
     fn write_latencies(&self, out: &mut dyn StatWriter) -> bool {
         let _ = out;
         false
@@ -98,7 +99,8 @@ pub trait ServerControl: Sync {
         false
     }
 
-    /// Adds a client that receives log lines, whose connection has this file descriptor.
+    /// Adds a client that receives log lines of these streams. `descriptor` is the file descriptor
+    /// of its connection.
     ///
     /// # Errors
     /// The reason, if that is not possible.
@@ -112,7 +114,8 @@ pub trait ServerControl: Sync {
         let _ = tuning;
     }
 
-    /// How many entries of the index `prefix` visits in a second. `None`: it is not served.
+    /// How many entries of the index a `prefix` command visits in a second. `None`: this server
+    /// does not have the command.
     fn prefix_rate(&self) -> Option<u32> {
         None
     }
@@ -131,7 +134,7 @@ pub trait ServerControl: Sync {
         Err(ClockRefused::Unsupported)
     }
 
-    /// Enables or disables `lru_crawler`. Returns whether that is a change.
+    /// Enables or disables `lru_crawler`. Returns false if it was enabled or disabled already.
     fn set_crawler_enabled(&self, is_enabled: bool) -> bool {
         !is_enabled
     }

@@ -23,16 +23,17 @@ pub(crate) trait Encode {
     /// for replies; there the bytes after a value are an argument of [`push_value`].
     const VALUE_END: &'static [u8];
 
-    /// Whether the protocol's reads have options other than a touch. If false, all its reads use
-    /// [`ReadOptions::plain`](crate::operation::ReadOptions::plain).
+    /// Whether the protocol's reads have options other than a new time to live (a touch). If false,
+    /// all its reads use [`ReadOptions::plain`](crate::operation::ReadOptions::plain).
     const HAS_READ_OPTIONS: bool;
 
     /// The type that formats statistics.
     type Stats<'o>: StatWriter;
 
     /// Writes an item. For the store, this is called in the closure to which
-    /// [`store::Worker::read`] passes the item. Returns `None` and writes nothing if the value has
-    /// to be pinned and no pin is available.
+    /// [`store::Worker::read`] passes the item. A long value is not copied but pinned: its memory
+    /// stays in use until the value has been sent. Returns `None` and writes nothing if the value
+    /// has to be pinned and no pin is available.
     fn item<I: EncodedItem>(
         &self,
         found: &FoundItem<'_, I>,
@@ -43,7 +44,7 @@ pub(crate) trait Encode {
     /// key, or has several.
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>);
 
-    /// The name of the protocol's deletion in log lines.
+    /// The name of the protocol's delete command in log lines.
     fn delete_name(&self) -> &'static str {
         "delete"
     }
@@ -61,12 +62,12 @@ pub(crate) trait Encode {
     fn prefixes(&self, sums: &PrefixSums, out: &mut Vec<u8>);
 }
 
-/// An item, wherever it is stored.
+/// An item of the store or of a memory pool, as an encoder reads it.
 pub(crate) trait EncodedItem {
     /// A pin of its value.
     type Pin: Pin;
 
-    /// Length in bytes from which a value is pinned and not copied.
+    /// Maximum length in bytes of a value that is copied. A longer value is pinned.
     const COPY_MAX: usize;
 
     /// The client flags.
@@ -87,19 +88,19 @@ pub(crate) trait EncodedItem {
     /// Pins the value. `None` if no pin is available.
     fn pin(&self) -> Option<Self::Pin>;
 
-    /// Which reads and writes the item had.
+    /// The record of earlier reads and writes of the item.
     fn history(&self) -> ItemHistory;
 
     /// The bytes of memory that the item takes.
     fn memory_len(&self) -> usize;
 }
 
-/// What the flags of a meta command can show of earlier reads and writes of an item.
+/// The record of earlier reads and writes of an item, as far as flags of meta commands show it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ItemHistory {
     /// The second of the last read or write before this one.
     pub(crate) last_access_s: u32,
-    /// Whether the item was read before this read, since it was last written.
+    /// Whether there was another read between the item's last write and this read.
     pub(crate) fetched: bool,
     /// Whether the item was invalidated.
     pub(crate) stale: bool,

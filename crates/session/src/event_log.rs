@@ -7,13 +7,13 @@
 //!
 //! Lines about opened and closed connections have a buffer of their own, which all workers share.
 //!
-//! - While no stream is watched, an event costs the test of one flag, which the counting by key
-//!   prefix has already.
+//! - While no stream is watched, an event costs nothing: counting by key prefix tests a flag for
+//!   each event anyway, and the log shares this flag.
 //! - A worker never waits: if the buffer is full or locked, the line is dropped and counted.
 //! - The collector is a thread that exists while there are watchers. It copies each line to the
 //!   watchers of its stream, and wakes their connections.
-//! - A watcher that does not take its lines skips lines. The next line that it gets is preceded by
-//!   the number of skipped ones.
+//! - A watcher is a client that receives log lines. While its buffer is full, further lines for it
+//!   are skipped. The next line that it receives is preceded by the number of skipped lines.
 //!
 //! The format of the lines is that of memcached 1.6.45 (`logger.c`).
 
@@ -32,7 +32,8 @@ use crate::tier_reads::TierRead;
 /// What all buffers share.
 #[derive(Debug)]
 pub(crate) struct LogShared {
-    /// The number of the last line.
+    /// The number of the last line. Lines are numbered from 1 across all buffers (`gid=` in the
+    /// text).
     gid: AtomicU64,
     pub(crate) config: LogConfig,
 }
@@ -70,7 +71,7 @@ pub(crate) struct LogBuffer {
     written: AtomicU64,
 }
 
-/// Consecutive lines, each with its stream and number.
+/// Log lines: their joined text, and for each line its stream, number and length.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     text: String,
@@ -113,7 +114,8 @@ impl LogBuffer {
         let gid = shared.gid.fetch_add(1, Ordering::Relaxed) + 1;
         let time = (shared.config.unix_time)();
         let before = lines.text.len();
-        // Writing to a text cannot fail. As in memcached, the microseconds have no leading zeros.
+        // Writing to a `String` cannot fail. As in memcached, the microseconds have no leading
+        // zeros.
         let _ = write!(
             lines.text,
             "ts={}.{} gid={gid} ",
@@ -152,8 +154,8 @@ pub(crate) struct Watcher {
     pub(crate) streams: Streams,
     /// The file descriptor of its connection.
     descriptor: i32,
-    /// Lines up to this number are older than the watcher.
-    gid_min: u64,
+    /// The number of the last line before the watcher was added. It receives only later lines.
+    gid_before: u64,
     bytes_max: usize,
     inbox: Mutex<Inbox>,
 }
@@ -162,13 +164,14 @@ pub(crate) struct Watcher {
 struct Inbox {
     text: String,
     skipped: u64,
-    /// Wakes the connection, which waits for lines.
+    /// Wakes the connection, which waits for lines. All tickets of the cache have the result type
+    /// [`TierRead`]; here the result is always `None`.
     ticket: Option<Ticket<TierRead>>,
     /// The client has closed its side of the connection.
     is_closed: bool,
 }
 
-/// The lines that watchers got and did not get.
+/// The numbers of lines that watchers received and missed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub(crate) sent: u64,
@@ -176,24 +179,30 @@ pub(crate) struct Delivered {
 }
 
 impl Watcher {
-    pub(crate) fn new(streams: Streams, descriptor: i32, gid_min: u64, bytes_max: usize) -> Self {
+    pub(crate) fn new(
+        streams: Streams,
+        descriptor: i32,
+        gid_before: u64,
+        bytes_max: usize,
+    ) -> Self {
         Self {
             streams,
             descriptor,
-            gid_min,
+            gid_before,
             bytes_max,
             inbox: Mutex::default(),
         }
     }
 
-    /// Copies the lines of its streams to the watcher, and wakes its connection.
+    /// Copies those of `lines` that are of the watcher's streams to its inbox, and wakes its
+    /// connection.
     pub(crate) fn deliver(&self, lines: &Lines) -> Delivered {
         let (mut delivered, mut start) = (Delivered::default(), 0);
         let mut inbox = self.inbox();
         for line in &lines.lines {
             let text = &lines.text[start..start + line.len];
             start += line.len;
-            if !line.stream.intersects(self.streams) || line.gid <= self.gid_min {
+            if !line.stream.intersects(self.streams) || line.gid <= self.gid_before {
                 continue;
             }
             if inbox.text.len() + LOG_LINE_MAX > self.bytes_max {
@@ -218,8 +227,8 @@ impl Watcher {
     }
 
     /// Ends the watching if `has_hung_up` says that the client of this descriptor has closed its
-    /// side of the connection. Without lines the connection would not notice that: it waits for
-    /// its ticket, and reads nothing.
+    /// side of the connection. While no lines come, the connection waits for its ticket and does
+    /// not read from its socket, so it would not find the end of the input.
     pub(crate) fn close_if(&self, has_hung_up: fn(i32) -> bool) {
         if !has_hung_up(self.descriptor) {
             return;
@@ -233,8 +242,9 @@ impl Watcher {
         }
     }
 
-    /// Appends the lines to `out`. If there are none, keeps a ticket of `issue` for the next ones.
-    /// Returns false if there is no ticket, or the client has gone.
+    /// Appends the lines to `out`. If there are no lines, keeps a ticket from `issue`, which the
+    /// next line completes. Returns false if `issue` returned no ticket, or if the client has
+    /// closed its side of the connection.
     pub(crate) fn take(
         &self,
         out: &mut Vec<u8>,

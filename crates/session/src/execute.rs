@@ -1,9 +1,10 @@
-//! Execution of one operation. This file branches on the operation; each file of the folder has the
-//! operations of one kind. No code here depends on a protocol, because the encoder writes all
-//! replies.
+//! Execution of one operation. This file branches on the operation. Each file of the folder
+//! `execute/` has the operations of one kind. No code here depends on a protocol, because the
+//! encoder writes all replies.
 //!
 //! Several functions return whether the operation was executed. False means that it had no effect,
-//! because it has to wait for memory, or for an item that is in the tier only.
+//! because it has to wait for memory, or for an item that is only in the tier (the files below the
+//! store, which keep evicted items). The step [`Step::NeedsMemory`] stands for both.
 
 mod change;
 mod hot_keys;
@@ -138,8 +139,8 @@ impl WithEncoder for Execute<'_, '_, '_> {
     }
 }
 
-/// Executes a command to the server whose reply is complete. Returns false if the connection is to
-/// be closed without a reply.
+/// Executes a command to the server and writes its complete reply. Returns false if the connection
+/// is to be closed without a reply.
 #[must_use]
 fn server_command(
     encoder: &impl Encode,
@@ -161,7 +162,8 @@ fn server_command(
     is_open
 }
 
-/// Executes a command whose reply takes several turns. Returns `None` if `command` is another one.
+/// Begins a command whose reply takes several turns (calls of the session). Returns `None` if
+/// `command` is not of this kind.
 #[cold]
 fn begin_list(
     encoder: &impl Encode,
@@ -207,7 +209,7 @@ fn begin_list(
         ServerCommand::Watch(_) if !permissions.watch => {
             Err(ServerOutcome::NotAllowed(Restricted::Watch))
         }
-        // Without a socket of its own.
+        // The session has no socket of its own, on which a closed connection could be found.
         ServerCommand::Watch(_) if context.connection < 0 => Err(ServerOutcome::Unsupported),
         ServerCommand::Watch(streams) => match context.control.watch(streams, context.connection) {
             Ok(watching) => {

@@ -4,11 +4,13 @@
 use crate::limits::{PASSWORD_LINE_MAX, PASSWORDS_MAX, SASL_PASSWORDS_MAX};
 use crate::{PasswordFormat, Passwords, PasswordsError};
 
-/// Users and their passwords, as a second reading of the file finds them.
+/// The users and passwords of a file, as the simple parser of this module ([`expected`]) finds
+/// them.
 type Users<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// Checks [`Passwords::parse`] on a file in both formats: it has the users, the ignored lines and
-/// the error that a second, simpler reading finds, and accepts no user and password but these.
+/// Compares [`Passwords::parse`], in both formats, with a second and simpler parser: both find the
+/// same users and number of ignored lines, or the same error. Other pairs of a user and a password
+/// are rejected.
 ///
 /// # Panics
 /// One of these properties does not hold.
@@ -25,13 +27,14 @@ pub fn check_passwords(content: &[u8]) {
     }
 }
 
-/// Checks that exactly these users are accepted.
+/// Checks that these users are accepted, and that similar pairs of a user and a password are
+/// rejected unless they are in the list.
 fn check_users(passwords: &Passwords, users: &Users<'_>) {
     let is_known = |user: &[u8], password: &[u8]| users.contains(&(user, password));
     for &(user, password) in users {
         assert!(passwords.contains(user, password));
         let line = [user, b":", password].concat();
-        // The same bytes, divided elsewhere.
+        // The same line, divided into user and password at another place.
         for at in (0..line.len()).step_by(1 + line.len() / 8) {
             let (user, password) = (&line[..at], &line[at + 1..]);
             assert_eq!(passwords.contains(user, password), is_known(user, password));
@@ -60,7 +63,7 @@ fn expected(content: &[u8], format: PasswordFormat) -> Result<(Users<'_>, usize)
     if lines.last() == Some(&&b""[..]) {
         lines.pop();
     }
-    // A file of nothing but a line end has no line.
+    // A file that consists of one line end has no line.
     if lines == [b""] {
         lines.clear();
     }

@@ -2,8 +2,9 @@
 //!
 //! A session that lists items is in a state of its own ([`State::Walk`](crate::session::State)). In
 //! each turn it visits a bounded number of items. The next turn comes after the turns of other
-//! connections, and after the peer has taken the output. So a list delays other connections only by
-//! the length of a turn, and needs no memory beyond a buffer, however slow its reader is.
+//! connections, and after the client has received the output. So a list delays other connections
+//! only by the length of a turn. It needs no memory beyond an output buffer, however slowly the
+//! client receives.
 
 use protocol::reply;
 use protocol::{Classes, Crawler, DumpForm, PrefixAction, PrefixCommand};
@@ -29,17 +30,17 @@ pub(crate) struct ItemWalk {
 enum Task {
     /// Removes it if it has expired.
     Crawl,
-    /// Lists it, if it is of one of these classes.
+    /// Lists it, if it is of one of these size classes.
     Dump(DumpForm, Classes),
-    /// Lists it, if it is of this class and fewer than `left` have been listed.
+    /// Lists it, if it is of this size class. The list ends after `left` more items.
     CacheDump { class: u32, left: u64 },
     /// Lists, counts or deletes it, if its key begins with a prefix.
     Prefix(PrefixTask),
 }
 
 impl ItemWalk {
-    /// Begins a dump or a crawl, and writes the first line of its reply. `None`: the command is
-    /// neither.
+    /// Begins a dump or a crawl, and writes the first line of its reply. Returns `None` if the
+    /// command is neither a dump nor a crawl.
     ///
     /// # Errors
     /// The reply, if it cannot begin.
@@ -74,7 +75,7 @@ impl ItemWalk {
         Some(Ok(Self { walk, task }))
     }
 
-    /// Begins a `prefix`.
+    /// Begins a `prefix` command.
     ///
     /// # Errors
     /// The reply, if it cannot begin.
@@ -101,7 +102,8 @@ impl ItemWalk {
         })
     }
 
-    /// Begins a `stats cachedump`. `limit` is the maximum number of items, 0 for all.
+    /// Begins a `stats cachedump` of a size class. `limit` is the maximum number of items, 0 for
+    /// all.
     pub(crate) fn cachedump(class: u32, limit: u32, context: &RequestContext<'_>) -> Self {
         let left = match limit {
             0 => u64::MAX,
@@ -148,7 +150,7 @@ impl ItemWalk {
         Some(Next::Yield)
     }
 
-    /// Makes a step, and adds the number of its items to `visited`.
+    /// Visits the items of the next [`WALK_BUCKETS`] buckets, and adds their number to `visited`.
     fn step(
         &mut self,
         visited: &mut usize,
@@ -168,11 +170,11 @@ impl ItemWalk {
     }
 }
 
-/// Begins a pause of a command that has used up its share. Returns what the session needs to
-/// continue.
+/// Begins a pause of a `prefix` command, because its rate allows no further step now. Returns what
+/// the session needs to continue.
 fn pause(task: &mut PrefixTask, context: &mut RequestContext<'_>) -> Next {
     let Some(ticket) = context.issue_ticket() else {
-        // All tickets of the worker are open. It tries again.
+        // All tickets of the worker are in use. The session tries again in its next turn.
         return Next::Yield;
     };
     task.pause();

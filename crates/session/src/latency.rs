@@ -1,18 +1,19 @@
 //! How long requests are in the server, by class of command.
 //!
-//! Time is measured per burst, and every request of a burst is recorded with the time of the burst.
-//! It begins with the wake-up of the worker (or of the connection's thread or fibre) and ends when
-//! all replies have been written to the output. With `events` it also contains the system calls
-//! that send the replies; the other runtimes send them afterwards. For a request that was answered
-//! early in a large burst, the recorded time is an upper bound. It does not contain the time during
-//! which the request waited in the kernel before the wake-up.
+//! A *burst* is the set of connections that a worker answers after one wake-up. Time is measured
+//! per burst, and every request of a burst is recorded with the time of the burst. This time begins
+//! with the wake-up of the worker (or of the connection's thread or fibre) and ends when all
+//! replies have been written to the output. In the runtime `events`, the time also contains the
+//! system calls that send the replies; the other runtimes send the replies afterwards. For a
+//! request that was answered early in a large burst, the recorded time is an upper bound. The time
+//! during which a request waited in the kernel before the wake-up is not recorded.
 //!
 //! Recording costs nothing per request. After a recorded burst, [`LatencyRecorder`] subtracts the
 //! values that the worker's [`Counters`] had before it from their present values. The differences
 //! are the numbers of requests by class. The cost per recorded burst is eleven loads (twice as many
 //! if not every burst is recorded), a second reading of the clock (by the runtime), and two
-//! additions for each class that occurred. Another burst costs a test, and a counter if some bursts
-//! are recorded.
+//! additions for each class that occurred. A burst that is not recorded costs a test. If bursts are
+//! sampled, it also costs the decrement of a counter.
 //!
 //! Consequences:
 //! - A `get` of several keys is recorded once for each key, as in `cmd_get`.
@@ -30,19 +31,19 @@ use crate::limits::LATENCY_BURST_INTERVAL;
 pub(crate) use histogram::LatencyHistograms;
 pub use histogram::{ClassLatency, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySnapshot};
 
-/// Which bursts a server records.
+/// The bursts whose time a server records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyRecording {
-    /// None.
+    /// No burst.
     Off,
-    /// One of [`LATENCY_BURST_INTERVAL`].
+    /// One of each [`LATENCY_BURST_INTERVAL`] bursts of a worker.
     Sampled,
-    /// All.
+    /// All bursts.
     Every,
 }
 
 impl LatencyRecording {
-    /// One burst of as many is recorded. 0: none.
+    /// The number of bursts of which one is recorded. 0: no burst is recorded.
     #[must_use]
     pub fn burst_interval(self) -> u32 {
         match self {
@@ -126,12 +127,12 @@ impl CommandClass {
 #[derive(Debug)]
 pub(crate) struct LatencyRecorder {
     recording: LatencyRecording,
-    /// Bursts until the next recorded one, that one included, if bursts are sampled.
+    /// If bursts are sampled: the number of bursts up to and including the next one to record.
     left: u32,
     /// Whether the present burst is recorded.
     is_recorded: bool,
-    /// The total number of requests of each class when the last recorded burst ended, or when the
-    /// present sampled one began.
+    /// The total number of requests of each class at an earlier time: if bursts are sampled, when
+    /// the present recorded burst began, or else when the burst before ended.
     before: [u64; CLASSES],
 }
 
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_sampled_bursts_only_their_own_requests_are_recorded() {
+    fn a_sample_contains_only_the_requests_of_its_own_burst() {
         let counters = Counters::default();
         let mut recorder = LatencyRecorder::new(LatencyRecording::Sampled);
         for number in 1..=2 * LATENCY_BURST_INTERVAL {
@@ -246,7 +247,7 @@ mod tests {
                 .count(),
             4
         );
-        // A burst whose time is not known is not the sample; the next one is.
+        // If no time is passed for the sampled burst, the next burst is sampled in its place.
         for _ in 0..=LATENCY_BURST_INTERVAL {
             recorder.begin(&counters);
             counters.count(Counter::CmdSet);

@@ -2,8 +2,9 @@
 //! executes them against the store, and encodes the replies.
 //!
 //! A session owns no socket and reads no clock. Its caller (a runtime or a test) receives the input
-//! and sends the output. One pass through the steps below is a *turn* of the session. A runtime
-//! gives all sessions of a burst their turns together:
+//! and sends the output. One pass through the steps below is a *turn* of the session. A *burst* is
+//! the set of connections whose input has arrived when a worker wakes up. A runtime prepares all
+//! sessions of a burst before it answers the first:
 //!
 //! ```text
 //! runtime                                session                          store
@@ -15,7 +16,8 @@
 //!
 //! [`Progress::next`] says what the session needs to continue. It may be more input, bytes of a
 //! value (which may be received directly into the store's memory, [`upload_buffer`]), space in the
-//! output, another turn, or memory that slower peers hold. It may also say that the connection is
+//! output, another turn, or store memory that is still in use for clients that receive slowly. It
+//! may also be the result of a read from a disk or a memory pool. Or it says that the connection is
 //! to be closed.
 //!
 //! [`Progress::next`]: service::Progress::next
@@ -32,15 +34,15 @@
 //!       └───── Encoder: the parts that only the reply needs ─────────┘
 //! ```
 //!
-//! `protocols.rs` lists all protocols, and says how to add one. A client that has to log in has a
-//! grammar of its own until then (`login.rs`). Items in a pool of memory have the
-//! same decoders and encoders, and an execution of their own (`pooled.rs`).
+//! `protocols.rs` lists all protocols, and says how to add one. If a login is required, `login.rs`
+//! decodes the input of a client until it has logged in. If the items are in a memory pool,
+//! `pooled.rs` takes the place of `execute/`; the decoders and encoders are the same.
 //!
 //! Invariants:
 //! - The output does not depend on how the input is split into pieces.
 //! - No input makes a session panic.
-//! - A request is decoded again only if the turn for which it was prepared ended before its
-//!   execution.
+//! - A request is decoded once, unless the turn for which it was decoded ends before the request is
+//!   executed. Then a later turn decodes it again.
 //! - Between two calls a session keeps no reference to the input. It holds memory of the store only
 //!   during an upload.
 //! - One call adds at most a bounded number of bytes to the output ([`limits`]).

@@ -5,44 +5,47 @@
 pub const COPY_MAX: usize = 16 * 1024;
 /// Maximum number of keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
-/// Maximum number of items that a session reads from the tier at a time.
+/// Maximum number of items that a session reads at a time from the tier (the files below the store,
+/// which keep evicted items).
 pub const FETCHES_MAX: usize = PREFETCH_KEYS;
-/// Maximum number of times that a request waits for the tier. The item may have been evicted again
-/// before the request was executed.
+/// Maximum number of times that a request waits for the tier. It waits again if its item is evicted
+/// from memory again before the request is executed.
 pub const FETCH_TRIES_MAX: u8 = 4;
-/// Maximum number of reads of a memory pool that one connection has in progress, and so of values
-/// that it holds. No further read begins either while values of
-/// [`OUTPUT_SOFT_MAX`](service::limits::OUTPUT_SOFT_MAX) bytes wait for earlier replies, or are
-/// expected by the lengths of the values that this connection has read before.
+/// Maximum number of reads of a memory pool whose replies one connection has not yet written. Each
+/// of these replies may hold a value. Below this maximum, a further read begins only while these
+/// values have less than [`OUTPUT_SOFT_MAX`](service::limits::OUTPUT_SOFT_MAX) bytes. A value that
+/// is still being read counts with a length estimated from earlier values of the connection.
 pub const POOL_READS_MAX: usize = 16;
 /// Maximum number of times that a change which creates a missing item in a memory pool is tried
-/// again, because others have created or deleted the item meanwhile.
+/// again, because other clients have created or deleted the item meanwhile.
 pub const VIVIFY_TRIES_MAX: u32 = 32;
 /// Maximum number of users of a password file (memcached `MAX_ENTRIES`).
 pub const PASSWORDS_MAX: usize = 8;
 /// Maximum number of users of a password file of SASL. A login compares all of them, in about
 /// 15 µs.
 pub const SASL_PASSWORDS_MAX: usize = 256;
-/// Longest user and password of a password file together with the colon, in bytes (memcached
-/// `MAX_ENTRY_LEN`, less a line end and a final zero).
+/// Maximum length of `USER:PASSWORD` in a password file, in bytes (memcached `MAX_ENTRY_LEN`, less
+/// a line end and a final zero).
 pub const PASSWORD_LINE_MAX: usize = 254;
-/// Number of buckets of the store's index that a list of items visits in a step, each with eight
-/// items at most. Their memory is prefetched together.
+/// Number of buckets of the store's index that a list of items visits in one step. A bucket has at
+/// most eight items. The memory of all buckets of a step is prefetched together.
 pub const WALK_BUCKETS: usize = 8;
-/// Number of items after which the turn of a list of items ends, about 20 µs. The last step may
-/// exceed it.
+/// Number of visited items after which the turn of a list of items ends. They take about 20 µs. The
+/// last step of the turn may exceed the number.
 pub const WALK_ITEMS_PER_TURN: usize = 128;
-/// Maximum number of steps of a list of items in a turn. They bound the entries of items that have
-/// expired, which are not visited: 256, each unlinked under a lock if the list reclaims them.
+/// Maximum number of steps of a list of items in a turn. Expired items do not count as visited
+/// items, so only this limit bounds their number: 4 steps × 8 buckets × 8 items = 256 a turn. If
+/// the list reclaims expired items, each is unlinked under a lock.
 pub const WALK_STEPS_PER_TURN: usize = 4;
-/// Pause of a `prefix` command after it has visited its share of entries of the index.
+/// Pause of a `prefix` command after it has visited as many entries of the index as its rate allows
+/// for one pause.
 pub const PREFIX_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// Number of connections that `stats conns` lists in a turn.
 pub const CONNECTIONS_PER_TURN: usize = 32;
 /// Number of counts that `stats sizes` writes in a turn.
 pub const SIZES_PER_TURN: usize = 256;
-/// A server that records the times of some bursts records one of as many of each worker. A prime
-/// number, so that load that repeats itself is not sampled at the same place each time.
+/// A server that samples latencies records one burst of this many, in each worker. It is a prime
+/// number, so that periodic load is not sampled at the same place of each period.
 pub const LATENCY_BURST_INTERVAL: u32 = 61;
 /// Maximum number of clients that receive log lines, as in memcached.
 pub const WATCHERS_MAX: usize = 20;

@@ -1,4 +1,5 @@
-//! The time of a burst, and the clock that computes it from a runtime's monotonic time.
+//! The time of a burst, and the clock that computes it from a runtime's monotonic time. A *burst*
+//! is the set of connections that a worker answers after one wake-up.
 
 mod adjustment;
 
@@ -31,7 +32,8 @@ pub struct Now {
 pub struct Clock {
     started_ns: u64,
     epoch_unix_s: u64,
-    /// What clients have changed. `None`: they cannot, and the time costs the test of this.
+    /// The changes that clients have made. `None`: clients cannot change this clock, and a reading
+    /// costs only the test of this field.
     adjustment: Option<Arc<Adjustment>>,
 }
 
@@ -77,7 +79,7 @@ impl Clock {
         Ok(self.now(elapsed_s))
     }
 
-    /// The seconds since the start, whatever clients have changed.
+    /// The second that the clock would show without the changes of clients.
     #[inline]
     fn real_s(&self, monotonic_ns: u64) -> u32 {
         let elapsed_s = monotonic_ns.wrapping_sub(self.started_ns) / NS_PER_S;
@@ -107,8 +109,8 @@ impl Now {
     }
 
     /// Returns the second at which a `flush_all` with the time `exptime` takes effect. Without a
-    /// time, or if it is at most zero, that is now. Returns `None` for a Unix time before the
-    /// server's start, because no item is that old.
+    /// time, or with a time of at most zero, the flush takes effect now. Returns `None` for a Unix
+    /// time before the server's start, because no item is that old.
     #[must_use]
     pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {
@@ -123,7 +125,8 @@ impl Now {
         }
     }
 
-    /// Converts a Unix time to a second of the server's clock. An earlier time becomes 0.
+    /// Converts a Unix time to a second of the server's clock. A time before the server's start
+    /// becomes 0.
     pub(crate) fn since_epoch(&self, unix_s: u32) -> u32 {
         let since = u64::from(unix_s).saturating_sub(self.epoch_unix_s);
         u32::try_from(since).unwrap_or(u32::MAX)

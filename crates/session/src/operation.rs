@@ -23,7 +23,7 @@ pub(crate) enum Operation<'a> {
     /// Returns the item.
     Read(ReadOptions),
     /// Returns the items of at least two keys. If the output has no space for all of them, the
-    /// session returns the rest in later turns.
+    /// session returns the rest in later turns (calls by the runtime).
     ReadMany {
         /// The keys.
         keys: Keys<'a>,
@@ -39,7 +39,7 @@ pub(crate) enum Operation<'a> {
     },
     /// Marks the item stale, or empties its value, or both (`md` with `I` or `x`).
     Mark(MarkOptions),
-    /// Adds to a counter, or subtracts from it.
+    /// Adds to a counter (an item whose value is a decimal number), or subtracts from it.
     Arith(ArithOptions),
     /// Changes the time to live of the item.
     Touch {
@@ -116,7 +116,8 @@ pub(crate) struct Key<'a> {
     pub(crate) base64: bool,
 }
 
-/// Space for a decoded key. Stays `None` if the key is not in base64, so that it is not zeroed.
+/// Space for a decoded key. It stays `None` for a key that is not in base64, which saves zeroing
+/// the array.
 pub(crate) type DecodeBuffer = Option<[u8; KEY_MAX]>;
 
 /// The options of a read.
@@ -132,8 +133,8 @@ pub(crate) struct ReadOptions {
     /// Whether to claim the item if it is stale. One client wins the claim, and should recompute
     /// the value.
     pub(crate) claim_stale: bool,
-    /// Whether to leave out the record of the access, which the eviction policy and the item's
-    /// last access time are based on.
+    /// If true, the read is not recorded as an access: it changes neither what the eviction policy
+    /// knows of the item nor the item's last access time.
     pub(crate) untracked: bool,
     /// How the statistics count the read.
     pub(crate) count: ReadCount,
@@ -152,7 +153,7 @@ impl ReadOptions {
         }
     }
 
-    /// The times of the item if this request has created it, or else `None`.
+    /// The times to live of the item if this request has created it, or else `None`.
     pub(crate) fn created(&self) -> Option<Vivify> {
         match self.rare?.vivify {
             ReadVivify::AlreadyCreated(vivify) => Some(vivify),
@@ -253,8 +254,8 @@ pub(crate) struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The size class of the item that the command brings. That of the stored item may be larger,
-    /// after an append.
+    /// The size class of an item that has exactly the value of the command. After an append, the
+    /// class of the stored item may be larger.
     #[inline]
     pub(crate) fn size_class(&self, key: &[u8]) -> SizeClass {
         SizeClass::of(key.len(), self.flags, self.value_len as usize)

@@ -9,16 +9,17 @@ use crate::now::Now;
 use crate::operation::ReadOptions;
 
 /// The outcome of an operation, without the items that a read found. Items are borrowed from the
-/// store only during the read, so the encoder writes them there
+/// store only during the read, so the encoder writes them during the read
 /// ([`Encode::item`](crate::encode::Encode::item)).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
-    /// A read of one key is complete. If the key has an item, it has been written.
+    /// A read of one key is complete. If the key has an item, the item has been written to the
+    /// output.
     Read {
         /// Whether the key has an item.
         found: bool,
     },
-    /// A read of several keys is complete. The items that it found have been written.
+    /// A read of several keys is complete. The items that it found have been written to the output.
     ReadMany,
     /// The outcome of a storage command.
     Store(StoreOutcome),
@@ -43,8 +44,8 @@ pub(crate) enum Outcome {
     Mechanisms,
     /// The request was invalid.
     Rejected(Rejection),
-    /// The request was not executed, or it is unknown whether it was. Only a remote store has this
-    /// outcome.
+    /// The request was not executed, or it is unknown whether it was. This occurs only if the items
+    /// are in a memory pool.
     Failed {
         /// The reply, a line with its line end.
         reply: &'static [u8],
@@ -63,7 +64,8 @@ pub(crate) enum StoreOutcome {
         value_len: u32,
     },
     /// The mode of the command did not allow to store the value, for example an `add` whose key has
-    /// an item. Or an appended value and the old one together are too long or find no memory.
+    /// an item. Or the command was an append, and the joined value would be too long, or there was
+    /// no memory for it.
     NotStored {
         /// Length of the value that the client sent, in bytes.
         value_len: u32,
@@ -78,7 +80,8 @@ pub(crate) enum StoreOutcome {
         /// Length of the value that the client sent, in bytes.
         value_len: u32,
     },
-    /// The expected line end does not follow after as many bytes of value as the client announced.
+    /// The client announced the length of the value. The bytes after a value of that length are not
+    /// the expected line end.
     BadDataChunk,
     /// The value is longer than the store accepts.
     TooLarge,
@@ -132,7 +135,7 @@ pub(crate) enum ServerOutcome {
     StatsEnd,
     /// The statistics were reset.
     StatsReset,
-    /// The arguments of a count by key prefix were invalid.
+    /// The argument of `stats detail`, which counts by key prefix, was invalid.
     BadDetail,
     /// The mode of a shutdown was invalid.
     BadShutdownMode,
@@ -146,15 +149,15 @@ pub(crate) enum ServerOutcome {
     NotAllowed(Restricted),
     /// The reply takes too long for a request in a datagram.
     NotInDatagrams,
-    /// There are too many clients that receive log lines.
+    /// Too many clients receive log lines already.
     TooManyWatchers,
     /// Dumps and crawls are disabled.
     CrawlerDisabled,
     /// Another dump or crawl is in progress.
     CrawlerBusy,
-    /// Dumps and crawls are enabled already.
+    /// A command to enable dumps and crawls had no effect, because they are enabled already.
     CrawlerNotStarted,
-    /// The clock moves neither back nor that far.
+    /// The client tried to set the clock back, or too far forward.
     ClockOnlyForward,
     /// The server does not have this command.
     Unsupported,
@@ -174,8 +177,8 @@ pub(crate) enum Restricted {
     PrefixDelete,
 }
 
-/// An item that a read found. An item of the store exists only while the store passes it to a
-/// closure.
+/// An item that a read found. A reference to an item of the store is valid only in the closure to
+/// which the store passes it.
 pub(crate) struct FoundItem<'a, I> {
     /// The decoded key.
     pub(crate) key: &'a [u8],

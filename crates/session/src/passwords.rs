@@ -17,7 +17,7 @@ pub enum PasswordFormat {
     Sasl,
 }
 
-/// Why a file of passwords cannot be used. Never shows a part of the file.
+/// Why a file of passwords cannot be used. The messages show no part of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PasswordsError {
     /// A line is not a user, a colon and a password.
@@ -38,8 +38,9 @@ pub struct Passwords {
     ignored: usize,
 }
 
-/// A user and a password: `USER:PASSWORD`, zeros, and in the last two bytes the length of the user
-/// and of both together. In words, because a comparison in constant time has a step for each.
+/// A user and a password: `USER:PASSWORD`, padded with zeros to [`PASSWORD_LINE_MAX`] bytes. Two
+/// bytes follow: the length of the user, and the length of `USER:PASSWORD`. All bytes are kept in
+/// words of eight, because a comparison in constant time takes one step for each element.
 #[derive(Clone)]
 struct User {
     words: [u64; USER_WORDS],
@@ -80,7 +81,7 @@ impl Passwords {
         Ok(passwords)
     }
 
-    /// The number of lines behind the last user that counts.
+    /// The number of lines that were ignored, because the users before them are as many as allowed.
     #[must_use]
     pub fn ignored(&self) -> usize {
         self.ignored
@@ -92,8 +93,8 @@ impl Passwords {
         self.users.is_empty()
     }
 
-    /// Whether `user` has this password. Takes a time that does not depend on the users and
-    /// passwords of the file, except on their number.
+    /// Whether `user` has this password. The time that this takes depends on the number of users in
+    /// the file, but not on their names and passwords.
     #[must_use]
     pub fn contains(&self, user: &[u8], password: &[u8]) -> bool {
         let Some(given) = User::new(user, password) else {
@@ -113,7 +114,7 @@ impl fmt::Debug for Passwords {
 }
 
 impl User {
-    /// `None`: both together are longer than a line of a file.
+    /// `None`: `USER:PASSWORD` would be longer than [`PASSWORD_LINE_MAX`] bytes.
     fn new(user: &[u8], password: &[u8]) -> Option<Self> {
         let len = user.len() + 1 + password.len();
         let mut bytes = [0; USER_WORDS * WORD_LEN];
@@ -134,7 +135,7 @@ impl User {
     }
 }
 
-/// The user of a line, which has this number.
+/// Parses the line with this number, counted from 1.
 fn user(line: &[u8], number: usize, format: PasswordFormat) -> Result<User, PasswordsError> {
     let malformed = PasswordsError::Malformed(number);
     let colon = line
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn user_and_password_of_one_line_are_accepted_and_no_others() {
+    fn only_a_user_and_a_password_of_the_same_line_are_accepted() {
         let passwords = plain("foo:bar\nbaaaz:quux:x\r\nnone:").unwrap();
         for (user, password, is_known) in [
             ("foo", "bar", true),
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_line_counts() {
+    fn every_byte_of_user_and_password_is_compared() {
         let longest = [b"user:".as_slice(), &[b'p'; PASSWORD_LINE_MAX - 5]].concat();
         let passwords = Passwords::parse(&longest, PasswordFormat::Plain).unwrap();
         assert!(passwords.contains(b"user", &longest[5..]));
@@ -193,7 +194,7 @@ mod tests {
             other[at] ^= 1;
             assert!(!passwords.contains(&other[..4], &other[5..]), "byte {at}");
         }
-        // Zeros at the end are a part of a password only if they are sent.
+        // The zeros that pad a password are not part of it.
         assert!(!passwords.contains(b"user", &longest[5..PASSWORD_LINE_MAX - 1]));
         let short = plain("u:p").unwrap();
         for zeros in 1..=PASSWORD_LINE_MAX - 3 {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_is_not_understood_is_refused_with_its_line() {
+    fn a_malformed_line_is_refused_with_its_number() {
         use PasswordsError::{Malformed, TooLong};
         let long = "u:".to_owned() + &"p".repeat(PASSWORD_LINE_MAX - 1);
         let longest = "u:".to_owned() + &"p".repeat(PASSWORD_LINE_MAX - 2);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn users_behind_the_bound_are_ignored_or_refused() {
+    fn users_beyond_the_maximum_are_ignored_or_refused() {
         let lines = |count| {
             (0..count)
                 .map(|user| format!("{user}:pass\n"))
@@ -250,12 +251,12 @@ mod tests {
         assert!(sasl(b"# no users\n").unwrap().is_empty());
         let many = "\n".repeat(SASL_PASSWORDS_MAX) + "a:b";
         assert!(sasl(many.as_bytes()).unwrap().contains(b"a", b"b"));
-        // A line with a colon is a user, also behind lines that are not.
+        // A line with a colon must be valid. Skipped lines count for its number.
         assert_eq!(sasl(b"\na:\0").unwrap_err(), PasswordsError::Malformed(2));
     }
 
     #[test]
-    fn fields_behind_the_password_are_ignored_in_the_format_of_sasl() {
+    fn fields_after_the_password_are_ignored_in_the_format_of_sasl() {
         let passwords = Passwords::parse(b"u:secret:::", PasswordFormat::Sasl).unwrap();
         assert!(passwords.contains(b"u", b"secret"));
         assert!(!passwords.contains(b"u", b"secret:::"));

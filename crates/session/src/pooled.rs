@@ -1,9 +1,9 @@
-//! The cache whose items are in a pool of memory ([`pool`]), as a [`Service`]. It has no store.
-//! Several servers may serve one pool.
+//! The cache whose items are in a memory pool ([`pool`]: the memory of another host), as a
+//! [`Service`]. It has no store. Several servers may serve one pool.
 //!
 //! Requests are decoded, and replies encoded, as for the cache with a store. Between decoding and
-//! encoding, the session issues a ticket, and a client of the pool performs the operation on its
-//! own thread:
+//! encoding, the session issues a ticket, with which the result comes back. A client of the pool
+//! performs the operation on its own thread:
 //!
 //! ```text
 //! prepare ── decode ─▶ Prepared ─▶ plan.rs ── Action, ticket ──▶ pool::ClientThread
@@ -37,10 +37,11 @@ use session::Turn;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The result of an operation. `None`: no client accepted the operation, so nothing was done.
+/// The result of an operation. `None`: the client of the pool refused the operation, so nothing was
+/// done.
 type Completed = Option<Reply>;
 
-/// The cache in a pool of memory.
+/// The cache in a memory pool.
 pub struct PoolService {
     /// The clients of the pool, at least one. Workers share them evenly.
     pub clients: Arc<[ClientThread]>,
@@ -150,7 +151,7 @@ impl service::Worker for PoolWorker {
     }
 }
 
-/// The ticket that takes the result of an operation on the pool.
+/// The ticket that an operation on the pool completes with its result.
 struct PoolTicket {
     ticket: Ticket<Completed>,
     /// The operation is a write. It is performed even if the connection is closed, because a client

@@ -55,7 +55,7 @@ impl CounterRegistry {
         self.workers().iter().fold(LatencySnapshot::default(), sum)
     }
 
-    /// Forgets the longest times of all workers.
+    /// Sets the longest times of all workers to zero.
     pub fn clear_latency_max(&self) {
         for counters in &*self.workers() {
             counters.latencies().clear_max();
@@ -102,7 +102,8 @@ impl CounterRegistry {
         &self.connections
     }
 
-    /// The watchers of log lines. This lock is taken before that of the workers.
+    /// The watchers of log lines. A thread that takes this lock and that of `workers` takes this
+    /// one first.
     pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }

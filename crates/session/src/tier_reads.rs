@@ -1,17 +1,19 @@
-//! Reads of items that are only in the tier below the store.
+//! Reads of items that are only in the *tier* (the files below the store, which keep evicted
+//! items).
 //!
 //! The session does not execute a request whose item is only in the tier. It reads the item first:
 //!
-//! 1. [`Session::answer`] comes to the request, which calls `want` because its item is in the tier.
+//! 1. [`Session::answer`] begins to execute the request. Its item is only in the tier, so execution
+//!    calls `want` and stops.
 //! 2. `begin_fetch` issues a [`Ticket`] for each wanted item, and passes the read to a reader
 //!    thread. Other connections have their turns while that thread waits for the disk.
 //! 3. [`Session::complete_read`] takes the result of each read.
 //! 4. After the last result, [`Session::answer`] restores the items to memory (`Fetch::finish`),
-//!    and executes the request as any other.
+//!    and executes the request.
 //!
-//! So a command has the same effect on an item of the tier as on one in memory. If the item changed
-//! during the read, the store does not restore the old one, and the request sees the new one. If
-//! the read fails, the item is gone and the request misses.
+//! So a command has the same effect on an item in the tier as on an item in memory. If the item
+//! changed during the read, the store does not restore the old item, and the request finds the new
+//! one. If the read fails, the item is gone and the request misses.
 
 use service::{Abandoned, Next, Ticket, Tickets};
 use store::{KeyHash, Rejected, TierAddress};
@@ -23,7 +25,7 @@ use crate::session::{RequestContext, Session};
 /// The result of a read of the tier. `None`: there is no item.
 pub type TierRead = Option<Record>;
 
-/// The ticket for which the tier is read.
+/// The ticket that a read of the tier completes.
 #[derive(Debug)]
 struct TierTicket(Ticket<TierRead>);
 
@@ -46,7 +48,7 @@ pub struct TierAccess<'a> {
     pub tickets: Tickets<'a, TierRead>,
     /// The items that the session needs before it can execute the next request.
     wanted: Vec<Wanted>,
-    /// The number of times that the next request has waited already.
+    /// The number of times that the next request has waited for the tier already.
     tries: u8,
 }
 
@@ -74,18 +76,20 @@ struct Wanted {
 /// The reads for which a session waits, and their results.
 #[derive(Debug)]
 pub(crate) struct Fetch {
-    /// The number of reads whose result has not been delivered.
+    /// The number of reads that are in progress.
     waiting: usize,
+    /// The records that have been read and are not yet restored to memory.
     read: Vec<Record>,
-    /// A read was refused, because too many were waiting. The request is then executed without the
-    /// item: a read misses, and a write that depends on the item is deferred by the store
-    /// ([`Rejected::Deferred`]), so that the session executes it again in a later turn.
+    /// A read was refused, because too many reads were waiting. The request is then executed
+    /// without the item. A read misses. For a write that depends on the item, the store returns
+    /// [`Rejected::Deferred`], and the session executes it again in a later turn.
     is_refused: bool,
+    /// The number of times that the request has waited for the tier, this time included.
     tries: u8,
 }
 
 impl Fetch {
-    /// As [`Session::complete_read`].
+    /// Takes the result of one read of the tier.
     fn complete(&mut self, result: Result<TierRead, Abandoned>) {
         self.waiting = self.waiting.saturating_sub(1);
         match result {
@@ -137,9 +141,9 @@ impl Session {
 }
 
 impl RequestContext<'_> {
-    /// Whether the request has to wait for an item that is in the tier only. `key` has no item in
-    /// memory. A request that has waited too often, because the item was evicted again each time,
-    /// does not wait again.
+    /// Whether the request has to wait for the item of `key`, because it is in the tier. If so, the
+    /// item is added to the items to read. The caller has found no item in memory. A request whose
+    /// item was evicted again after each read waits at most [`FETCH_TRIES_MAX`] times.
     #[cold]
     pub(crate) fn want(&mut self, key: &[u8], hash: KeyHash) -> bool {
         let Some(tier) = &mut self.tier else {
@@ -189,7 +193,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Whether an item is wanted that is in the tier only.
+    /// Whether there are items to read from the tier.
     #[cold]
     pub(crate) fn wants_items(&self) -> bool {
         self.tier
@@ -197,7 +201,7 @@ impl RequestContext<'_> {
             .is_some_and(|tier| !tier.wanted.is_empty())
     }
 
-    /// Begins to read the items that were wanted. Returns `None` if there are none.
+    /// Begins the reads of the wanted items. Returns `None` if there are none.
     #[cold]
     pub(crate) fn begin_fetch(&mut self) -> Option<(Box<Fetch>, Next)> {
         let tier = self.tier.as_mut()?;

@@ -1,4 +1,5 @@
-//! The watchers of a cache: which streams are watched, and the delivery of lines to them.
+//! The watchers of a cache, and the delivery of log lines to them. A *watcher* is a client that
+//! receives the log lines of some streams (kinds of events).
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(crate) struct Watchers {
     shared: Option<Arc<LogShared>>,
     present: Vec<Arc<Watcher>>,
     delivered: Delivered,
-    /// The collector has been started and not found that there are no watchers.
+    /// The collector has been started. It has not ended since: it ends when it finds no watchers.
     is_collecting: bool,
 }
 
@@ -28,24 +29,24 @@ pub struct LogCounts {
     pub dropped: u64,
     /// Lines written by workers.
     pub written: u64,
-    /// Lines that watchers did not get, because they were too slow.
+    /// Lines that watchers missed, because their buffers were full.
     pub skipped: u64,
-    /// Lines that watchers got.
+    /// Lines that were put into watchers' buffers.
     pub sent: u64,
     /// Present watchers.
     pub watchers: u64,
 }
 
-/// A refused `watch`.
+/// Why a `watch` is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchRefused {
     /// This server has no log.
     Unsupported,
-    /// There are [`WATCHERS_MAX`] watchers.
+    /// There are [`WATCHERS_MAX`] watchers already.
     TooMany,
 }
 
-/// A watcher of a session. Dropping it ends the watching.
+/// The session's handle of its watcher. Dropping the handle removes the watcher.
 #[derive(Debug)]
 pub struct Watching {
     registry: Arc<CounterRegistry>,
@@ -65,7 +66,7 @@ impl CounterRegistry {
     /// repeatedly.
     ///
     /// # Errors
-    /// The reason, if there can be no further watcher.
+    /// The reason, if no watcher can be added.
     pub fn watch(
         self: &Arc<Self>,
         streams: Streams,
@@ -120,8 +121,8 @@ impl CounterRegistry {
         Some(found)
     }
 
-    /// Ends the watching of clients that have closed their side of the connection, as `has_hung_up`
-    /// says of their descriptors.
+    /// Closes the watchers whose clients have closed their side of the connection. `has_hung_up`
+    /// tests this for a file descriptor.
     pub fn close_watchers(&self, has_hung_up: fn(i32) -> bool) {
         let present = self.watchers().present.clone();
         for watcher in present {
@@ -129,8 +130,8 @@ impl CounterRegistry {
         }
     }
 
-    /// The collector did not start, or has ended although there are watchers. The next watcher has
-    /// to start it.
+    /// Records that the collector could not be started, or that it ended while there were watchers.
+    /// Adding the next watcher then starts it again.
     pub fn collector_failed(&self) {
         self.watchers().is_collecting = false;
     }

@@ -1,4 +1,4 @@
-//! Decoding of frames: from the parsed request to a [`Prepared`] request.
+//! Decoding of binary frames: converts a parsed request to a [`Prepared`] request.
 
 use protocol::binary::{Arith, Get, Head, Parsed, Request, Set, Status, parse, stats};
 use protocol::{Rejection, SetMode};
@@ -51,7 +51,7 @@ fn command<'a>(
     len: usize,
     prepared: &mut Prepared<'a>,
 ) -> Decoded {
-    // A CAS of zero compares with nothing.
+    // A CAS of zero means that the item may have any CAS.
     let compare = Some(cas).filter(|&cas| cas != 0);
     let (operation, key, data_len): (_, &[u8], _) = match request {
         Request::Get(get) => (read(&get), get.key, 0),
@@ -79,7 +79,7 @@ fn command<'a>(
     }
 }
 
-/// `get`, `getk`, `touch`, `gat`, `gatk`
+/// Converts `get`, `getk`, `touch`, `gat`, `gatk`.
 fn read<'a>(get: &Get<'_>) -> Operation<'a> {
     // A `touch` is a read too: its reply shows the client flags and the CAS.
     Operation::Read(ReadOptions {
@@ -88,14 +88,15 @@ fn read<'a>(get: &Get<'_>) -> Operation<'a> {
     })
 }
 
-/// `set`, `add`, `replace`, `append`, `prepend`
+/// Converts `set`, `add`, `replace`, `append`, `prepend`.
 fn store<'a>(set: &Set<'_>, compare: Option<u64>) -> Operation<'a> {
     Operation::Store(StoreOptions {
         cas: WriteCas::new(compare, None),
         flags: set.flags,
         exptime: time(set.exptime),
         value_len: set.value_len,
-        // As in memcached, `add` and `replace` with a CAS are sets that compare it.
+        // As in memcached, `add` and `replace` with a CAS are executed as sets that compare the
+        // CAS.
         mode: match (mode(set.mode), compare) {
             (Mode::Add | Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
@@ -106,7 +107,7 @@ fn store<'a>(set: &Set<'_>, compare: Option<u64>) -> Operation<'a> {
     })
 }
 
-/// `incr`, `decr`
+/// Converts `incr`, `decr`.
 fn count<'a>(arith: &Arith<'_>, compare: Option<u64>) -> Operation<'a> {
     Operation::Arith(ArithOptions {
         delta: arith.delta,
@@ -121,8 +122,8 @@ fn count<'a>(arith: &Arith<'_>, compare: Option<u64>) -> Operation<'a> {
     })
 }
 
-/// Converts a time to live. A time that the operations cannot represent is a Unix time after 2038,
-/// and becomes the last second that they can.
+/// Converts a time to live. A number above [`i32::MAX`] is a Unix time after January 2038, and
+/// becomes [`i32::MAX`].
 fn time(exptime: u32) -> i32 {
     i32::try_from(exptime).unwrap_or(i32::MAX)
 }
@@ -136,7 +137,8 @@ pub(crate) fn rejection(status: Status) -> Rejection {
     }
 }
 
-/// Fills `prepared` with an operation of a frame, of which `len` bytes are decoded.
+/// Fills `prepared` with the operation of a frame. `len` is the number of bytes that have been
+/// decoded, without those of a value.
 pub(crate) fn prepare<'a>(
     operation: Operation<'a>,
     key: &'a [u8],

@@ -18,7 +18,8 @@ use crate::text::TextEncoder;
 impl Encode for BinaryEncoder {
     const VALUE_END: &'static [u8] = b"";
 
-    // A `touch` is a read without the value.
+    // The request `touch` of this protocol is a read that omits the value. That is an option of a
+    // read.
     const HAS_READ_OPTIONS: bool = true;
 
     type Stats<'o> = BinaryStats<'o>;
@@ -43,7 +44,7 @@ impl Encode for BinaryEncoder {
 
     fn outcome(&self, key: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
         let error = match outcome {
-            // The item is the reply.
+            // The item was the reply, and has been written.
             Outcome::Read { found: true } => return,
             Outcome::Read { found: false } if self.head.opcode.is_quiet() => return,
             Outcome::Read { found: false } if self.shows_key() => {
@@ -80,7 +81,7 @@ impl Encode for BinaryEncoder {
             | Outcome::Noop
             | Outcome::Quit => return self.done(0, out),
             Outcome::Server(ServerOutcome::NotAllowed(Restricted::Flush)) => Status::AuthError,
-            // The remaining ones are of a `stat`.
+            // The other outcomes of commands to the server occur only for a `stat` request.
             Outcome::Server(_) => Status::NotFound,
             Outcome::Rejected(Rejection::Silent) => return,
             Outcome::Rejected(Rejection::Unknown) => Status::Unknown,
@@ -93,7 +94,7 @@ impl Encode for BinaryEncoder {
             }
             Outcome::Login(LoginOutcome::Continues) => Status::AuthContinue,
             Outcome::Login(LoginOutcome::Refused) => Status::AuthError,
-            // No frame has these operations.
+            // No request of the binary protocol has these outcomes.
             Outcome::ReadMany | Outcome::Touch { .. } => Status::Internal,
         };
         reply::error(out, self.head, error);
@@ -116,7 +117,7 @@ impl Encode for BinaryEncoder {
 }
 
 impl BinaryEncoder {
-    /// Whether a reply with an item, or without one, contains the key.
+    /// Whether the reply to a read contains the key, for a hit and for a miss.
     fn shows_key(&self) -> bool {
         matches!(
             self.head.opcode.command(),
@@ -149,13 +150,14 @@ impl BinaryEncoder {
                 let text = reply::NO_MEMORY_TO_STORE;
                 return reply::error_text(out, self.head, Status::NoMemory, text);
             }
-            // No line end follows a value, so none can be wrong. A stored value has been answered.
+            // Neither outcome comes here: in this protocol no line end follows a value, and the
+            // caller has handled stored values.
             StoreOutcome::BadDataChunk | StoreOutcome::Stored { .. } => Status::Internal,
         };
         reply::error(out, self.head, status);
     }
 
-    /// Writes an error of a remote store. `line` is the reply of the text protocol.
+    /// Writes an error of a memory pool. `line` is the reply of the text protocol.
     fn failed(&self, line: &[u8], out: &mut Vec<u8>) {
         if line == protocol::reply::NO_MEMORY {
             let text = reply::NO_MEMORY_TO_STORE;
@@ -196,10 +198,11 @@ mod tests {
 
     use super::*;
 
-    /// A failure that text reports by a line has the status that `migrate.md` names, and the line's
-    /// text. Quiet opcodes report it too.
+    /// A failure that is an error line in the text protocol becomes a status and the text of that
+    /// line. Quiet opcodes report it too. The page `docs/guide/migrate.md` lists the statuses.
     #[test]
     fn failure_is_a_status_with_the_text_of_the_line() {
+        // The error line, and the expected status and text.
         let cases: [(&[u8], u16, &[u8]); 4] = [
             (b"SERVER_ERROR busy\r\n", 0x84, b"busy"),
             (b"CLIENT_ERROR not here\r\n", 0x83, b"not here"),

@@ -45,8 +45,8 @@ pub(super) fn delete(
     encoder.outcome(key, Outcome::Delete(outcome), bytes);
 }
 
-/// Marks an item stale, or empties its value, or both, and replies. Returns false if it has to wait
-/// for memory.
+/// Marks an item stale, or empties its value, or both, and replies. Returns false if the request
+/// has to wait for memory or for the tier.
 #[must_use]
 pub(super) fn mark(
     encoder: &impl Encode,
@@ -75,7 +75,7 @@ pub(super) fn mark(
     };
     if outcome != DeleteOutcome::NoMemory {
         // As in memcached, a mark that makes the item stale is not counted as a hit, even if it
-        // also removes the value. A mark that only removes the value is.
+        // also removes the value. A mark that only removes the value is counted as a hit.
         let counts_hit = !options.invalidate;
         count_delete(key, outcome, counts_hit, context);
     }
@@ -83,8 +83,8 @@ pub(super) fn mark(
     true
 }
 
-/// Counts a deletion or a mark as a hit or a miss. An item with another CAS than the request
-/// compares counts as a miss, as in memcached. If `counts_hit` is false, only a miss is counted.
+/// Counts a deletion or a mark as a hit or a miss. As in memcached, an item whose CAS differs from
+/// the CAS in the request counts as a miss. If `counts_hit` is false, only a miss is counted.
 fn count_delete(
     key: &[u8],
     outcome: DeleteOutcome,
@@ -102,8 +102,8 @@ fn count_delete(
     }
 }
 
-/// Adds to the number in an item or subtracts from it, and replies. Returns false if it has to wait
-/// for memory.
+/// Adds to the number in an item or subtracts from it, and replies. Returns false if the request
+/// has to wait for memory or for the tier.
 #[must_use]
 pub(super) fn arith(
     encoder: &impl Encode,
@@ -177,8 +177,8 @@ fn count_arith(
         // As in memcached, arithmetic that creates the item is neither a hit nor a miss.
         ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
         ArithOutcome::Counted { value, .. } => {
-            // The client flags, four bytes at most, and the spaces that `decr` may leave behind the
-            // number are not known here.
+            // The size class may be too small: the client flags (at most four bytes) and the spaces
+            // that `decr` may leave after the number are not known here.
             let digits = value.checked_ilog10().unwrap_or(0) as usize + 1;
             let class = SizeClass::of(key.len(), 0, digits);
             context.counters.count(hits);
@@ -189,7 +189,8 @@ fn count_arith(
     }
 }
 
-/// Sets the time to live of an item, and replies. Returns false if it has to wait for memory.
+/// Sets the time to live of an item, and replies. Returns false if the request has to wait for
+/// memory or for the tier.
 #[must_use]
 pub(super) fn touch(
     encoder: &impl Encode,

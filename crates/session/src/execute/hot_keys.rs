@@ -6,8 +6,8 @@ use store::Read;
 use crate::control::StatWriter;
 use crate::session::RequestContext;
 
-/// Writes the keys in descending order of their reads, with the sizes of their present values. Keys
-/// are encoded as in the output of memcached's `lru_crawler metadump`.
+/// Writes the keys in descending order of their numbers of reads, with the lengths of their present
+/// values. Keys are encoded as in the output of memcached's `lru_crawler metadump`.
 pub(super) fn write(context: &mut RequestContext<'_>, stats: &mut impl StatWriter) {
     let now_s = context.now.elapsed_s;
     let hot = context.worker.store().hot_keys(now_s);
@@ -26,7 +26,7 @@ pub(super) fn write(context: &mut RequestContext<'_>, stats: &mut impl StatWrite
     }
 }
 
-/// The length of the value of a key. `None`: it has no item, or one that is only in the tier.
+/// The length of the value of a key. `None`: the key has no item in memory.
 fn value_len(key: &[u8], context: &mut RequestContext<'_>) -> Option<u64> {
     let (hash, now_s) = (context.worker.hash(key), context.now.elapsed_s);
     let options = Read {

@@ -14,7 +14,7 @@ use crate::session::RequestContext;
 /// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
-/// The time and the parts of the server that its commands use.
+/// The time, and the interface of the server process, for the commands of this file.
 pub(crate) struct ServerContext<'a> {
     /// The time of the burst. `debugtime` changes it.
     pub(crate) now: Now,
@@ -65,7 +65,7 @@ pub(crate) fn execute(
             context.control.set_crawler_enabled(false);
             ServerOutcome::Done
         }
-        // A session with a store has executed these itself.
+        // A session with a store handles these commands before this call. A pool does not have them.
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
         | ServerCommand::Watch(_)
         | ServerCommand::Prefix(_) => ServerOutcome::Unsupported,
@@ -108,7 +108,8 @@ fn memory_limit(megabytes: u32, context: &ServerContext<'_>) -> ServerOutcome {
     }
 }
 
-/// Writes the statistics that `which` names, or changes how they are kept.
+/// Writes the statistics that `which` names, resets them, or turns counting by key prefix on or
+/// off.
 fn stats(
     encoder: &impl Encode,
     which: Stats<'_>,
@@ -125,13 +126,13 @@ fn stats(
             let stats = &mut encoder.stats(bytes);
             stats.text(b"sizes_status", b"disabled");
         }
-        // A session with a store has executed this itself.
+        // A session with a store handles this command before this call. A pool does not have it.
         Stats::Connections => {}
         Stats::Reset => {
             control.reset_stats();
             return ServerOutcome::StatsReset;
         }
-        // A session with a store has executed this itself.
+        // A session with a store handles this command before this call. A pool does not have it.
         Stats::HotKeys => return ServerOutcome::Unsupported,
         Stats::Latency => {
             if !control.write_latencies(&mut encoder.stats(bytes)) {
@@ -150,15 +151,15 @@ fn stats(
             control.set_prefix_counting(detail == Detail::On);
             return ServerOutcome::Done;
         }
-        // A session with a store has executed this itself.
+        // A session with a store handles this command before this call. A pool does not have it.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => return ServerOutcome::Unsupported,
     }
     ServerOutcome::StatsEnd
 }
 
-/// Stops the server. Returns `None` on success, since the connection then closes without a reply.
-/// Returns the error if clients may not stop the server or if the mode is invalid.
+/// Stops the server. Returns `None` on success: the connection then closes without a reply. Returns
+/// an error if clients may not stop the server, or if the mode is invalid.
 fn shutdown(mode: ShutdownMode, context: &ServerContext<'_>) -> Option<ServerOutcome> {
     if !context.control.permissions().shutdown {
         return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));

@@ -44,7 +44,8 @@ pub(super) fn store<E: Encode>(
         put.map(Ok)
     } else {
         // The value is incomplete, or the bytes after it are not the expected line end. In the
-        // second case the store checks length and memory too, so that its errors take precedence.
+        // second case, the store still checks length and memory, because an error of the store
+        // takes precedence over the wrong line end.
         let reserve = Reserve {
             value_len,
             flags: write.flags,
@@ -88,7 +89,8 @@ pub(super) fn store<E: Encode>(
 }
 
 /// Publishes a value that arrived in parts, and replies. If the publication has to wait for memory,
-/// or for the present item from the tier, returns the upload, so that a later turn tries again.
+/// or for the key's present item from the tier (the files below the store), returns the upload. A
+/// later turn then tries again.
 pub(crate) fn publish_upload(
     pending: PendingUpload,
     context: &mut RequestContext<'_>,
@@ -185,7 +187,7 @@ impl WithEncoder for RejectUpload<'_, '_> {
     }
 }
 
-/// Counts a value that the store rejected. Deletes the item that the value was to replace, if the
+/// Counts a storage command whose value the store rejected. Deletes the key's old item, if the
 /// command requires it ([`StoreOptions::delete_old_if_rejected`]).
 #[cold]
 fn not_stored(

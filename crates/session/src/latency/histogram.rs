@@ -1,7 +1,8 @@
 //! Histograms of times, by class of command.
 //!
-//! Buckets are narrow enough for percentiles: at most 12.5 % of their bound, from 1 µs to 10 s.
-//! Those that a metric shows ([`LATENCY_BOUNDS_NS`]) are sums of some of them, so their counts are
+//! Times are recorded in narrow buckets, for percentiles: between 1 µs and 10 s, the width of a
+//! bucket is at most 12.5 % of its upper bound. A metric shows fewer, wider buckets
+//! ([`LATENCY_BOUNDS_NS`]). Each of these is the sum of whole narrow buckets, so its count is
 //! exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,11 +31,11 @@ pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     100_000_000,
 ];
 
-/// The number of buckets of a metric, the unbounded one included.
+/// The number of buckets of a metric, including the last, which has no bound.
 pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 
-/// The part of a decade up to each of these multiples of its beginning is divided into buckets of a
-/// width, in hundredths of the beginning.
+/// The three parts of a decade: where each part ends, and the width of its buckets. Both are in
+/// hundredths of the lower bound of the decade.
 const STEPS: [(u64, u64); 3] = [(200, 10), (500, 25), (1000, 50)];
 /// Buckets of a decade.
 const PER_DECADE: usize = 32;
@@ -42,7 +43,7 @@ const PER_DECADE: usize = 32;
 const DECADES: usize = 7;
 /// Buckets up to 1 µs, of 100 ns each.
 const FIRST: usize = 10;
-/// Number of narrow buckets, the last one excluded, which has no bound.
+/// Number of narrow buckets that have an upper bound: all except the last.
 const BOUNDS: usize = FIRST + DECADES * PER_DECADE;
 /// Number of narrow buckets.
 const NARROW: usize = BOUNDS + 1;
@@ -73,8 +74,8 @@ const BOUNDS_NS: [u64; BOUNDS] = {
 };
 
 /// The histograms of one worker, one for each class. Only that worker adds to them, so an addition
-/// needs no atomic read-modify-write. Any thread may read them. One other write exists:
-/// [`clear_max`](Self::clear_max), which any thread may do.
+/// needs no atomic read-modify-write. Any thread may read them. The only other write is
+/// [`clear_max`](Self::clear_max), which any thread may call.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LatencyHistograms {
@@ -127,9 +128,10 @@ impl LatencyHistograms {
         }
     }
 
-    /// Forgets the longest times. One that the worker records meanwhile may be forgotten too; or it
-    /// stays, although a snapshot that is taken next, to be subtracted, has its request already.
-    /// Neither changes a count, and the next longer time corrects the maximum.
+    /// Sets the longest times to zero. If the worker records a longest time meanwhile, this call
+    /// may overwrite it. Or it remains, although a snapshot that is taken next as the new origin of
+    /// the counts contains its request already. Neither changes a count, and the next longer time
+    /// corrects the maximum.
     pub(crate) fn clear_max(&self) {
         for cells in &self.classes {
             cells.max_ns.store(0, Ordering::Relaxed);
@@ -145,12 +147,13 @@ fn bucket_of(elapsed_ns: u64) -> usize {
 /// The histogram of one class at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassLatency {
-    /// [`NARROW`] numbers, not on the stack: that of a connection's thread or fibre is small.
+    /// [`NARROW`] counts. They are on the heap, because the stack of a connection's thread or fibre
+    /// is small.
     narrow: Box<[u64]>,
     /// The sum of the requests' times, in nanoseconds.
     pub sum_ns: u64,
-    /// The longest time since the last `stats reset`, in nanoseconds. It may be that of a request
-    /// during the reset, which the counts no longer have.
+    /// The longest time since the last `stats reset`, in nanoseconds. It may be the time of a
+    /// request during the reset, which is not in the counts.
     pub max_ns: u64,
 }
 
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bound_of_a_metric_is_one_of_a_narrow_bucket() {
+    fn metric_bounds_are_narrow_bounds_and_narrow_widths_are_at_most_an_eighth() {
         assert!(BOUNDS_NS.is_sorted_by(|low, high| low < high));
         assert_eq!(BOUNDS_NS.last(), Some(&10_000_000_000));
         for bound_ns in LATENCY_BOUNDS_NS {
@@ -309,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_before_is_subtracted_and_workers_are_added() {
+    fn since_subtracts_an_earlier_snapshot_and_plus_adds_another() {
         let latencies = LatencyHistograms::default();
         latencies.add(CommandClass::Set, 3, 5_000);
         let before = latencies.snapshot();

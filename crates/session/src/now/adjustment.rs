@@ -1,31 +1,32 @@
 //! Changes of the server's clock by clients (`debugtime`), for tests of what depends on time.
 //!
-//! A clock that stops and goes on shows the time that it would show without the stop, so no change
-//! moves it back.
+//! When a stopped clock resumes, it shows the time that it would show without the stop. So no
+//! change moves the clock back.
 //!
-//! Two readings may still differ by some seconds the wrong way. A session that has not finished its
-//! burst when another one advances the clock keeps the time from before, and may meet items that
-//! were stored later. A clock that stops at the end of a second may show the second before to
-//! threads that have already read the next one. So all ages in the store saturate at 0.
+//! A worker may still use a time that is some seconds earlier than a time that was used before. It
+//! reads the clock once for all connections that it answers together. If another worker advances
+//! the clock meanwhile, the first may find items with a later time. And the clock stops at the
+//! second that the stopping worker has read; other workers may have read the next second already.
+//! So all ages in the store saturate at 0.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use protocol::DebugTime;
 
-/// Maximum number of seconds by which a clock may be ahead, so that ages and times to live cannot
-/// overflow.
+/// Maximum number of seconds by which a clock may be ahead of real time, so that ages and times to
+/// live cannot overflow.
 const AHEAD_MAX_S: u32 = i32::MAX as u32;
 
-/// What clients have changed of a clock. All its clones share it.
+/// The changes of a clock by clients. All clones of the clock share them.
 #[derive(Debug, Default)]
 pub(super) struct Adjustment {
-    /// [`Adjusted`], as one word.
+    /// The fields of an [`Adjusted`], as one word.
     word: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Adjusted {
-    /// Seconds by which the clock is ahead.
+    /// Seconds by which the clock is ahead of real time when it runs.
     ahead_s: u32,
     /// The second at which the clock has stopped. 0: it runs.
     stopped_s: u32,
@@ -36,7 +37,7 @@ struct Adjusted {
 pub enum ClockRefused {
     /// Clients cannot change this clock.
     Unsupported,
-    /// The clock would go back, or be ahead by more than [`i32::MAX`] seconds.
+    /// The clock would go back, or be ahead of real time by more than [`i32::MAX`] seconds.
     OnlyForward,
 }
 
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_clock_shows_one_second_until_it_goes_on_as_if_it_had_not_stopped() {
+    fn a_resumed_clock_shows_the_time_that_it_would_show_without_the_stop() {
         let clock = Adjustment::default();
         assert_eq!(clock.change(advance(5), 10), Ok(15));
         assert_eq!(clock.change(DebugTime::Pause, 11), Ok(16));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_goes_neither_back_nor_more_than_2_31_seconds_forward() {
+    fn a_clock_goes_neither_back_nor_ahead_by_more_than_i32_max_seconds() {
         let clock = Adjustment::default();
         let most = i64::from(i32::MAX);
         for refused in [-1, i64::MIN, most + 1, i64::MAX] {

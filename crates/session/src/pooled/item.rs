@@ -1,4 +1,5 @@
-//! An item of the pool as an encoder needs it, and times of items.
+//! An item of the pool as an encoder needs it, and conversions between the pool's and the server's
+//! times of expiry.
 
 use pool::Item;
 use service::NoPin;
@@ -88,7 +89,7 @@ mod tests {
     };
 
     #[test]
-    fn times_to_live_are_unix_times_in_the_pool() {
+    fn exptime_becomes_a_unix_time_in_the_pool_and_back() {
         assert_eq!(expiry_s(0, NOW), 0);
         assert_eq!(expiry_s(-1, NOW), 1);
         assert_eq!(expiry_s(5, NOW), 1_700_000_105);

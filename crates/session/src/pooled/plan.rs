@@ -35,7 +35,7 @@ mod refused {
 
 /// The way to answer a request.
 pub(super) enum Plan<'i> {
-    /// Do an operation on the key.
+    /// Perform an operation on the key.
     Submit(Submission),
     /// Read several keys.
     ReadMany,
@@ -79,7 +79,8 @@ pub(super) struct Data<'i> {
     pub(super) len: u64,
 }
 
-/// Returns the plan of a request. `data` is complete if a value of its length can be stored.
+/// Returns the plan of a request. If a value of its length can be stored, all bytes of `data` have
+/// arrived.
 pub(super) fn plan<'i>(
     operation: &Operation<'i>,
     encoder: &Encoder<'_>,
@@ -244,7 +245,7 @@ fn mark(options: &MarkOptions, now: Now) -> SubmissionResult {
 }
 
 fn arith(options: &ArithOptions, now: Now) -> SubmissionResult {
-    // As in memcached, arithmetic that compares with 0 compares with nothing.
+    // As in memcached, arithmetic with the CAS 0 accepts any CAS of the item.
     if options.cas.compare().is_some_and(|compare| compare != 0) {
         return Err(refused::COMPARES);
     }
@@ -291,6 +292,6 @@ pub(super) const fn failure(error: pool::OperationError) -> &'static [u8] {
     }
 }
 
-/// The reply to an operation that no client has accepted.
+/// The reply to an operation that was not begun.
 pub(super) const TOO_MANY: &[u8] =
     b"SERVER_ERROR too many operations on the memory pool are in progress; nothing was stored\r\n";

@@ -1,6 +1,6 @@
 //! A reply that waits for an operation on the pool, and how it is written.
 
-use pool::{Action, Change, Item, NewItem, OperationError, Outcome as Done, Refusal};
+use pool::{Action, Change, Item, NewItem, OperationError, Outcome as PoolOutcome, Refusal};
 use service::{Abandoned, NoPin, Output};
 use store::{Direction, Mode};
 
@@ -51,6 +51,7 @@ impl Command {
 pub(super) struct Vivify {
     change: Change,
     item: NewItem,
+    /// Whether the last operation was the creation. If false, it was the change.
     is_creating: bool,
     tries: u32,
 }
@@ -66,10 +67,10 @@ impl Vivify {
     }
 
     /// Returns the operation that follows a result. `None`: the result is final.
-    fn next(&mut self, done: &Done) -> Option<Action> {
+    fn next(&mut self, done: &PoolOutcome) -> Option<Action> {
         let change = match (self.is_creating, done) {
-            (false, Done::Missing) => Change::Add(self.item.clone()),
-            (true, Done::Refused(Refusal::Exists)) => self.change.clone(),
+            (false, PoolOutcome::Missing) => Change::Add(self.item.clone()),
+            (true, PoolOutcome::Refused(Refusal::Exists)) => self.change.clone(),
             _ => return None,
         };
         if self.tries == VIVIFY_TRIES_MAX {
@@ -85,7 +86,8 @@ impl Vivify {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Failure {
     Operation(OperationError),
-    /// No client has accepted the operation.
+    /// The operation was not begun: no ticket was free, or the client of the pool refused the
+    /// operation.
     NotAccepted,
 }
 
@@ -106,7 +108,7 @@ impl Failure {
 /// Whether the operation of a reply is complete, and its result.
 pub(super) enum Progress {
     Waiting,
-    Done(Result<Done, Failure>),
+    Done(Result<PoolOutcome, Failure>),
 }
 
 /// A reply that is not written yet.
@@ -119,7 +121,7 @@ pub(super) struct Reply {
     pub(super) progress: Progress,
 }
 
-/// The parts of a turn that are needed to write a reply.
+/// The parts of a turn (one call of the session) that are needed to write a reply.
 pub(super) struct Writing<'a> {
     pub(super) now: Now,
     pub(super) counters: &'a Counters,
@@ -148,7 +150,9 @@ impl Reply {
     /// Length in bytes of the value that waits to be written.
     pub(super) fn held_len(&self) -> usize {
         match &self.progress {
-            Progress::Done(Ok(Done::Found(item) | Done::Stored(item))) => item.content.value.len(),
+            Progress::Done(Ok(PoolOutcome::Found(item) | PoolOutcome::Stored(item))) => {
+                item.content.value.len()
+            }
             _ => 0,
         }
     }
@@ -162,7 +166,7 @@ impl Reply {
             return Some(action);
         }
         match (&self.command, done) {
-            (Command::Store(options), Done::Refused(Refusal::TooLong))
+            (Command::Store(options), PoolOutcome::Refused(Refusal::TooLong))
                 if options.delete_old_if_rejected && !extends(options) =>
             {
                 self.command = Command::StoreTooLong;
@@ -206,7 +210,7 @@ struct Write<'r, 'a> {
     command: &'r Command,
     /// The key had no item, and the command has created it.
     has_created: bool,
-    result: Result<Done, Failure>,
+    result: Result<PoolOutcome, Failure>,
     writing: Writing<'a>,
 }
 
@@ -214,7 +218,7 @@ impl WithEncoder for Write<'_, '_> {
     type Result = ();
 
     fn run(mut self, encoder: &impl Encode) {
-        let outcome = match std::mem::replace(&mut self.result, Ok(Done::Missing)) {
+        let outcome = match std::mem::replace(&mut self.result, Ok(PoolOutcome::Missing)) {
             Ok(done) => self.outcome(encoder, &done),
             Err(failure) if matches!(self.command, Command::ReadOne { .. }) => {
                 self.writing.keys_failed.get_or_insert(failure);
@@ -237,7 +241,7 @@ impl WithEncoder for Write<'_, '_> {
 impl Write<'_, '_> {
     /// Writes the item that was read, if any, and counts the request. Returns the outcome that is
     /// to be written.
-    fn outcome(&mut self, encoder: &impl Encode, done: &Done) -> Option<Outcome> {
+    fn outcome(&mut self, encoder: &impl Encode, done: &PoolOutcome) -> Option<Outcome> {
         let counters = self.writing.counters;
         match self.command {
             Command::Read(options) => {
@@ -259,9 +263,9 @@ impl Write<'_, '_> {
             }
             Command::Delete => {
                 let outcome = match done {
-                    Done::Stored(_) => DeleteOutcome::Done,
-                    Done::Refused(_) => DeleteOutcome::Exists,
-                    Done::Missing | Done::Found(_) => DeleteOutcome::NotFound,
+                    PoolOutcome::Stored(_) => DeleteOutcome::Done,
+                    PoolOutcome::Refused(_) => DeleteOutcome::Exists,
+                    PoolOutcome::Missing | PoolOutcome::Found(_) => DeleteOutcome::NotFound,
                 };
                 let is_hit = outcome == DeleteOutcome::Done;
                 self.count(is_hit, Counter::DeleteHits, Counter::DeleteMisses);
@@ -270,7 +274,7 @@ impl Write<'_, '_> {
             }
             Command::Arith(options) => Some(Outcome::Arith(self.counted(options, done))),
             Command::Touch => {
-                let found = matches!(done, Done::Stored(_));
+                let found = matches!(done, PoolOutcome::Stored(_));
                 counters.count(Counter::CmdTouch);
                 self.count(found, Counter::TouchHits, Counter::TouchMisses);
                 Some(Outcome::Touch { found })
@@ -279,11 +283,11 @@ impl Write<'_, '_> {
     }
 
     /// Writes an item. Returns whether there is one.
-    fn read(&mut self, encoder: &impl Encode, options: &ReadOptions, done: &Done) -> bool {
+    fn read(&mut self, encoder: &impl Encode, options: &ReadOptions, done: &PoolOutcome) -> bool {
         let item = match done {
             // A read that sets the time to live is a change, and its result is `Stored`.
-            Done::Found(item) | Done::Stored(item) => Some(item),
-            Done::Missing | Done::Refused(_) => None,
+            PoolOutcome::Found(item) | PoolOutcome::Stored(item) => Some(item),
+            PoolOutcome::Missing | PoolOutcome::Refused(_) => None,
         };
         self.count_read(options, item.is_some());
         let Some(item) = item else {
@@ -304,7 +308,8 @@ impl Write<'_, '_> {
         encoder.item(&found, self.writing.out).is_some()
     }
 
-    /// Counts a read as the cache with a store does: a hit that sets the time to live is a touch.
+    /// Counts a read as the cache with a store does. A read that sets the time to live counts as a
+    /// touch, unless it has rare options (as each read of the meta protocol) and misses.
     fn count_read(&self, options: &ReadOptions, is_hit: bool) {
         let is_touch = options.touch.is_some() && (is_hit || options.rare.is_none());
         self.count_prefix(Access::of_read(is_hit));
@@ -317,13 +322,13 @@ impl Write<'_, '_> {
         }
     }
 
-    fn stored(&self, options: &StoreOptions, done: &Done) -> StoreOutcome {
+    fn stored(&self, options: &StoreOptions, done: &PoolOutcome) -> StoreOutcome {
         let value_len = options.value_len;
         let compares = options.cas.compare().is_some();
         self.writing.counters.count(Counter::CmdSet);
         self.count_prefix(Access::Set);
         match done {
-            Done::Stored(item) => {
+            PoolOutcome::Stored(item) => {
                 if compares {
                     self.writing.counters.count(Counter::CasHits);
                 }
@@ -332,32 +337,33 @@ impl Write<'_, '_> {
                     value_len: stored_len(options, item),
                 }
             }
-            Done::Refused(Refusal::Different) => {
+            PoolOutcome::Refused(Refusal::Different) => {
                 self.writing.counters.count(Counter::CasBadval);
                 StoreOutcome::Exists { value_len }
             }
-            Done::Missing if compares => {
+            PoolOutcome::Missing if compares => {
                 self.writing.counters.count(Counter::CasMisses);
                 StoreOutcome::NotFound { value_len }
             }
-            // As with a store, an append whose result would be too long is not stored.
-            Done::Refused(Refusal::TooLong) if !extends(options) => {
+            // As in the cache with a store, the outcome of an append whose result would be too long
+            // is `NotStored`.
+            PoolOutcome::Refused(Refusal::TooLong) if !extends(options) => {
                 self.writing.counters.count(Counter::StoreTooLarge);
                 StoreOutcome::TooLarge
             }
-            Done::Missing | Done::Found(_) | Done::Refused(_) => {
+            PoolOutcome::Missing | PoolOutcome::Found(_) | PoolOutcome::Refused(_) => {
                 StoreOutcome::NotStored { value_len }
             }
         }
     }
 
-    fn counted(&self, options: &ArithOptions, done: &Done) -> ArithOutcome {
+    fn counted(&self, options: &ArithOptions, done: &PoolOutcome) -> ArithOutcome {
         let (hits, misses) = match options.direction {
             Direction::Up => (Counter::IncrHits, Counter::IncrMisses),
             Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
         };
         match done {
-            Done::Stored(item) => {
+            PoolOutcome::Stored(item) => {
                 if !self.has_created {
                     self.writing.counters.count(hits);
                 }
@@ -377,9 +383,9 @@ impl Write<'_, '_> {
                     },
                 }
             }
-            Done::Refused(Refusal::NotANumber) => ArithOutcome::NotNumeric,
-            Done::Refused(Refusal::TooLong) => ArithOutcome::NoMemory,
-            Done::Missing | Done::Found(_) | Done::Refused(_) => {
+            PoolOutcome::Refused(Refusal::NotANumber) => ArithOutcome::NotNumeric,
+            PoolOutcome::Refused(Refusal::TooLong) => ArithOutcome::NoMemory,
+            PoolOutcome::Missing | PoolOutcome::Found(_) | PoolOutcome::Refused(_) => {
                 self.writing.counters.count(misses);
                 ArithOutcome::NotFound
             }

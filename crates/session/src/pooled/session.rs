@@ -1,4 +1,5 @@
-//! The state of one connection: replies in the order of requests, some of which wait for the pool.
+//! The state of one connection whose items are in a memory pool: replies in the order of requests.
+//! Some replies wait for operations on the pool.
 
 use std::collections::VecDeque;
 
@@ -31,12 +32,12 @@ pub struct PoolSession {
     /// The number of bytes, from the start of the next command in the input, that do not contain
     /// the end of that command.
     scanned: u32,
-    /// As of [`crate::Session`].
+    /// The protocol of the connection. `None` before the first byte of input.
     protocol: Option<Protocol>,
-    /// As of [`crate::Session`].
+    /// Whether a client has to log in before it can use other commands.
     needs_login: bool,
-    /// The value of the next command has not arrived completely. It stays in the input until it
-    /// has, because a client of the pool stores only complete values.
+    /// The value of the next command has not arrived completely. The command stays in the input
+    /// until then, because a client of the pool stores only complete values.
     awaits_value: bool,
     /// The replies that are not written yet, in the order of their requests.
     replies: VecDeque<Reply>,
@@ -59,7 +60,7 @@ enum State {
     /// The start of a command.
     #[default]
     Command,
-    /// The keys of a request with several keys, of those whose reads have not begun.
+    /// The remaining keys of a request with several keys: those whose reads have not begun.
     Keys(RemainingKeys),
     /// The data block of a rejected command.
     Swallow {
@@ -85,14 +86,16 @@ impl service::Session for PoolSession {
         self.scanned = 0;
     }
 
-    /// The length of a value is not known before it arrives.
+    /// The bytes of values that wait to be written. Values that are still being read are not
+    /// counted, because their lengths are not known.
     fn result_bytes(&self) -> usize {
         self.held_len
     }
 }
 
 impl PoolSession {
-    /// A new connection with this access.
+    /// The session of a new connection. `access` says which protocols the client may use, and
+    /// whether it has to log in.
     pub(super) fn new(access: Access) -> Self {
         Self {
             protocol: access.of_new_connection(),
@@ -167,8 +170,8 @@ impl PoolSession {
         }
     }
 
-    /// Bytes of values that replies hold, or will hold if the values that are being read are as
-    /// long as those before.
+    /// The bytes of the values that replies hold, plus an assumed length for each value that is
+    /// being read.
     fn expected_len(&self) -> usize {
         let is_waiting = |reply: &&Reply| matches!(reply.progress, ReplyProgress::Waiting);
         let waiting = self.replies.iter().filter(is_waiting).count();
@@ -225,7 +228,8 @@ impl PoolSession {
         self.is_ready().then_some(Next::OutputSpace)
     }
 
-    /// Continues with the front of the input, if that is not a command but keys or bytes to skip.
+    /// Continues with the front of the input, if keys or bytes to skip are there instead of a
+    /// command.
     fn resume(&mut self, input: &[u8], consumed: &mut usize, turn: &mut Turn<'_>) -> Option<Next> {
         match &mut self.state {
             State::Command => None,
@@ -396,8 +400,8 @@ impl PoolSession {
         self.may_begin_key(turn)
     }
 
-    /// As [`Self::may_begin_read`], for one key of a request with several keys. All operations in
-    /// progress are reads, or belong to the same request.
+    /// As [`Self::may_begin_read`], but only for one key of a request with several keys, when all
+    /// operations in progress are reads or belong to the same request.
     fn may_begin_key(&self, turn: &Turn<'_>) -> Result<(), Next> {
         let is_at_bound =
             self.replies.len() >= POOL_READS_MAX || self.expected_len() >= OUTPUT_SOFT_MAX;
@@ -427,7 +431,8 @@ impl PoolSession {
         let is_write = !command.is_read();
         let progress = match issue(number, &key, action, is_write, turn) {
             true => ReplyProgress::Waiting,
-            // The result of an earlier operation will come. The session then tries this one again.
+            // No ticket is free, but earlier operations of this session are in progress. When one
+            // is complete, the session tries again.
             false if !self.replies.is_empty() => return Err(self.needs()),
             false => ReplyProgress::Done(Err(Failure::NotAccepted)),
         };
@@ -449,8 +454,8 @@ impl PoolSession {
             };
             self.held_len -= reply.held_len();
             if let Some(action) = reply.next_action() {
-                // Only writes have a second operation, and no other operation is in progress beside
-                // a write.
+                // Only writes have a second operation. While a write is in progress, this session
+                // has no other operation in progress.
                 let number = self.first_number;
                 reply.progress = match issue(number, &reply.key, action, true, turn) {
                     true => ReplyProgress::Waiting,
@@ -494,7 +499,8 @@ fn count_known(outcome: &Outcome, counters: &Counters) {
     }
 }
 
-/// Gives an operation to the client of the pool, with a ticket. Returns false if there is none.
+/// Passes an operation to the client of the pool, with a ticket. Returns false if there is no
+/// client or no free ticket.
 fn issue(number: u32, key: &[u8], action: Action, is_write: bool, turn: &mut Turn<'_>) -> bool {
     let (Some(client), Some(ticket)) = (turn.client, turn.tickets.issue(number)) else {
         return false;
@@ -516,7 +522,7 @@ fn is_read(operation: &Operation<'_>) -> bool {
     }
 }
 
-/// Whether the request has a value that some pool can store.
+/// Whether the request has a value that is short enough for a pool.
 fn is_stored(request: &Prepared<'_>) -> bool {
     let Operation::Store(options) = &request.operation else {
         return false;
@@ -537,7 +543,8 @@ fn data_len(request: &Prepared<'_>) -> u64 {
     }
 }
 
-/// Writes an outcome that is known, for the code that is compiled for each encoder.
+/// The arguments for writing an outcome that is known without the pool, for the code that is
+/// compiled for each encoder.
 struct WriteOutcome<'r> {
     key: &'r [u8],
     outcome: Outcome,
@@ -552,7 +559,7 @@ impl WithEncoder for WriteOutcome<'_> {
     }
 }
 
-/// Executes a command to the server, for the code that is compiled for each encoder.
+/// The arguments for a command to the server, for the code that is compiled for each encoder.
 struct ExecuteServer<'r, 'a, 'i> {
     command: ServerCommand<'i>,
     turn: &'r mut Turn<'a>,

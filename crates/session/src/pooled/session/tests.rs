@@ -17,12 +17,13 @@ fn values_that_wait_to_be_written_are_counted() {
 }
 
 #[test]
-fn values_that_are_read_count_as_long_as_those_before() {
+fn values_being_read_are_assumed_to_be_as_long_as_earlier_ones() {
     let mut session = PoolSession::default();
     session.replies.extend((0..16).map(|_| reading()));
     assert_eq!(session.expected_len(), 0, "nothing is known yet");
     session.complete(0, found(1000));
     session.complete(1, found(10));
+    // The shorter result reduces the assumed length by an eighth of 1000.
     assert_eq!(session.expected_len(), 1010 + 14 * 875);
     for number in 2..16 {
         session.complete(number, found(10));
