@@ -5,8 +5,8 @@ mod encode;
 
 use protocol::binary::Head;
 
-/// The encoder of the binary protocol. The opcode also says whether the request is quiet and
-/// whether the reply contains the key.
+/// The encoder of the binary protocol. It keeps the opcode, which says whether the request is quiet
+/// and whether the reply contains the key, and the opaque number, which the reply repeats.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BinaryEncoder {
     head: Head,

@@ -1,8 +1,9 @@
 //! The open connections, for `stats conns`.
 //!
 //! A connection enters the list when it is opened and leaves it when its session is dropped, each
-//! under the list's lock. What changes more often is in an entry of its own, which only the
-//! connection's worker writes, at most once a second unless its state changes.
+//! under the list's lock. What changes during the life of a connection is in its entry
+//! ([`Entry::state`]), which only the connection's worker writes, without the lock. It does so at
+//! most once a second, except when the activity changes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,17 +22,18 @@ use crate::now::Now;
 use crate::outcome::{Outcome, ServerOutcome};
 use crate::protocols::{OwnedEncoder, WithEncoder};
 
-/// All open connections of a cache, by descriptor.
+/// All open connections of a cache, by file descriptor.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: Mutex<BTreeMap<i32, Arc<Entry>>>,
     /// Lines about opened and closed connections. All workers share them.
     pub(crate) log: LogBuffer,
+    /// Whether clients watch these lines.
     is_logged: AtomicBool,
     listening: OnceLock<Vec<ListeningSocket>>,
 }
 
-/// A socket of the server that is not of one connection.
+/// A socket of the server that accepts connections or receives datagrams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListeningSocket {
     /// Its file descriptor.
@@ -72,7 +74,7 @@ pub(crate) enum Activity {
 }
 
 impl Activity {
-    /// memcached's name.
+    /// The activity's name in memcached.
     fn name(self) -> &'static [u8] {
         match self {
             Self::Read => b"conn_read",
@@ -103,13 +105,13 @@ struct Entry {
     state: AtomicU64,
 }
 
-/// The place of a session in the list. Dropping it removes the connection.
+/// The handle of a session to its entry in the list. Dropping the handle removes the connection.
 #[derive(Debug)]
 pub(crate) struct Listed {
     connections: Arc<Connections>,
     entry: Arc<Entry>,
-    /// The present value of the entry's state. With `descriptor`, so that a turn that changes
-    /// nothing does not read the entry.
+    /// A copy of the entry's state. This copy and `descriptor` are here so that a turn that changes
+    /// nothing does not access the entry.
     state: u64,
     descriptor: i32,
 }
@@ -140,16 +142,17 @@ impl Connections {
         self.listening.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The address of a Unix socket, of which the server has at most one.
+    /// The address of the server's Unix socket. A server has at most one.
     fn unix_text(&self) -> String {
         let is_unix = |it: &&ListeningSocket| it.kind == ListeningKind::Unix;
         let socket = self.listening().iter().find(is_unix);
         socket.map_or_else(|| address_text(None), |socket| socket.address.clone())
     }
 
-    /// Writes the statistics of at most `max` connections whose descriptor is above `after`, and
-    /// before the first of them those of the server's sockets. `own` is the connection that sent
-    /// the command. Returns the descriptor of the last one, or `None` if there are no more.
+    /// Writes the statistics of at most `max` connections whose descriptors are above `after`. If
+    /// `after` is [`i32::MIN`], writes the statistics of the listening sockets first. `own` is the
+    /// descriptor of the connection that sent the command. Returns the descriptor of the last
+    /// connection written, or `None` if there was none.
     pub(crate) fn write(
         &self,
         after: i32,
@@ -185,7 +188,7 @@ impl Connections {
             return;
         }
         self.log.push(Streams::CONNEVENTS, |text| {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(text, "type={event} ");
             let _ = endpoint.write_log_fields(text);
             if let Some(reason) = reason {
@@ -242,7 +245,7 @@ impl Entry {
 }
 
 impl Listed {
-    /// The number of the connection in log lines.
+    /// The file descriptor of the connection, as log lines show it.
     pub(crate) fn descriptor(&self) -> i32 {
         self.descriptor
     }
@@ -260,7 +263,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        // A connection that is closed while it sends a value has failed.
+        // A connection that is closed while its client sends a value counts as failed.
         let reason = match Activity::from_bits(self.state) {
             Activity::Upload | Activity::Swallow | Activity::Failed => "error",
             Activity::Read | Activity::Watch | Activity::Closing => "normal",
@@ -284,7 +287,7 @@ impl Drop for Listed {
 pub(crate) struct ConnectionList {
     /// The descriptor of the last connection that was listed.
     after: i32,
-    /// That of the connection that sent the command.
+    /// The descriptor of the connection that sent the command.
     own: i32,
     encoder: OwnedEncoder,
 }

@@ -1,6 +1,6 @@
 //! Counters of a worker. Only the owning worker counts, so counting needs no atomic
-//! read-modify-write. Any thread may read the counters, and any thread may switch the counting by
-//! key prefix on and off.
+//! read-modify-write. Any thread may read the counters. Any thread may also turn counting by key
+//! prefix on or off, and change which streams of log lines are watched.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
@@ -134,7 +134,8 @@ type ClassCells<C> = [[C; CLASS_COUNTERS]; SizeClass::COUNT];
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
     classes: ClassTable,
-    /// What requests have to be observed for: watched streams, and [`PREFIXES`].
+    /// The reasons to observe requests, as bits: the watched streams of log lines, and
+    /// [`PREFIXES`].
     observed: AtomicU16,
     log: LogBuffer,
     prefixes: PrefixCounts,
@@ -189,8 +190,8 @@ impl Counters {
         self.latencies.snapshot()
     }
 
-    /// Whether requests are counted by key prefix (`stats detail on`), or logged. This is the only
-    /// test that costs a request anything while they are not.
+    /// Whether requests are counted by key prefix (`stats detail on`), or logged. While neither is
+    /// on, this test is the only cost for a request.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.observed.load(Ordering::Relaxed) != 0
@@ -210,7 +211,7 @@ impl Counters {
     /// Sets the streams that are watched.
     pub(crate) fn set_watched(&self, streams: Streams) {
         let bits = streams.bits();
-        // In this order, streams that stay watched are not interrupted.
+        // Bits are set first and cleared afterwards, so a stream that stays watched keeps its bit.
         self.observed.fetch_or(bits, Ordering::Relaxed);
         self.observed.fetch_and(PREFIXES | bits, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! What a list of items shows of each.
+//! The fields of an item in the lists of `lru_crawler`, `stats cachedump` and `prefix`.
 
 use protocol::reply::DumpFields;
 use store::{Expiry, Item, item_len};
 
 use crate::now::Now;
 
-/// What a list shows of an item.
+/// Returns the fields of an item that a list may show.
 pub(crate) fn fields<'k>(key: &'k [u8], item: &Item<'_>, now: Now) -> DumpFields<'k> {
     let left_s = match item.expiry {
         Expiry::NEVER => None,

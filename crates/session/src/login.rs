@@ -1,11 +1,12 @@
-//! Logging in: the first command of a client that has to give a password.
+//! Logins: the first command of a client, if the server requires a password.
 //!
-//! A client that has to log in has a grammar of its own ([`Protocol::LinesLogin`] and
-//! [`Protocol::Sasl`]), which finds nothing but a login. After it the session changes its protocol,
-//! so that no further command line tests whether its client has logged in. Frames are different: a
-//! client of SASL may log in again at any time, so each of its frames is first searched for a
-//! message of SASL. Nothing is decoded behind a login in the same turn, because the grammar of what
-//! follows is not known before it is executed.
+//! Before a login with a command line, the grammar of the input is [`Protocol::LinesLogin`], which
+//! accepts only a login. After the login the session changes its protocol, so decoding later
+//! command lines does not test whether the client has logged in. Binary frames are different: their
+//! client logs in with messages of SASL, and may do so again at any time. Its grammar remains
+//! [`Protocol::Sasl`], which first tests each frame for a message of SASL. In the turn of a login,
+//! nothing after the login is decoded: the grammar of the following input is known only when the
+//! login has been executed.
 //!
 //! [`Protocol::LinesLogin`]: crate::protocols::Protocol::LinesLogin
 //! [`Protocol::Sasl`]: crate::protocols::Protocol::Sasl
@@ -27,9 +28,9 @@ use crate::text::TextEncoder;
 pub(crate) enum Login<'a> {
     /// A user and a password.
     Credentials(Credentials<'a>),
-    /// The first message of SASL, without a user and a password, which follow.
+    /// The first message of SASL, without a user and a password. They follow in a second message.
     Begin,
-    /// A message of SASL that is out of order, or no message of a known mechanism.
+    /// A message of SASL that is out of order, or is not of a known mechanism.
     Malformed,
 }
 
@@ -38,18 +39,19 @@ pub(crate) enum Login<'a> {
 pub(crate) enum LoginOutcome {
     /// The user has this password. The client may use all commands.
     Accepted,
-    /// The user and the password are to follow.
+    /// The next message of the client contains the user and the password.
     Continues,
-    /// The user has another password, or does not exist.
+    /// The user does not exist, the password is wrong, or the message is malformed.
     Refused,
 }
 
 /// How far a client of the binary protocol has logged in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SaslState {
-    /// Whether it has logged in. A later login that is refused ends this, as in memcached.
+    /// Whether the client is logged in. As in memcached, a later login that is refused logs the
+    /// client out.
     pub(crate) is_logged_in: bool,
-    /// Whether a further message may follow.
+    /// Whether a second message of a login may follow.
     has_begun: bool,
 }
 
@@ -111,7 +113,7 @@ pub(crate) fn decode_line<'a>(input: &'a [u8], prepared: &mut Prepared<'a>) -> D
 }
 
 /// Decodes the frame at the front of the input of a client that has to log in with SASL. Not
-/// inlined, so that decoding for servers without passwords stays as short as it is.
+/// inlined, because this would make the decoding for servers without passwords longer.
 #[inline(never)]
 pub(crate) fn decode_frame<'a>(
     input: &'a [u8],
@@ -153,8 +155,8 @@ pub(crate) fn decode_frame<'a>(
     }
 }
 
-/// The login that a message of SASL means. As in memcached, the name of the mechanism counts in the
-/// first message only.
+/// Converts a message of SASL to a login. As in memcached, the name of the mechanism is checked
+/// only in the first message.
 fn login(message: sasl::Message<'_>, state: SaslState) -> Login<'_> {
     let is_in_order = match message.is_first {
         true => message.mechanism.eq_ignore_ascii_case(sasl::MECHANISMS),

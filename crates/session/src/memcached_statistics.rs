@@ -1,8 +1,9 @@
 //! The statistics of memcached 1.6.45 that `stats` has only because memcached has them.
 //!
 //! Exporters look up statistics by name, and some of them fail if a name is missing. `stats`
-//! therefore contains all names. Those listed here describe parts which Curtail does not have and
-//! never change, or repeat another statistic, so the admin pages leave them out.
+//! therefore contains all names. The statistics listed here never change, because they describe
+//! parts that Curtail does not have, or they repeat another statistic. The admin pages leave them
+//! out.
 
 /// Statistics that are always 0: there are no slab pages, no LRU lists, no crawler thread, no
 /// response objects and no NAPI ids.
@@ -42,8 +43,8 @@ pub const ZERO_STATISTICS: [&str; 33] = [
     "lru_bumps_dropped",
 ];
 
-/// Statistics that are a text, which never changes: no libevent is used, and no slab page is ever
-/// moved.
+/// Statistics whose value is a text that never changes: no libevent is used, and no slab page is
+/// ever moved.
 pub const FIXED_STATISTICS: [(&str, &str); 2] = [
     ("libevent", "none"),
     ("slab_reassign_last_busy_status", "none"),

@@ -64,8 +64,8 @@ pub(crate) enum StoreOutcome {
         value_len: u32,
     },
     /// The mode of the command did not allow to store the value, for example an `add` whose key has
-    /// an item. Or the command was an append, and the joined value would be too long, or there was
-    /// no memory for it.
+    /// an item. Or the command was an append or a prepend, and the joined value would be too long,
+    /// or there was no memory for it.
     NotStored {
         /// Length of the value that the client sent, in bytes.
         value_len: u32,

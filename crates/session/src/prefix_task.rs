@@ -1,10 +1,10 @@
 //! `prefix`: lists, counts or deletes the items whose keys begin with a prefix.
 //!
-//! It walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), since nothing orders items
-//! by key. The operator says how many entries of the index it may visit in a second
-//! ([`VisitRate`]). After its share it waits for a ticket, which the server completes after a pause
-//! ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)). Only one walk exists at a time, so the rate is
-//! that of the whole server.
+//! The command walks the whole index ([`ItemWalk`](crate::item_walk::ItemWalk)), because items are
+//! not ordered by key. The operator sets how many entries of the index it may visit in a second
+//! ([`VisitRate`]). When the rate allows no further step, the session waits for a ticket, which the
+//! server completes after a pause ([`PREFIX_PAUSE`](crate::limits::PREFIX_PAUSE)). Only one such
+//! walk exists at a time, so the rate is that of the whole server.
 
 use protocol::reply;
 use protocol::{PrefixAction, PrefixCommand};
@@ -19,15 +19,16 @@ use crate::visit_rate::VisitRate;
 pub(crate) struct PrefixTask {
     action: PrefixAction,
     prefix: Box<[u8]>,
-    /// The visited items. An item that has moved meanwhile may count twice.
+    /// The number of items found. An item that moves in the index during the walk may be counted
+    /// twice.
     items: u64,
-    /// The lengths of the items, as memcached counts them.
+    /// The sum of the lengths of these items, in bytes as memcached counts them.
     bytes: u64,
     rate: VisitRate,
 }
 
 impl PrefixTask {
-    /// The command, and the number of entries that it may visit in a second.
+    /// The task of `command`, which may visit `entries_per_s` entries of the index in a second.
     pub(crate) fn new(command: PrefixCommand<'_>, entries_per_s: u32) -> Self {
         Self {
             action: command.action,
@@ -38,12 +39,12 @@ impl PrefixTask {
         }
     }
 
-    /// Whether a step may be made now. If so, it counts as made.
+    /// Whether the walk may make a step now. If so, the step counts as made.
     pub(crate) fn may_step(&mut self) -> bool {
         self.rate.may_step()
     }
 
-    /// Begins a pause. Called if no step may be made.
+    /// Begins a pause. Called after [`may_step`](Self::may_step) has returned false.
     pub(crate) fn pause(&mut self) {
         self.rate.pause();
     }
@@ -74,8 +75,8 @@ impl PrefixTask {
         bytes.extend_from_slice(reply::END);
     }
 
-    /// Writes the end of the reply of a walk that may have missed items. It has the counts too,
-    /// since the items that were found are deleted.
+    /// Writes the end of the reply of a walk that may have missed items. The counts are written
+    /// too: a deletion has deleted the items that it counted.
     pub(crate) fn end_incomplete(&self, bytes: &mut Vec<u8>) {
         self.write_counts(bytes);
         bytes.extend_from_slice(reply::DUMP_INCOMPLETE);

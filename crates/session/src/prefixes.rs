@@ -1,9 +1,9 @@
 //! Counts by key prefix, for `stats detail`.
 //!
 //! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
-//! delimiter is not counted. Each worker has its own table with its own lock. Apart from the
-//! worker, only `stats detail` commands take this lock. Counting is off by default, and then costs
-//! each request the test of one flag, which the log lines of `watch` share.
+//! delimiter is not counted. Each worker has its own table with its own lock. Besides the worker,
+//! only commands about statistics take this lock. Counting is off by default, and then costs each
+//! request the test of one flag. The log lines of `watch` use the same flag.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU8, Ordering};

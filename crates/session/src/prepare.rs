@@ -1,5 +1,5 @@
-//! Preparing requests, which is the first half of a turn. Decodes them, hashes their keys, and
-//! prefetches the memory that their execution will visit.
+//! The first half of a turn (one call of the session by a runtime), which prepares requests:
+//! decodes them, hashes their keys, and prefetches the memory that their execution will visit.
 
 use store::{KeyHash, Worker};
 
@@ -9,12 +9,12 @@ use crate::protocols::{Decoded, Encoder, Protocol};
 use crate::session::{Session, State};
 use crate::text::TextEncoder;
 
-/// A request of a burst, decoded and hashed but not yet executed. Borrows the input.
+/// A decoded request whose key has been hashed, before its execution. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
     pub(crate) operation: Operation<'a>,
     pub(crate) encoder: Encoder<'a>,
-    /// Hash of the key. If there are several keys, of the first. Zero if there is none.
+    /// Hash of the key, or of the first of several keys. Zero if there is no key.
     pub(crate) hash: KeyHash,
     // These are the fields of `Key`. A field of type `Key` would make the struct larger by padding.
     key_bytes: &'a [u8],
@@ -23,8 +23,9 @@ pub struct Prepared<'a> {
     len: u32,
 }
 
-// A burst may have thousands of requests. `prepare`, `prefetch` and `answer` each pass over all of
-// them, so the requests should stay in the processor's cache between these passes.
+// A burst (the connections that a worker answers after one wake-up) may have thousands of requests.
+// `prepare`, `prefetch` and `answer` each pass over all of them, so the requests should stay in the
+// processor's cache between these passes.
 const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 
 impl<'a> Prepared<'a> {
@@ -92,8 +93,9 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     (hash != KeyHash::default()).then_some(hash)
 }
 
-/// Prefetches the items of prepared requests. It reads their index buckets, so the caller waits
-/// until these have had time to arrive in the processor's cache.
+/// Prefetches the items of prepared requests. This reads their index buckets, which
+/// [`Session::prepare`] has prefetched. The caller first prepares all requests of the burst, so
+/// that the buckets have time to arrive in the processor's cache.
 pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     for request in prepared {
         if request.hash != KeyHash::default() {
@@ -158,8 +160,8 @@ impl Session {
                 .ok()
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
-            // The unanswered keys may take the complete turn. Requests behind them are prepared in
-            // a later turn. So are those behind a list of items.
+            // The unanswered keys may take the complete turn, so requests after them are prepared
+            // in a later turn. The same holds for requests after a list.
             State::Keys(_)
             | State::Walk(_)
             | State::Sizes(_)

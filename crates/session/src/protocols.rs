@@ -1,8 +1,9 @@
 //! The list of the protocols that a session understands. No other file names them all.
 //!
 //! Each protocol has a folder with the same files. `decode.rs` decodes the request at the front of
-//! the input, and `encode.rs` writes the replies. The module's root file defines the encoder type:
-//! once borrowing the input, and once owned. To add a protocol, add such a folder, and add here:
+//! the input, and `encode.rs` writes the replies. The module's root file defines the encoder type,
+//! and, if that borrows the input, an owned form of it. To add a protocol, add such a folder, and
+//! add here:
 //!
 //! - a variant of [`Protocol`] and its first byte, if the protocol has a grammar of its own;
 //! - a variant of [`Encoder`] and of [`OwnedEncoder`], with a line in each of their methods.
@@ -37,7 +38,7 @@ pub(crate) enum Protocol {
 /// The protocols that connections may use (`-B`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AllowedProtocols {
-    /// All. The first byte of a connection selects one.
+    /// All protocols. The first byte of a connection selects one.
     #[default]
     Auto,
     /// The text and the meta protocol alone.
@@ -49,9 +50,9 @@ pub enum AllowedProtocols {
 /// What a new connection may do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The protocols that it may use.
+    /// The protocols that its client may use.
     pub protocols: AllowedProtocols,
-    /// Whether it has to log in before anything else (`-Y`, `-S`).
+    /// Whether its client has to log in before it can use other commands (`-Y`, `-S`).
     pub needs_login: bool,
 }
 
@@ -92,7 +93,8 @@ impl Protocol {
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
-    /// The protocol with which a connection of this protocol begins, if it has to log in.
+    /// The protocol with which a connection begins: this protocol, or the one for its logins if the
+    /// client has to log in.
     pub(crate) fn of_new_client(self, needs_login: bool) -> Self {
         match self {
             Self::Binary if needs_login => Self::Sasl(SaslState::default()),

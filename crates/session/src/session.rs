@@ -32,15 +32,15 @@ pub struct Session {
     /// The protocol of the connection. `None`: its first byte will select the protocol, and has not
     /// arrived.
     pub(crate) protocol: Option<Protocol>,
-    /// Whether a protocol that the first byte selects begins with a login.
+    /// Whether the client has to log in. Used only when the first byte selects the protocol.
     pub(crate) needs_login: bool,
-    /// Whether it answers the requests of one datagram, and refuses long lists.
+    /// Whether the session answers the requests of one datagram, and so refuses long lists.
     is_datagram: bool,
     /// The reads of the tier that the request at the front of the input waits for.
     pub(crate) fetch: Option<Box<Fetch>>,
     /// The list of all connections.
     connections: Option<Arc<Connections>>,
-    /// The place in that list.
+    /// The session's entry in that list.
     listed: Option<Listed>,
 }
 
@@ -50,13 +50,13 @@ pub(crate) enum State {
     /// The start of a command.
     #[default]
     Command,
-    /// Nothing, until all items have been visited.
+    /// Not read until all items have been visited.
     Walk(Box<ItemWalk>),
-    /// Nothing, until the sizes of all items have been counted.
+    /// Not read until the sizes of all items have been counted.
     Sizes(Box<SizeHistogram>),
-    /// Nothing, until all connections have been listed.
+    /// Not read until all connections have been listed.
     Connections(Box<ConnectionList>),
-    /// Nothing: the client receives log lines.
+    /// Ignored, because the client receives log lines.
     Watch(Box<Watching>),
     /// Unanswered keys of a read of several keys, whose command line has been decoded.
     Keys(RemainingKeys),
@@ -67,15 +67,15 @@ pub(crate) enum State {
         /// The number of bytes that are still to be skipped.
         missing: u64,
     },
-    /// Nothing. The rest of the input is ignored, because the connection closes.
+    /// Ignored, because the connection closes.
     Closed {
-        /// Whether it closes because of its input, and not at the client's request.
+        /// Whether the reason is invalid input, and not the client's request.
         has_failed: bool,
     },
 }
 
 impl State {
-    /// What `stats conns` shows.
+    /// The activity that `stats conns` shows.
     #[inline]
     fn activity(&self) -> Activity {
         match self {
@@ -109,7 +109,7 @@ pub type Output = service::Output<ValuePin>;
 /// The time, the store handle, the counters and the process control that a session uses to execute
 /// requests.
 pub struct RequestContext<'a> {
-    /// The time of the burst.
+    /// The time of the burst (the connections that a worker answers after one wake-up).
     pub now: Now,
     /// The thread's handle to the store.
     pub worker: &'a mut Worker,
@@ -117,14 +117,16 @@ pub struct RequestContext<'a> {
     pub counters: &'a Counters,
     /// Process-wide statistics and settings.
     pub control: &'a dyn ServerControl,
-    /// The tier below the store. `None`: there is none.
+    /// The tier (the files below the store, which keep evicted items). `None`: there is no tier.
     pub tier: Option<TierAccess<'a>>,
-    /// Issues tickets for the session's connection, where there is no tier. `None`: it has none, so
-    /// it cannot receive log lines.
+    /// Issues tickets for the session's connection, if there is no tier; with a tier, `tier` issues
+    /// them. If neither is there, the session cannot receive log lines.
     pub tickets: Option<Tickets<'a, TierRead>>,
-    /// The number of the connection in log lines. Negative: it has no socket of its own.
+    /// The file descriptor of the connection, as log lines show it. Negative: the connection has no
+    /// socket of its own.
     pub(crate) connection: i32,
-    /// Whether the request is in a datagram, which has one reply, for which others wait.
+    /// Whether the request came in a datagram. The reply to a datagram is complete before the next
+    /// datagram is answered, so long lists are refused.
     pub(crate) is_datagram: bool,
 }
 
@@ -151,7 +153,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Issues a ticket for a result that nothing waits for but the next turn.
+    /// Issues a ticket whose result contains nothing. Completing the ticket gives the session a
+    /// turn.
     pub(crate) fn issue_ticket(&mut self) -> Option<Ticket<TierRead>> {
         match &mut self.tier {
             Some(tier) => tier.tickets.issue(0),
@@ -161,7 +164,8 @@ impl<'a> RequestContext<'a> {
 }
 
 impl Session {
-    /// A new connection with this access.
+    /// The session of a new connection. `access` says which protocols the client may use, and
+    /// whether it has to log in.
     #[must_use]
     pub fn new(access: Access) -> Self {
         Self {
@@ -171,7 +175,7 @@ impl Session {
         }
     }
 
-    /// Marks it as the session of one datagram.
+    /// Marks the session as that of one datagram.
     #[must_use]
     pub(crate) fn of_datagram(mut self) -> Self {
         self.is_datagram = true;
@@ -248,8 +252,8 @@ impl Session {
         // All prepared requests are answered. The remaining input is either an incomplete command
         // line, in which case `prepare` has set `scanned`, or it was not decoded. The second case
         // occurs if `prepare` reached its maximum number of requests, if the input began with
-        // unanswered keys, or behind a login. The session then needs another turn, because new
-        // input may never arrive.
+        // unanswered keys, or after a login. The session then needs another turn, because new input
+        // may never arrive.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -350,10 +354,10 @@ impl Session {
 
     /// Ends a call of [`answer`](Self::answer) early. `scanned` describes the command after the
     /// prepared requests. The next turn decodes again from the first unanswered request, where
-    /// `scanned` would be wrong, so it is reset. A request that was not executed may need an item
-    /// that is in the tier only. The session then waits for that and not for memory. The read
-    /// begins only when the peer has taken the replies so far: otherwise peers that take none could
-    /// hold all the memory for records.
+    /// `scanned` would be wrong, so it is reset. If the request that was not executed needs an item
+    /// that is only in the tier, the session waits for this item and not for memory. Its read
+    /// begins only when the client has received the replies so far. Otherwise, clients that receive
+    /// nothing could fill the memory with records from the tier.
     fn stop(
         &mut self,
         consumed: usize,
@@ -431,12 +435,12 @@ pub(crate) enum Step {
         outcome: LoginOutcome,
     },
     /// The request had no effect, because it has to wait for memory ([`Next::Memory`]), or for an
-    /// item that is in the tier only ([`Next::Completion`]).
+    /// item that is only in the tier ([`Next::Completion`]).
     NeedsMemory,
 }
 
 impl Step {
-    /// Consumes the last command, of `len` bytes.
+    /// Consumes the last command, which has `len` bytes, and closes the connection.
     pub(crate) fn close(len: usize) -> Self {
         let state = State::Closed { has_failed: false };
         Self::EnterState { len, state }

@@ -34,8 +34,9 @@ impl SizeHistogram {
         }
     }
 
-    /// Counts as many items, or writes as many counts, as a turn allows. Returns what the session
-    /// needs to continue, or `None` at the end.
+    /// Visits as many items as a turn (one call of the session) allows. When all items have been
+    /// visited, writes as many counts as a turn allows. Returns what the session needs to continue,
+    /// or `None` at the end.
     pub(crate) fn resume(
         &mut self,
         context: &mut RequestContext<'_>,
@@ -51,6 +52,7 @@ impl SizeHistogram {
             .dispatch(WriteCounts { counts, bytes })
     }
 
+    /// Visits items of the next buckets of the index, and counts them.
     fn count(&mut self, context: &mut RequestContext<'_>) {
         let (now_s, mut visited) = (context.now.elapsed_s, 0);
         for _ in 0..WALK_STEPS_PER_TURN {
@@ -73,7 +75,7 @@ impl SizeHistogram {
     }
 }
 
-/// The writing of counts, for the code that is compiled for each encoder.
+/// The arguments for writing counts, for the code that is compiled for each encoder.
 struct WriteCounts<'a> {
     counts: &'a mut BTreeMap<usize, u64>,
     bytes: &'a mut Vec<u8>,

@@ -1,8 +1,9 @@
 //! A rate at which a walk visits entries of the index.
 //!
-//! A step visits all entries of some buckets, so a share of a rate is seldom a whole number of
-//! steps. The difference is carried over to the next share. So the rate is exact over time, and a
-//! rate below a step a pause makes several pauses after a step.
+//! A walk makes steps, and between them pauses of a fixed length ([`PREFIX_PAUSE`]). The rate
+//! allows a number of entries for each pause. A step visits all entries of [`WALK_BUCKETS`]
+//! buckets, so this number is seldom a whole number of steps. The difference is carried over to the
+//! next pause, so the rate is exact over time. At a low rate, several pauses follow one step.
 
 use store::limits::BUCKET_ENTRIES;
 
@@ -13,16 +14,17 @@ const STEP_ENTRIES: i64 = (WALK_BUCKETS * BUCKET_ENTRIES) as i64;
 /// Pauses in a second.
 const PAUSES_PER_S: i64 = (1_000 / PREFIX_PAUSE.as_millis()) as i64;
 
-/// What a walk may visit before its next pause.
+/// The rate of a walk, and how much it may visit before its next pause.
 #[derive(Debug)]
 pub(crate) struct VisitRate {
     entries_per_s: u32,
-    /// Entries, times [`PAUSES_PER_S`]. Negative: more were visited than the rate allows so far.
+    /// The number of entries that may be visited before the next pause, times [`PAUSES_PER_S`].
+    /// Negative if more entries were visited than the rate allows so far.
     balance: i64,
 }
 
 impl VisitRate {
-    /// A rate with which a walk begins.
+    /// The rate of a walk that begins.
     pub(crate) fn new(entries_per_s: u32) -> Self {
         Self {
             entries_per_s,
@@ -30,7 +32,7 @@ impl VisitRate {
         }
     }
 
-    /// Whether a step may be made now. If so, it counts as made.
+    /// Whether the walk may make a step now. If so, the step counts as made.
     pub(crate) fn may_step(&mut self) -> bool {
         let may_step = self.balance > 0;
         if may_step {
@@ -39,7 +41,8 @@ impl VisitRate {
         may_step
     }
 
-    /// Begins a pause, after which the walk has its next share. Called if no step may be made.
+    /// Begins a pause, and adds the number of entries that the rate allows for it. Called after
+    /// [`may_step`](Self::may_step) has returned false.
     pub(crate) fn pause(&mut self) {
         self.balance += i64::from(self.entries_per_s);
     }
@@ -49,7 +52,7 @@ impl VisitRate {
 mod tests {
     use super::*;
 
-    /// The numbers of steps before each of the first pauses.
+    /// The numbers of steps before each of the first `pauses` pauses.
     fn steps(entries_per_s: u32, pauses: usize) -> Vec<u64> {
         let mut rate = VisitRate::new(entries_per_s);
         let before_pause = |_| {
@@ -64,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_visits_what_its_rate_says_and_less_than_a_step_more() {
+    fn a_walk_visits_as_many_entries_as_its_rate_allows_and_less_than_a_step_more() {
         for (entries_per_s, pauses) in [
             (1, 6_400),
             (100, 6_400),
@@ -74,6 +77,7 @@ mod tests {
             (200_000, 1_000),
             (u32::MAX, 2),
         ] {
+            // A step visits 64 entries, and a second has 100 pauses.
             let visited: u64 = steps(entries_per_s, pauses).iter().sum::<u64>() * 64;
             let allowed = u64::from(entries_per_s) * pauses as u64;
             assert!(
@@ -84,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_share_is_in_the_next_one() {
+    fn the_rest_of_an_allowance_is_carried_over_to_the_next_pause() {
         assert_eq!(steps(6_400, 3), [1, 1, 1]);
         assert_eq!(steps(9_600, 4), [2, 1, 2, 1]);
         assert_eq!(steps(1_600, 8), [1, 0, 0, 0, 1, 0, 0, 0]);

@@ -22,7 +22,7 @@ const NOW: Now = Now {
     epoch_unix_s: 1_700_000_000,
 };
 
-/// A control that changes nothing. The user `foo` has the password `bar`.
+/// A server without statistics and settings. The user `foo` has the password `bar`.
 struct NoControl;
 
 impl ServerControl for NoControl {
@@ -137,6 +137,7 @@ fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => (0..5_u8).prop_map(|number| format!("k{number}")),
         1 => Just("x".repeat(250)),
+        // One byte longer than the protocol allows.
         1 => Just("x".repeat(251)),
     ]
 }
@@ -213,7 +214,8 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(String::into_bytes)
 }
 
-/// Splits `bytes` at the offsets `cuts`, modulo the length.
+/// Splits `bytes` at the offsets `cuts`. An offset beyond the end is taken modulo the length plus
+/// 1.
 fn split_at_cuts<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
     at.extend([0, bytes.len()]);
@@ -228,8 +230,8 @@ fn received_in_parts(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> 
     session
 }
 
-/// Replaces bytes of the input by `garbage`, and compares a session that receives it whole with one
-/// that receives it split.
+/// Overwrites bytes of the input at the offsets in `garbage`. Then compares a session that receives
+/// the whole input at once with a session that receives it split at the offsets `cuts`.
 fn replies_do_not_depend_on_the_split(
     mut bytes: Vec<u8>,
     garbage: &[(usize, u8)],
@@ -275,8 +277,9 @@ proptest! {
     }
 }
 
-/// A regression test. Bytes that were copied before memory ran out did not count as consumed. The
-/// session therefore skipped too few bytes of the value, and parsed its end as commands.
+/// A regression test. Bytes of a value that were copied before memory ran out did not count as
+/// consumed. The session therefore skipped too few bytes, and parsed the end of the value as
+/// commands.
 #[test]
 fn rejected_value_is_skipped_and_not_parsed_as_commands() {
     let config = Config {
@@ -285,6 +288,7 @@ fn rejected_value_is_skipped_and_not_parsed_as_commands() {
         ..Config::DEFAULT
     };
     let mut session = TestSession::with_config(16, config);
+    // These values fill the memory.
     let filler = "v".repeat(10_000);
     for number in 0..765 {
         session.receive(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());

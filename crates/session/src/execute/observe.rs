@@ -1,5 +1,6 @@
-//! Requests that are counted by key prefix or logged. These functions are called only while some
-//! are ([`Counters::is_observed`](crate::counters::Counters::is_observed)).
+//! Counting of requests by key prefix, and the log lines of requests for `watch`. These functions
+//! are called only while one of the two is on
+//! ([`Counters::is_observed`](crate::counters::Counters::is_observed)).
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,8 @@ use crate::outcome::StoreOutcome;
 use crate::prefixes::Access;
 use crate::session::RequestContext;
 
-/// A read of one key: the size of its item, or why it has none.
+/// Counts and logs a read of one key. `result` is the size of the key's item, or why the key has
+/// none.
 #[cold]
 pub(super) fn read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext<'_>) {
     count_prefix(key, Access::of_read(result.is_ok()), context);
@@ -34,13 +36,14 @@ fn log_read(key: &[u8], result: Result<ItemSize, Miss>, context: &RequestContext
     context.counters.log().push(Streams::FETCHERS, |text| {
         text.push_str("type=item_get");
         push_key(text, key);
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let cfd = context.connection;
         let _ = write!(text, " status={status} clsid={class} cfd={cfd} size={len}");
     });
 }
 
-/// The present item of a key that is about to be stored, which memcached logs as a read.
+/// Logs the present item of a key before a storage command. As in memcached, the line is that of a
+/// read.
 #[cold]
 pub(super) fn before_store(key: &[u8], hash: KeyHash, context: &RequestContext<'_>) {
     if context.counters.is_watched(Streams::FETCHERS) {
@@ -49,7 +52,7 @@ pub(super) fn before_store(key: &[u8], hash: KeyHash, context: &RequestContext<'
     }
 }
 
-/// A storage command whose value has arrived, or was too large.
+/// Logs a storage command. A command whose value is not followed by a line end is not logged.
 #[cold]
 pub(super) fn store(
     key: &[u8],
@@ -92,7 +95,8 @@ pub(super) fn store(
     });
 }
 
-/// A deletion that found its item.
+/// Logs a deletion that found an item. `size` is `None` if the item was only in the tier (the files
+/// below the store).
 #[cold]
 pub(super) fn delete(
     key: &[u8],
@@ -111,14 +115,15 @@ pub(super) fn delete(
     });
 }
 
-/// Counts an access by the prefix of its key, if accesses are.
+/// Counts an access by the prefix of its key, if this counting is on.
 pub(super) fn count_prefix(key: &[u8], access: Access, context: &RequestContext<'_>) {
     if context.counters.counts_prefixes() {
         context.counters.count_prefix_of(key, access);
     }
 }
 
-/// The numbers of a size class and of a length, 0 without an item.
+/// The number of the size class and the length of the value, as a log line shows them. Both are 0
+/// if the size is not known.
 fn numbers(size: Option<ItemSize>) -> (u32, usize) {
     size.map_or((0, 0), |size| (size.class.number(), size.value_len))
 }

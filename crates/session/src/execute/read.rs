@@ -14,7 +14,8 @@ use crate::operation::{self, RareReadOptions, ReadCount, ReadOptions, ReadVivify
 use crate::outcome::{FoundItem, Outcome};
 use crate::session::{Output, RequestContext};
 
-/// Executes a read of one key and replies. Returns false if the read has to wait for memory.
+/// Executes a read of one key and replies. Returns false if the read has to wait for memory or for
+/// the tier (the files below the store, which keep evicted items).
 #[inline]
 #[must_use]
 pub(super) fn read(
@@ -35,8 +36,8 @@ pub(super) fn read(
 /// Reads one key, writes its item and counts the read. Returns whether the key has an item, or
 /// `None` if the read has to wait for memory or for the tier.
 ///
-/// No other function calls `store::Worker::read`, so that the compiler inlines it here, together
-/// with the encoder in the closure.
+/// For each encoder, this is the only call of `store::Worker::read` with this closure. The compiler
+/// therefore inlines that function here, together with the encoder in the closure.
 pub(super) fn read_key<E: Encode>(
     encoder: &E,
     key: &[u8],
@@ -94,8 +95,9 @@ pub(super) fn read_key<E: Encode>(
             if context.tier.is_some() && miss == Miss::Absent && context.want(key, hash) {
                 return None;
             }
-            // Counted before the creation, although that may be deferred: the read has unlinked the
-            // expired or flushed item, so the repeated read finds no item and counts no reason.
+            // The miss is counted before the creation. If the creation is deferred, the read is
+            // repeated, but then it finds no reason to count: this read has unlinked the expired or
+            // flushed item.
             count_miss(miss, context);
             if let Some(rare) = &options.rare
                 && let ReadVivify::IfMissing(vivify) = rare.vivify
@@ -162,7 +164,7 @@ fn recache_condition(
     }
 }
 
-/// Creates an empty item that this request has claimed. Returns false if the key has an item.
+/// Creates an empty item, which is claimed by this request. Returns false if the key has an item.
 #[cold]
 fn create(
     key: &[u8],

@@ -1,5 +1,5 @@
-//! Reads of several keys, possibly of thousands. A turn answers a bounded number of keys, and stops
-//! earlier if the output is full. A later turn continues.
+//! Reads of several keys, possibly of thousands. A turn (one call of the session) answers a bounded
+//! number of keys, and stops earlier if the output is full. A later turn continues.
 
 use protocol::Keys;
 use service::Next;
@@ -14,7 +14,8 @@ use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RemainingKeys, RequestContext, State, Step};
 
-/// Enters the state that [`resume`] continues. `line` is the complete command line.
+/// Returns the step to the state in which [`resume`] answers the keys. `line` is the complete
+/// command line.
 pub(super) fn begin(
     keys: Keys<'_>,
     touch: Option<i32>,
@@ -107,6 +108,8 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
                     None
                 };
                 if stop.is_some() {
+                    // If this key waits for the tier (the files below the store), the items of
+                    // later keys are read from there at the same time.
                     for later in &batch[at + 1..] {
                         context.want_too(later.key, later.hash);
                     }
@@ -129,7 +132,8 @@ impl WithEncoder for ReadKeys<'_, '_, '_> {
 struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
-    /// The keys from this one to the last. If this key cannot be answered, they are unanswered.
+    /// This key and all keys after it. They are the unanswered keys if the turn ends before this
+    /// key.
     from_here: Keys<'i>,
 }
 

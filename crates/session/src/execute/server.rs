@@ -65,7 +65,8 @@ pub(crate) fn execute(
             context.control.set_crawler_enabled(false);
             ServerOutcome::Done
         }
-        // A session with a store handles these commands before this call. A pool does not have them.
+        // A session with a store handles these commands before this call. A pool does not have
+        // them.
         ServerCommand::Crawler(Crawler::Crawl(_) | Crawler::Dump(..))
         | ServerCommand::Watch(_)
         | ServerCommand::Prefix(_) => ServerOutcome::Unsupported,

@@ -1,7 +1,7 @@
-//! Decoding of meta commands: from the parsed command to a [`Prepared`] request.
+//! Decoding of meta commands: converts a parsed command to a [`Prepared`] request.
 //!
-//! In every function, `len` is the length of the command line in bytes, line end included, and
-//! `prepared` receives the request.
+//! In every function, `len` is the length of the command line in bytes, including the line end. The
+//! function writes the request to `prepared`.
 
 use protocol::{MetaArith, MetaDelete, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify};
 use store::Mode;
@@ -13,7 +13,7 @@ use crate::operation::{RareReadOptions, ReadCount, ReadVivify, Recache, Vivify, 
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 
-/// `mg`
+/// Converts `mg`, a read.
 #[inline]
 pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let rare = RareReadOptions {
@@ -49,7 +49,7 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>
     )
 }
 
-/// `ms`
+/// Converts `ms`, a storage command.
 #[inline]
 pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = StoreOptions {
@@ -66,7 +66,8 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
         },
         invalidate: set.invalidate,
         vivify: set.vivify,
-        // As in memcached, an `ms` of any mode that fails for lack of memory deletes the old item.
+        // As in memcached, an `ms` of any mode deletes the old item if the value is too large or
+        // there is no memory for it.
         delete_old_if_rejected: true,
     };
     let encoder = encoder(&set.key, set.flags, set.quiet);
@@ -81,7 +82,7 @@ pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, prepared: &mut Prepared<'a>
     )
 }
 
-/// `md`
+/// Converts `md`, a deletion or a mark.
 pub(crate) fn delete<'a>(
     delete: &MetaDelete<'a>,
     len: usize,
@@ -103,7 +104,7 @@ pub(crate) fn delete<'a>(
     command(operation, key(&delete.key), encoder, len, 0, prepared)
 }
 
-/// `ma`
+/// Converts `ma`, arithmetic.
 pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = ArithOptions {
         delta: arith.delta,
@@ -133,7 +134,7 @@ pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepar
     )
 }
 
-/// `me`
+/// Converts `me`, a read of an item's metadata.
 pub(crate) fn debug<'a>(
     meta_key: &MetaKey<'a>,
     len: usize,
@@ -164,7 +165,7 @@ pub(crate) fn debug<'a>(
     )
 }
 
-/// `mn`
+/// Converts `mn`, which only replies.
 pub(crate) fn noop(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     let encoder = MetaEncoder {
         flags: MetaFlags::new(b""),
@@ -201,7 +202,8 @@ fn encoder<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> MetaEnco
     MetaEncoder { flags, traits }
 }
 
-/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
+/// Writes a command to `prepared`. `data_len` is the number of bytes between its line and the next
+/// command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,

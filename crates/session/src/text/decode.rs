@@ -1,7 +1,7 @@
-//! Decoding of text commands: from the parsed command to a [`Prepared`] request.
+//! Decoding of text commands: converts a parsed command to a [`Prepared`] request.
 //!
-//! In every function, `len` is the length of the command line in bytes, line end included, and
-//! `prepared` receives the request.
+//! In every function, `len` is the length of the command line in bytes, including the line end. The
+//! function writes the request to `prepared`.
 
 use protocol::{
     Arith, Crawler, DebugTime, Delete, FlushAll, Get, PrefixCommand, Rejection, Set, ShutdownMode,
@@ -16,7 +16,7 @@ use crate::operation::{Key, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 
-/// `get`, `gets`, `gat`, `gats`
+/// Converts `get`, `gets`, `gat`, `gats`.
 #[inline(always)]
 pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let encoder = TextEncoder {
@@ -36,7 +36,7 @@ pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) ->
     command(operation, Key::plain(first), encoder, len, 0, prepared)
 }
 
-/// `set`, `add`, `replace`, `append`, `prepend`, `cas`
+/// Converts `set`, `add`, `replace`, `append`, `prepend`, `cas`.
 #[inline]
 pub(crate) fn set<'a>(set: &Set<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let mode = mode(set.mode);
@@ -66,7 +66,7 @@ pub(crate) fn set<'a>(set: &Set<'a>, len: usize, prepared: &mut Prepared<'a>) ->
     )
 }
 
-/// `delete`
+/// Converts `delete`.
 pub(crate) fn delete<'a>(delete: &Delete<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let operation = Operation::Delete { compare: None };
     with_noreply(
@@ -78,7 +78,7 @@ pub(crate) fn delete<'a>(delete: &Delete<'a>, len: usize, prepared: &mut Prepare
     )
 }
 
-/// `incr`, `decr`
+/// Converts `incr`, `decr`.
 pub(crate) fn arith<'a>(arith: &Arith<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let options = ArithOptions {
         delta: arith.delta,
@@ -97,7 +97,7 @@ pub(crate) fn arith<'a>(arith: &Arith<'a>, len: usize, prepared: &mut Prepared<'
     )
 }
 
-/// `touch`
+/// Converts `touch`.
 pub(crate) fn touch<'a>(touch: &Touch<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let exptime = touch.exptime;
     with_noreply(
@@ -109,7 +109,7 @@ pub(crate) fn touch<'a>(touch: &Touch<'a>, len: usize, prepared: &mut Prepared<'
     )
 }
 
-/// `flush_all`
+/// Converts `flush_all`.
 pub(crate) fn flush_all(flush: &FlushAll, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     let exptime = flush.exptime;
     with_noreply(
@@ -121,12 +121,12 @@ pub(crate) fn flush_all(flush: &FlushAll, len: usize, prepared: &mut Prepared<'_
     )
 }
 
-/// `version`
+/// Converts `version`.
 pub(crate) fn version(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Version, false, len, prepared)
 }
 
-/// `verbosity`
+/// Converts `verbosity`.
 pub(crate) fn verbosity(
     level: u32,
     noreply: bool,
@@ -136,7 +136,7 @@ pub(crate) fn verbosity(
     server(ServerCommand::Verbosity(level), noreply, len, prepared)
 }
 
-/// `cache_memlimit`
+/// Converts `cache_memlimit`.
 pub(crate) fn cache_memlimit(
     megabytes: u32,
     noreply: bool,
@@ -147,12 +147,12 @@ pub(crate) fn cache_memlimit(
     server(command, noreply, len, prepared)
 }
 
-/// `stats`
+/// Converts `stats`.
 pub(crate) fn stats<'a>(stats: Stats<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     server(ServerCommand::Stats(stats), false, len, prepared)
 }
 
-/// `shutdown`
+/// Converts `shutdown`.
 pub(crate) fn shutdown(
     mode: ShutdownMode,
     noreply: bool,
@@ -162,27 +162,27 @@ pub(crate) fn shutdown(
     server(ServerCommand::Shutdown(mode), noreply, len, prepared)
 }
 
-/// `watch`
+/// Converts `watch`.
 pub(crate) fn watch(streams: Streams, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Watch(streams), false, len, prepared)
 }
 
-/// `lru_crawler`
+/// Converts `lru_crawler`.
 pub(crate) fn crawler(crawler: Crawler, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Crawler(crawler), false, len, prepared)
 }
 
-/// `lru`, `slabs`
+/// Converts `lru`, `slabs`.
 pub(crate) fn tune(tuning: Tuning, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::Tune(tuning), false, len, prepared)
 }
 
-/// `debugtime`
+/// Converts `debugtime`.
 pub(crate) fn debug_time(change: DebugTime, len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     server(ServerCommand::DebugTime(change), false, len, prepared)
 }
 
-/// `prefix`
+/// Converts `prefix`.
 pub(crate) fn prefix<'a>(
     command: PrefixCommand<'a>,
     len: usize,
@@ -191,25 +191,25 @@ pub(crate) fn prefix<'a>(
     server(ServerCommand::Prefix(command), false, len, prepared)
 }
 
-/// `quit`
+/// Converts `quit`.
 pub(crate) fn quit(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::Quit, len, prepared)
 }
 
-/// Input in which the next command line cannot be found.
+/// Converts input in which the next command line cannot be found. The connection closes.
 pub(crate) fn fatal(prepared: &mut Prepared<'_>) -> Decoded {
     last(Operation::Abort, 0, prepared)
 }
 
-/// Prepares a command after which the connection closes.
+/// Writes a command to `prepared` after which the connection closes.
 fn last<'a>(operation: Operation<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
     let encoder = Encoder::Text(TextEncoder::default());
     *prepared = Prepared::new(operation, Key::NONE, encoder, len);
     Decoded::LastCommand
 }
 
-/// A line that is not a valid command. `swallow` is the number of bytes to skip after the line: the
-/// data block of an invalid storage command.
+/// Converts a line that is not a valid command. `swallow` is the number of bytes to skip after the
+/// line: the data block of an invalid storage command.
 pub(crate) fn rejected(
     rejection: Rejection,
     swallow: u64,
@@ -227,7 +227,7 @@ pub(crate) fn rejected(
     )
 }
 
-/// Prepares a command to the server, which has no key.
+/// Writes a command to the server, which has no key, to `prepared`.
 fn server<'a>(
     server: ServerCommand<'a>,
     noreply: bool,
@@ -237,7 +237,7 @@ fn server<'a>(
     with_noreply(Operation::Server(server), Key::NONE, noreply, len, prepared)
 }
 
-/// Prepares a command without a value, whose only option for the reply is `noreply`.
+/// Writes a command without a value to `prepared`. Its only option for the reply is `noreply`.
 fn with_noreply<'a>(
     operation: Operation<'a>,
     key: Key<'a>,
@@ -252,7 +252,8 @@ fn with_noreply<'a>(
     command(operation, key, encoder, len, 0, prepared)
 }
 
-/// Prepares a command. `data_len` is the number of bytes between its line and the next command.
+/// Writes a command to `prepared`. `data_len` is the number of bytes between its line and the next
+/// command.
 #[inline]
 fn command<'a>(
     operation: Operation<'a>,

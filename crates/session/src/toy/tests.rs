@@ -20,7 +20,8 @@ const TRANSCRIPT: &[(&str, &str)] = &[
     ("~Dkey.~Dkey.", "O.N."),
     // The value is itself a command, which must not be executed.
     ("~Sa.6.~Dkey.~Ga.~Gkey.", "O.V6.~Dkey.N."),
-    // The value, which follows after this transcript, is too long and is skipped.
+    // The value is too long for the store. The test sends it after this table, and the session
+    // skips it.
     ("~Sa.5000.", "E."),
 ];
 
@@ -28,6 +29,7 @@ const TRANSCRIPT: &[(&str, &str)] = &[
 /// valid command of this protocol, so it closes the connection.
 const LAST: (&str, &str) = ("~Ga.get a\r\n~Ga.", "N.E.");
 
+/// A server without statistics and settings.
 struct NoControl;
 
 impl ServerControl for NoControl {

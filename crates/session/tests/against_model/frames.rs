@@ -1,4 +1,5 @@
-//! The same properties for frames of the binary protocol.
+//! Random sequences of binary frames. The replies of the session must equal those of the model,
+//! however the input is split, and no input may make the session panic.
 
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use session::{AllowedProtocols, Session};
 use super::{NOW, TestSession, received_in_parts, replies_do_not_depend_on_the_split, value};
 
 const READS: [(u8, bool, bool); 9] = [
-    // The opcode, and whether it sets a time to live and replies with the key.
+    // The opcode, whether it sets a time to live, and whether the reply contains the key.
     (0x00, false, false),
     (0x09, false, false),
     (0x0c, false, true),
@@ -148,7 +149,7 @@ fn other() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![30 => with_key, 30 => alone, 1 => quit]
 }
 
-/// A frame with an unknown opcode, and a body that looks like a frame.
+/// A frame with an unknown opcode. Its body is itself a valid frame, which must not be executed.
 fn unknown() -> Vec<u8> {
     let body = frame(0x0a, 0, &Request::Noop, "");
     let header = Header {
@@ -167,7 +168,7 @@ pub(super) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![6 => read(), 6 => store(), 3 => arith(), 3 => other()]
 }
 
-/// The replies, of whose CAS only remains whether there is one: the session and the model assign
+/// The replies. Each CAS other than zero is replaced by 1, because the session and the model assign
 /// different numbers.
 fn without_cas(mut replies: &[u8]) -> Vec<String> {
     let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! Logins before commands: the session answers what follows a login as a session without passwords
-//! does, and refuses what precedes it, however the input is split.
+//! Commands before and after a login. The session refuses those before the login. Those after it
+//! get the replies of a session without passwords. Both hold however the input is split.
 
 use proptest::prelude::*;
 use protocol::binary::{Head, Header, Opcode, REQUEST_MAGIC};
@@ -21,14 +21,14 @@ fn with_passwords(bytes: &[u8], cuts: &[usize], requests_per_turn: usize) -> Tes
     session
 }
 
-/// Replies of a session without passwords.
+/// A session of a server without passwords that has received `bytes`.
 fn without_passwords(bytes: &[u8]) -> TestSession {
     let mut session = TestSession::new(20);
     session.receive(bytes);
     session
 }
 
-/// What is refused before a login, and the reply.
+/// Input that is refused before a login, and the reply to it.
 fn refused() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop::sample::select(vec![
         ("get k1\r\n", "CLIENT_ERROR unauthenticated\r\n"),
@@ -56,6 +56,8 @@ fn refused() -> impl Strategy<Value = (&'static str, &'static str)> {
     ])
 }
 
+/// A frame with the key `mechanism`. Opcodes: 0x0b requests the version, 0x20 the list of
+/// mechanisms; 0x21 is the first message of a login, 0x22 the second.
 fn message(opcode: u8, mechanism: &[u8], value: &[u8]) -> Vec<u8> {
     let header = Header {
         magic: REQUEST_MAGIC,
@@ -70,7 +72,8 @@ fn message(opcode: u8, mechanism: &[u8], value: &[u8]) -> Vec<u8> {
     [&header.to_bytes(), mechanism, value].concat()
 }
 
-/// Frames that a client may send before it has logged in, and whose replies keep the connection.
+/// Frames that a client may send before it has logged in. The connection stays open after the
+/// reply.
 fn before_login() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec![
         message(0x0b, b"", b""),
@@ -85,7 +88,7 @@ fn before_login() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn lines_are_answered_behind_a_login_and_refused_before(
+    fn lines_are_refused_before_a_login_and_answered_after_it(
         refused in prop::collection::vec(refused(), 0..6),
         commands in prop::collection::vec(command(), 0..10),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
@@ -106,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_are_answered_behind_a_login_and_refused_before(
+    fn frames_are_refused_before_a_login_and_answered_after_it(
         early in prop::collection::vec(before_login(), 0..6),
         refused in any_frame(),
         frames in prop::collection::vec(any_frame(), 1..10),
@@ -124,14 +127,16 @@ proptest! {
         prop_assert_eq!(&session.replies, &[&head.replies[..], &plain.replies].concat());
         prop_assert_eq!(session.is_closed, plain.is_closed);
 
-        // Without the login, the connection ends with the first other frame.
+        // Without the login, the first frame that needs a login closes the connection. Only a
+        // request for the version needs none.
         let is_version = refused[1] == 0x0b;
         prop_assume!(!is_version);
-        let stranger = with_passwords(&[&early[..], &refused, &frames].concat(), &cuts, 3);
-        let known = with_passwords(&early, &[], 20);
-        prop_assert!(stranger.is_closed);
-        prop_assert!(stranger.replies.starts_with(&known.replies));
-        let rest = &stranger.replies[known.replies.len()..];
+        let without_login = with_passwords(&[&early[..], &refused, &frames].concat(), &cuts, 3);
+        let before = with_passwords(&early, &[], 20);
+        prop_assert!(without_login.is_closed);
+        prop_assert!(without_login.replies.starts_with(&before.replies));
+        // The reply to that frame, if there is one, has the status "not authorized" or "invalid".
+        let rest = &without_login.replies[before.replies.len()..];
         prop_assert!(rest.is_empty() || rest[6..8] == [0, 0x20] || rest[6..8] == [0, 4], "{:?}", rest);
         prop_assert!(rest.len() <= 24 + 32, "{:?}", rest);
     }
