@@ -24,6 +24,7 @@ const READS: [(u8, bool, bool); 9] = [
 ];
 
 const STORES: [(u8, SetMode); 10] = [
+    // The opcode and the mode. The opcodes from 0x11 on are quiet.
     (0x01, SetMode::Set),
     (0x02, SetMode::Add),
     (0x03, SetMode::Replace),
@@ -36,7 +37,7 @@ const STORES: [(u8, SetMode); 10] = [
     (0x1a, SetMode::Prepend),
 ];
 
-/// A key. One of 251 bytes closes the connection, so that it has to be rare.
+/// A key. A key of 251 bytes is too long and closes the connection, so it is rare.
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         300 => (0..5_u8).prop_map(|number| format!("k{number}")),
@@ -45,12 +46,12 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A CAS that no item has, or none.
+/// No CAS (zero), or in one of ten cases a CAS that no item has.
 fn cas() -> impl Strategy<Value = u64> {
     prop_oneof![9 => Just(0), 1 => Just(u64::MAX)]
 }
 
-/// A frame, and the value behind it.
+/// A frame, and its value.
 fn frame(opcode: u8, cas: u64, request: &Request<'_>, value: &str) -> Vec<u8> {
     let head = Head {
         opcode: Opcode(opcode),
@@ -138,7 +139,7 @@ fn other() -> impl Strategy<Value = Vec<u8>> {
             },
             "",
         ),
-        // It is skipped, and the next frame is found.
+        // The value is too long. The session skips it and finds the next frame.
         frame(0x01, 0, &Request::Set(set), &too_long),
         unknown(),
     ]);
@@ -170,7 +171,7 @@ pub(super) fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 
 /// The replies. Each CAS other than zero is replaced by 1, because the session and the model assign
 /// different numbers.
-fn without_cas(mut replies: &[u8]) -> Vec<String> {
+fn comparable(mut replies: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((mut reply, len)) = Reply::read(replies).unwrap() {
         reply.header.cas = u64::from(reply.header.cas != 0);
@@ -194,7 +195,7 @@ proptest! {
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let mut model = ModelSession::new();
         let expected = model.receive(&mut cache, now_s, &bytes);
-        prop_assert_eq!(without_cas(&session.replies), without_cas(&expected));
+        prop_assert_eq!(comparable(&session.replies), comparable(&expected));
         prop_assert_eq!(session.is_closed, model.is_closed());
     }
 
