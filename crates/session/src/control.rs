@@ -25,8 +25,8 @@ pub struct Permissions {
     pub shutdown: bool,
     /// `flush_all` and `prefix delete` (disabled by `-F`).
     pub flush: bool,
-    /// `stats cachedump`, `stats detail`, `lru_crawler` with `metadump` or `mgdump`, and `prefix
-    /// list` (disabled by `-X`).
+    /// `stats cachedump`, `stats detail`, `prefix list`, and the dumps of `lru_crawler` (disabled
+    /// by `-X`).
     pub dump: bool,
     /// `watch` (disabled by `-W`).
     pub watch: bool,

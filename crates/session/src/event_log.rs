@@ -7,8 +7,8 @@
 //!
 //! Lines about opened and closed connections have a buffer of their own, which all workers share.
 //!
-//! - While no stream is watched, an event costs nothing: counting by key prefix tests a flag for
-//!   each event anyway, and the log shares this flag.
+//! - While no stream is watched, the log adds no cost to an event: it shares the flag that counting
+//!   by key prefix tests anyway.
 //! - A worker never waits: if the buffer is full or locked, the line is dropped and counted.
 //! - The collector is a thread that exists while there are watchers. It copies each line to the
 //!   watchers of its stream, and wakes their connections.

@@ -198,6 +198,8 @@ fn begin_list(
             Ok(State::Walk(Box::new(walk)))
         }
         ServerCommand::Stats(Stats::Sizes) if context.control.tracks_sizes() => {
+            // A survey is a walk that may miss items that move in the index meanwhile. Unlike
+            // walks, any number of surveys may exist at a time.
             let survey = context.worker.store().survey();
             let sizes = SizeHistogram::new(survey, request.encoder.to_owned());
             Ok(State::Sizes(Box::new(sizes)))

@@ -1,10 +1,10 @@
 //! Lists of all items, and the removal of expired ones, in steps.
 //!
 //! A session that lists items is in a state of its own ([`State::Walk`](crate::session::State)). In
-//! each turn it visits a bounded number of items. The next turn comes after the turns of other
-//! connections, and after the client has received the output. So a list delays other connections
-//! only by the length of a turn. It needs no memory beyond an output buffer, however slowly the
-//! client receives.
+//! each turn (one call of the session) it visits a bounded number of items. The next turn comes
+//! after the turns of other connections, and after the client has received the output. So a list
+//! delays other connections only by the length of a turn. It needs no memory beyond an output
+//! buffer, however slowly the client receives.
 
 use protocol::reply;
 use protocol::{Classes, Crawler, DumpForm, PrefixAction, PrefixCommand};
@@ -110,6 +110,8 @@ impl ItemWalk {
             limit => limit.into(),
         };
         Self {
+            // A survey is a walk that may miss items that move in the index meanwhile. Unlike
+            // walks, any number of surveys may exist at a time.
             walk: context.worker.store().survey(),
             task: Task::CacheDump { class, left },
         }

@@ -36,7 +36,7 @@ pub use histogram::{ClassLatency, LATENCY_BOUNDS_NS, LATENCY_BUCKETS, LatencySna
 pub enum LatencyRecording {
     /// No burst.
     Off,
-    /// One of each [`LATENCY_BURST_INTERVAL`] bursts of a worker.
+    /// One in [`LATENCY_BURST_INTERVAL`] bursts of each worker.
     Sampled,
     /// All bursts.
     Every,
@@ -132,7 +132,7 @@ pub(crate) struct LatencyRecorder {
     /// Whether the present burst is recorded.
     is_recorded: bool,
     /// The total number of requests of each class at an earlier time: if bursts are sampled, when
-    /// the present recorded burst began, or else when the burst before ended.
+    /// the present recorded burst began, or else when the previous burst ended.
     before: [u64; CLASSES],
 }
 

@@ -1,4 +1,5 @@
-//! All bounds of this crate.
+//! All bounds of this crate. In a *turn*, a session decodes requests, executes them and writes the
+//! replies, without waiting.
 
 /// Maximum length of a value that is copied into the output, in bytes. A longer value is pinned and
 /// sent from the store's memory.
@@ -60,8 +61,8 @@ pub const PREFIXES_MAX: usize = 1024;
 /// Maximum number of requests that a session answers in one turn. The server's `-R` is limited to
 /// this number.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
-/// Maximum number of connections of one worker whose first key is prefetched before their turn, in
-/// runtimes that answer one connection at a time.
+/// Maximum number of connections of one worker for which the first requested key is prefetched
+/// before the connection's turn, in runtimes that answer one connection at a time.
 pub const EARLY_HASHES_MAX: usize = 256;
 /// Maximum number of bytes of received input that are parsed before the connection's turn, to
 /// prefetch the index bucket of its first request.

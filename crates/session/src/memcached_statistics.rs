@@ -50,10 +50,10 @@ pub const FIXED_STATISTICS: [(&str, &str); 2] = [
     ("slab_reassign_last_busy_status", "none"),
 ];
 
-/// Statistics that repeat another one under memcached's name.
+/// Statistics that repeat another statistic under memcached's name.
 pub const REPEATED_STATISTICS: [&str; 2] = ["read_buf_bytes", "hash_power_level"];
 
-/// Whether a statistic of `stats` is constant, or repeats another one.
+/// Whether a statistic of `stats` is constant, or repeats another statistic.
 #[must_use]
 pub fn is_uninformative(statistic: &str) -> bool {
     ZERO_STATISTICS.contains(&statistic)

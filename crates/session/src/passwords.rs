@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::limits::{PASSWORD_LINE_MAX, PASSWORDS_MAX, SASL_PASSWORDS_MAX};
 
-/// The format of a file of passwords, one user a line.
+/// The format of a file of passwords, which has one user in each line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasswordFormat {
     /// `USER:PASSWORD`, the file of memcached's `-Y`. The password may contain colons.
@@ -81,7 +81,8 @@ impl Passwords {
         Ok(passwords)
     }
 
-    /// The number of lines that were ignored, because the users before them are as many as allowed.
+    /// The number of lines that were ignored, because they follow the first [`PASSWORDS_MAX`]
+    /// users.
     #[must_use]
     pub fn ignored(&self) -> usize {
         self.ignored

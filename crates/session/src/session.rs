@@ -1,5 +1,5 @@
-//! The state of one client connection, and `answer`, which executes its prepared requests. The
-//! other half of a turn, `prepare`, is in `prepare.rs`.
+//! The state of one client connection, and the second half of a turn: `answer`, which executes
+//! prepared requests. The first half, `prepare`, is in `prepare.rs`.
 
 use std::sync::Arc;
 

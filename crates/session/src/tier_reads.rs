@@ -80,9 +80,9 @@ pub(crate) struct Fetch {
     waiting: usize,
     /// The records that have been read and are not yet restored to memory.
     read: Vec<Record>,
-    /// A read was refused, because too many reads were waiting. The request is then executed
-    /// without the item. A read misses. For a write that depends on the item, the store returns
-    /// [`Rejected::Deferred`], and the session executes it again in a later turn.
+    /// A read was refused, because too many reads were waiting or no ticket was free. The request
+    /// is then executed without the item. A read misses. For a write that depends on the item, the
+    /// store returns [`Rejected::Deferred`], and the session executes it again in a later turn.
     is_refused: bool,
     /// The number of times that the request has waited for the tier, this time included.
     tries: u8,

@@ -66,6 +66,7 @@ struct TestSession {
 }
 
 impl TestSession {
+    /// A session that answers at most `requests_per_turn` requests in a turn.
     fn new(requests_per_turn: usize) -> Self {
         Self::with_config(
             requests_per_turn,
@@ -241,6 +242,7 @@ fn replies_do_not_depend_on_the_split(
         let at = at % bytes.len();
         bytes[at] = byte;
     }
+    // The two sessions also answer different numbers of requests in a turn.
     let mut whole = TestSession::new(20);
     whole.receive(&bytes);
     let split = received_in_parts(&bytes, cuts, 3);

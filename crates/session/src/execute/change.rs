@@ -1,5 +1,6 @@
 //! Commands that change an item but bring no value: deletion, mark (`md` with `I` or `x`),
-//! arithmetic and touch.
+//! arithmetic and touch. A command may have to wait for an item that is only in the *tier* (the
+//! files below the store, which keep evicted items).
 
 use store::{
     Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,

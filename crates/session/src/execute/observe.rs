@@ -1,5 +1,5 @@
 //! Counting of requests by key prefix, and the log lines of requests for `watch`. These functions
-//! are called only while one of the two is on
+//! are called only while at least one of the two is on
 //! ([`Counters::is_observed`](crate::counters::Counters::is_observed)).
 
 use std::fmt::Write as _;

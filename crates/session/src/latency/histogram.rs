@@ -128,10 +128,10 @@ impl LatencyHistograms {
         }
     }
 
-    /// Sets the longest times to zero. If the worker records a longest time meanwhile, this call
-    /// may overwrite it. Or it remains, although a snapshot that is taken next as the new origin of
-    /// the counts contains its request already. Neither changes a count, and the next longer time
-    /// corrects the maximum.
+    /// Sets the longest times to zero. If the worker records a longest time meanwhile, two errors
+    /// are possible: this call overwrites the time, or the time remains although its request is
+    /// already in the snapshot that is taken next and subtracted later. Neither error changes a
+    /// count, and the next longer time corrects the maximum.
     pub(crate) fn clear_max(&self) {
         for cells in &self.classes {
             cells.max_ns.store(0, Ordering::Relaxed);

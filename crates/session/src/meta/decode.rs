@@ -13,6 +13,9 @@ use crate::operation::{RareReadOptions, ReadCount, ReadVivify, Recache, Vivify, 
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 
+/// The `data_len` of a command without a value.
+const NO_DATA: u64 = 0;
+
 /// Converts `mg`, a read.
 #[inline]
 pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
@@ -44,7 +47,7 @@ pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, prepared: &mut Prepared<'a>
         key(&get.key),
         encoder,
         len,
-        0,
+        NO_DATA,
         prepared,
     )
 }
@@ -101,7 +104,7 @@ pub(crate) fn delete<'a>(
         Operation::Delete { compare }
     };
     let encoder = encoder(&delete.key, delete.flags, delete.quiet);
-    command(operation, key(&delete.key), encoder, len, 0, prepared)
+    command(operation, key(&delete.key), encoder, len, NO_DATA, prepared)
 }
 
 /// Converts `ma`, arithmetic.
@@ -129,7 +132,7 @@ pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, prepared: &mut Prepar
         key(&arith.key),
         encoder,
         len,
-        0,
+        NO_DATA,
         prepared,
     )
 }
@@ -160,7 +163,7 @@ pub(crate) fn debug<'a>(
         key(meta_key),
         encoder,
         len,
-        0,
+        NO_DATA,
         prepared,
     )
 }
@@ -171,7 +174,7 @@ pub(crate) fn noop(len: usize, prepared: &mut Prepared<'_>) -> Decoded {
         flags: MetaFlags::new(b""),
         traits: Traits::default(),
     };
-    command(Operation::Noop, Key::NONE, encoder, len, 0, prepared)
+    command(Operation::Noop, Key::NONE, encoder, len, NO_DATA, prepared)
 }
 
 #[inline]

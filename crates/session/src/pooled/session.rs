@@ -34,7 +34,7 @@ pub struct PoolSession {
     scanned: u32,
     /// The protocol of the connection. `None` before the first byte of input.
     protocol: Option<Protocol>,
-    /// Whether a client has to log in before it can use other commands.
+    /// Whether the client has to log in. Used only when the first byte selects the protocol.
     needs_login: bool,
     /// The value of the next command has not arrived completely. The command stays in the input
     /// until then, because a client of the pool stores only complete values.

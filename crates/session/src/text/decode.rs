@@ -16,6 +16,9 @@ use crate::operation::{Key, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Encoder};
 
+/// The `data_len` of a command without a value.
+const NO_DATA: u64 = 0;
+
 /// Converts `get`, `gets`, `gat`, `gats`.
 #[inline(always)]
 pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) -> Decoded {
@@ -25,7 +28,7 @@ pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) ->
     };
     if let Some(key) = get.keys.single() {
         let operation = Operation::Read(ReadOptions::plain(get.exptime));
-        return command(operation, Key::plain(key), encoder, len, 0, prepared);
+        return command(operation, Key::plain(key), encoder, len, NO_DATA, prepared);
     }
     let operation = Operation::ReadMany {
         keys: get.keys,
@@ -33,7 +36,14 @@ pub(crate) fn get<'a>(get: &Get<'a>, len: usize, prepared: &mut Prepared<'a>) ->
     };
     let mut keys = get.keys;
     let first = keys.next().unwrap_or_default();
-    command(operation, Key::plain(first), encoder, len, 0, prepared)
+    command(
+        operation,
+        Key::plain(first),
+        encoder,
+        len,
+        NO_DATA,
+        prepared,
+    )
 }
 
 /// Converts `set`, `add`, `replace`, `append`, `prepend`, `cas`.
@@ -48,7 +58,8 @@ pub(crate) fn set<'a>(set: &Set<'a>, len: usize, prepared: &mut Prepared<'a>) ->
         mode,
         invalidate: false,
         vivify: false,
-        // `mode` is `Set` for both `set` and `cas`. As in memcached, only `set` deletes.
+        // `mode` is `Set` for both `set` and `cas`. As in memcached, only `set` deletes the old
+        // item.
         delete_old_if_rejected: mode == Mode::Set && set.cas.is_none(),
     };
     let encoder = TextEncoder {
@@ -227,7 +238,8 @@ pub(crate) fn rejected(
     )
 }
 
-/// Writes a command to the server, which has no key, to `prepared`.
+/// Writes a command to the server, which has no key, to `prepared`. `noreply` is false for commands
+/// that do not have this option.
 fn server<'a>(
     server: ServerCommand<'a>,
     noreply: bool,
@@ -249,7 +261,7 @@ fn with_noreply<'a>(
         noreply,
         with_cas: false,
     };
-    command(operation, key, encoder, len, 0, prepared)
+    command(operation, key, encoder, len, NO_DATA, prepared)
 }
 
 /// Writes a command to `prepared`. `data_len` is the number of bytes between its line and the next

@@ -94,6 +94,7 @@ impl Connection {
         let (mut prepared, mut out, mut replies) = (Vec::new(), Output::default(), Vec::new());
         while !self.is_closed {
             prepared = recycle::<CacheWorker>(prepared);
+            // At most two requests in a turn.
             self.session
                 .prepare(&self.input, 2, &self.worker, &mut prepared);
             prefetch_items(&mut prepared, &self.worker);
