@@ -1,10 +1,12 @@
 //! What a request costs beside what the kernel alone costs it, and what else the standing targets
-//! name: `cargo bench -p curtail-tests --bench floor -- [--quick] [--before PROGRAM] [NAME]…`.
+//! name: `cargo bench -p curtail-tests --bench floor -- [--quick] [--before PROGRAM [--server NAME]]
+//! [NAME]…`.
 //!
 //! Runs the shipped experiments whose names contain one of the words NAME (all without one), and
 //! prints their targets together at the end. `--quick` takes their short forms. With `--before`,
 //! the experiments of processor time compare this build with an older one, which is PROGRAM, in
-//! place of their servers; both are run as the first server of kind `curtail`, which is `rings`.
+//! place of their servers; both are run as the first server of kind `curtail`, which is `rings`, or
+//! as the one that `--server` names.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -24,12 +26,12 @@ use report::compare::{Bound, compare};
 
 /// The experiments, and whether they are of processor time.
 const EXPERIMENTS: [(&str, bool); 6] = [
-    ("floor-gets", true),
-    ("floor-mixes", true),
-    ("floor-idle", false),
+    ("echo-gets", true),
+    ("cost-mixes", true),
+    ("idle-memory", false),
     ("fairness", false),
-    ("floor-half", false),
-    ("floor-nine-tenths", false),
+    ("tail-half", false),
+    ("tail-nine-tenths", false),
 ];
 const METRIC: &str = "server_cpu_ns_per_request";
 /// The target of a change: processor time after it ÷ before it.
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
 struct Flags {
     is_quick: bool,
     before: Option<PathBuf>,
+    server: Option<String>,
     names: Vec<String>,
 }
 
@@ -66,11 +69,18 @@ impl Flags {
                     let program = words.next().context("--before needs an older program")?;
                     flags.before = Some(std::path::absolute(program)?);
                 }
-                _ if word.starts_with('-') => {
-                    bail!("no option {word}; there are --quick, --before PROGRAM and names")
+                "--server" => {
+                    let name = words.next().context("--server needs a server's name")?;
+                    flags.server = Some(name);
                 }
+                _ if word.starts_with('-') => bail!(
+                    "no option {word}; there are --quick, --before PROGRAM, --server NAME and names"
+                ),
                 _ => flags.names.push(word),
             }
+        }
+        if flags.server.is_some() && flags.before.is_none() {
+            bail!("--server is of --before: it names the server as which both builds run");
         }
         Ok(flags)
     }
@@ -119,7 +129,7 @@ fn measure(name: &str, flags: &Flags) -> Result<String> {
     options.fresh = true;
     options.runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runs");
     if let Some(before) = &flags.before {
-        experiment = experiment.of_builds(["before", "after"])?;
+        experiment = experiment.of_builds(["before", "after"], flags.server.as_deref())?;
         options.servers = vec![
             ("before".to_owned(), before.clone()),
             ("after".to_owned(), options.curtail.clone()),

@@ -8,12 +8,13 @@ use crate::kinds::BUILD;
 
 impl Experiment {
     /// The experiment with two builds of these names, whose programs are options of the run. In one
-    /// of kind `cache` they are its servers, each with the arguments of the first one of kind
-    /// `curtail`; in one of kind `program` they are the values of its first factor, `build`.
+    /// of kind `cache` they are its servers, each with the arguments of the one called `server`, or
+    /// else of the first one of kind `curtail`; in one of kind `program` they are the values of its
+    /// first factor, `build`.
     ///
     /// # Errors
-    /// It is of another kind, or runs nothing of which builds could differ.
-    pub fn of_builds(&self, names: [&str; 2]) -> Result<Self, Error> {
+    /// It is of another kind, has no such server, or runs nothing of which builds could differ.
+    pub fn of_builds(&self, names: [&str; 2], server: Option<&str>) -> Result<Self, Error> {
         let invalid = |problem: &str| Error::Experiment {
             place: self.path().to_owned(),
             problem: problem.to_owned(),
@@ -23,11 +24,17 @@ impl Experiment {
             .parse()
             .map_err(|error: toml::de::Error| invalid(error.message()))?;
         let changed = match file.get("kind").map_or(Some("cache"), Value::as_str) {
-            Some("cache") => replace_servers(&mut file, names),
-            Some("program") => add_factor(&mut file, names, self.toml()),
-            _ => Err("two builds can be compared by an experiment of kind `cache` or `program`"),
+            Some("cache") => replace_servers(&mut file, names, server),
+            Some("program") if server.is_some() => {
+                Err("an experiment of kind `program` has no server of that name".to_owned())
+            }
+            Some("program") => add_factor(&mut file, names, self.toml()).map_err(str::to_owned),
+            _ => Err(
+                "two builds can be compared by an experiment of kind `cache` or `program`"
+                    .to_owned(),
+            ),
         };
-        changed.map_err(invalid)?;
+        changed.map_err(|problem| invalid(&problem))?;
         // They name cells of which each is two now, or servers that are no longer there.
         file.remove("target");
         let text = toml::to_string(&file).map_err(|error| invalid(&error.to_string()))?;
@@ -39,14 +46,27 @@ impl Experiment {
     }
 }
 
-fn replace_servers(file: &mut Table, names: [&str; 2]) -> Result<(), &'static str> {
-    let is_ours = |server: &&Value| server.get("kind").and_then(Value::as_str) == Some("curtail");
+fn replace_servers(file: &mut Table, names: [&str; 2], server: Option<&str>) -> Result<(), String> {
+    let key = |table: &Table, key: &str| table.get(key).and_then(Value::as_str).map(str::to_owned);
     let servers = file.get("server").and_then(Value::as_array);
-    let ours = servers
-        .and_then(|it| it.iter().find(is_ours))
-        .and_then(Value::as_table);
-    let none = "no server is of kind `curtail`, so there is nothing of which builds differ";
-    let ours = ours.ok_or(none)?;
+    let servers = servers.into_iter().flatten().filter_map(Value::as_table);
+    let mut ours = servers.filter(|it| key(it, "kind").as_deref() == Some("curtail"));
+    let known: Vec<String> = ours.clone().filter_map(|it| key(it, "name")).collect();
+    if known.is_empty() {
+        let none = "no server is of kind `curtail`, so there is nothing of which builds differ";
+        return Err(none.to_owned());
+    }
+    let chosen = match server {
+        None => ours.next(),
+        Some(server) => ours.find(|it| key(it, "name").as_deref() == Some(server)),
+    };
+    let ours = chosen.cloned().ok_or_else(|| {
+        let server = server.unwrap_or_default();
+        format!(
+            "no server of kind `curtail` is called `{server}`; there are {}",
+            known.join(", ")
+        )
+    })?;
     let servers = names.map(|name| {
         let mut server = ours.clone();
         server.insert("name".to_owned(), name.into());
@@ -90,7 +110,12 @@ mod tests {
     #[test]
     fn the_servers_are_two_builds_with_the_arguments_of_the_first_of_ours() {
         let smoke = Experiment::load("smoke").unwrap();
-        let file: Table = smoke.of_builds(["a", "b"]).unwrap().toml().parse().unwrap();
+        let file: Table = smoke
+            .of_builds(["a", "b"], None)
+            .unwrap()
+            .toml()
+            .parse()
+            .unwrap();
         let before: Table = smoke.toml().parse().unwrap();
         let servers = file["server"].as_array().unwrap();
         let names: Vec<_> = servers
@@ -109,9 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn the_builds_have_the_arguments_of_the_server_that_is_named() {
+        let gets = Experiment::load("echo-gets").unwrap();
+        let of_builds = gets.of_builds(["a", "b"], Some("events")).unwrap();
+        let file: Table = of_builds.toml().parse().unwrap();
+        for server in file["server"].as_array().unwrap() {
+            let arguments = server["arguments"].as_array().unwrap();
+            assert!(arguments.contains(&"events".into()), "{arguments:?}");
+        }
+        // A server of another program is none of them.
+        let refused = |server| gets.of_builds(["a", "b"], Some(server)).unwrap_err();
+        let error = refused("memcached").to_string();
+        assert!(error.contains("there are rings, events"), "{error}");
+        let instructions = Experiment::load("instructions").unwrap();
+        assert!(instructions.of_builds(["a", "b"], Some("server")).is_err());
+    }
+
+    #[test]
     fn the_builds_of_a_program_are_the_first_factor() {
         let instructions = Experiment::load("instructions").unwrap();
-        let of_builds = instructions.of_builds(["a", "b"]).unwrap();
+        let of_builds = instructions.of_builds(["a", "b"], None).unwrap();
         let file: Table = of_builds.toml().parse().unwrap();
         let before: Table = instructions.toml().parse().unwrap();
         let factors = file["factor"].as_array().unwrap();
@@ -122,23 +164,23 @@ mod tests {
             assert_eq!(file[key], before[key], "{key}");
         }
         // Its builds are named once.
-        assert!(of_builds.of_builds(["c", "d"]).is_err());
+        assert!(of_builds.of_builds(["c", "d"], None).is_err());
     }
 
     #[test]
     fn an_experiment_without_a_server_of_ours_is_refused() {
         let model = Experiment::load("blocking-model").unwrap();
-        let error = model.of_builds(["a", "b"]).unwrap_err().to_string();
+        let error = model.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(error.contains("kind `cache`"), "{error}");
         let other = Experiment::load("tier-extstore").unwrap();
-        let error = other.of_builds(["a", "b"]).unwrap_err().to_string();
+        let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(error.contains("`{build}`"), "{error}");
         let smoke = Experiment::load("smoke").unwrap();
         let text = smoke
             .toml()
             .replace("kind = \"curtail\"", "kind = \"command\"\nprogram = \"x\"");
         let other = Experiment::parse("other", "other.toml", &text).unwrap();
-        let error = other.of_builds(["a", "b"]).unwrap_err().to_string();
+        let error = other.of_builds(["a", "b"], None).unwrap_err().to_string();
         assert!(
             error.contains("other.toml") && error.contains("kind `curtail`"),
             "{error}"

@@ -1,14 +1,16 @@
 //! `curtail lab ab`: two builds of this program in one run, interleaved.
 
-use std::ffi::OsStr;
-use std::fs;
+mod builder;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use ::lab::{Ending, Experiment, Options};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use report::Run;
+
+use builder::{Builder, git};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -23,6 +25,11 @@ pub(super) struct Flags {
     /// Name of a built-in experiment of kind `cache`, or path of a file
     #[arg(value_name = "EXPERIMENT")]
     experiment: String,
+
+    /// The server of the experiment whose arguments both builds get [default: the first one of kind
+    /// `curtail`]
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
 
     /// The repository
     #[arg(long, value_name = "FOLDER", default_value = ".")]
@@ -53,12 +60,12 @@ struct Build {
 
 pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let experiment = Experiment::load(&flags.experiment)?;
-    let scratch = tempfile::tempdir().context("make a folder for the builds")?;
-    let builds = [
-        build(&flags.repository, &flags.baseline, "a", scratch.path())?,
-        build(&flags.repository, &flags.other, "b", scratch.path())?,
-    ];
-    let experiment = experiment.of_builds([&builds[0].name, &builds[1].name])?;
+    // What is wrong with the experiment is said before minutes of building.
+    experiment.of_builds(["a", "b"], flags.server.as_deref())?;
+    let scratch = tempfile::tempdir().context("failed to make a folder for the builds")?;
+    let builds = builds(flags, scratch.path())?;
+    let names = [builds[0].name.as_str(), builds[1].name.as_str()];
+    let experiment = experiment.of_builds(names, flags.server.as_deref())?;
     let mut options = Options::new()?;
     options.quick = flags.quick;
     options.seed = flags.seed;
@@ -77,94 +84,60 @@ pub(super) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     super::print_compared(&Run::open(&outcome.folder)?, &flags.shown)
 }
 
-/// The program of a revision, which is built, or of a path. `side` distinguishes two of the same
-/// name.
-fn build(repository: &Path, what: &str, side: &str, scratch: &Path) -> anyhow::Result<Build> {
-    let path = Path::new(what);
-    if path.is_file() {
-        let stem = path.file_name().unwrap_or_default().to_string_lossy();
-        return Ok(Build {
-            name: format!("{side}-{stem}"),
-            program: std::path::absolute(path)?,
-        });
-    }
-    let resolved = git(
-        repository,
-        [
-            "rev-parse",
-            "--short",
-            "--verify",
-            "--quiet",
-            &format!("{what}^{{commit}}"),
-        ],
-    );
-    let revision = resolved.with_context(|| {
-        format!(
-            "`{what}` is neither a program nor a revision of {}",
-            repository.display()
-        )
-    })?;
-    let tree = scratch.join("tree");
-    let tree_text = tree.as_os_str();
-    let add = [
-        OsStr::new("worktree"),
-        OsStr::new("add"),
-        OsStr::new("--detach"),
-        tree_text,
-        OsStr::new(&revision),
-    ];
-    git(repository, add)?;
-    let built = build_tree(repository, &tree);
-    let remove = [
-        OsStr::new("worktree"),
-        OsStr::new("remove"),
-        OsStr::new("--force"),
-        tree_text,
-    ];
-    git(repository, remove)?;
-    let program = scratch.join(format!("curtail-{side}"));
-    fs::copy(
-        built.with_context(|| format!("build {revision}"))?,
-        &program,
-    )?;
-    Ok(Build {
-        name: format!("{side}-{revision}"),
-        program,
-    })
+/// A program of a path, or the name of a revision.
+enum Side {
+    Program(PathBuf),
+    Revision(String),
 }
 
-/// Builds a work tree. Its target folder is one of the repository's, so that dependencies are built
-/// once.
-fn build_tree(repository: &Path, tree: &Path) -> anyhow::Result<PathBuf> {
-    let target = std::path::absolute(repository.join("target/ab"))?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--package", "curtail", "--target-dir"]);
-    let status = cargo
-        .arg(&target)
-        .current_dir(tree)
-        .status()
-        .context("start cargo")?;
-    if !status.success() {
-        bail!("cargo build: {status}");
+impl Side {
+    fn of(repository: &Path, what: &str) -> anyhow::Result<Self> {
+        let path = Path::new(what);
+        if path.is_file() {
+            return Ok(Self::Program(std::path::absolute(path)?));
+        }
+        let commit = format!("{what}^{{commit}}");
+        let arguments = ["rev-parse", "--short", "--verify", "--quiet", &commit];
+        let revision = git(repository, arguments).with_context(|| {
+            format!(
+                "`{what}` is neither a program nor a revision of {}",
+                repository.display()
+            )
+        })?;
+        Ok(Self::Revision(revision))
     }
-    Ok(target.join("release/curtail"))
 }
 
-/// The output of a git command, without the line break.
-fn git<I: AsRef<OsStr>>(
-    repository: &Path,
-    arguments: impl IntoIterator<Item = I>,
-) -> anyhow::Result<String> {
-    let mut git = Command::new("git");
-    let output = git
-        .arg("-C")
-        .arg(repository)
-        .args(arguments)
-        .output()
-        .context("start git")?;
-    if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr);
-        bail!("git: {}: {}", output.status, message.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+/// The programs of both sides. Revisions are built, and copied to `scratch`.
+fn builds(flags: &Flags, scratch: &Path) -> anyhow::Result<[Build; 2]> {
+    let repository = &flags.repository;
+    // Both are looked up before one is built.
+    let sides = [
+        Side::of(repository, &flags.baseline)?,
+        Side::of(repository, &flags.other)?,
+    ];
+    let mut builder = None;
+    // The letter distinguishes two of the same name.
+    let mut build = |letter: &str, side: &Side| -> anyhow::Result<Build> {
+        let (name, program) = match side {
+            Side::Program(path) => {
+                let stem = path.file_name().unwrap_or_default().to_string_lossy();
+                (stem.into_owned(), path.clone())
+            }
+            Side::Revision(revision) => {
+                let builder = match &mut builder {
+                    Some(builder) => builder,
+                    none => none.insert(Builder::new(repository)?),
+                };
+                let program = scratch.join(format!("curtail-{letter}"));
+                builder.build(revision, &program)?;
+                (revision.clone(), program)
+            }
+        };
+        Ok(Build {
+            name: format!("{letter}-{name}"),
+            program,
+        })
+    };
+    Ok([build("a", &sides[0])?, build("b", &sides[1])?])
 }
