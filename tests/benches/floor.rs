@@ -1,6 +1,9 @@
 //! What a request costs beside what the kernel alone costs it, and what else the standing targets
-//! name: `cargo bench -p curtail-tests --bench floor -- [--quick] [--before PROGRAM [--server NAME]]
-//! [NAME]…`.
+//! name.
+//!
+//! ```text
+//! cargo bench -p curtail-tests --bench floor -- [--quick] [--before PROGRAM [--server S]] [NAME]…
+//! ```
 //!
 //! Runs the shipped experiments whose names contain one of the words NAME (all without one), and
 //! prints their targets together at the end. `--quick` takes their short forms. With `--before`,

@@ -9,8 +9,8 @@
 //! bounds could reverse it.
 //!
 //! Values that do not count, and trials that are missing or were measured without this metric, are
-//! left out of the figure for the reason that their records state, and counted beside it. There is no correction for several targets:
-//! each is stated on its own.
+//! left out of the figure for the reason that their records state, and counted beside it. There is
+//! no correction for several targets: each is stated on its own.
 
 use measure::Estimate;
 

@@ -51,8 +51,8 @@ pub use in_memory::InMemory;
 pub struct Interface {
     /// One packet socket per worker.
     rings: Vec<PacketRing>,
-    /// `None` if the process could not attach the filter.
-    filter: Option<Arc<IngressFilter>>,
+    /// The error if the process could not attach the filter.
+    filter: io::Result<Arc<IngressFilter>>,
     /// The configuration of the stacks, except for their seeds.
     config: Config,
 }
@@ -90,14 +90,19 @@ impl Interface {
         config.prefix_len = prefix_len;
         config.mtu = device.mtu;
         // The filter only saves work: without it, the kernel discards the packets a little later.
-        let filter = IngressFilter::attach(&device.name, address)
-            .ok()
-            .map(Arc::new);
+        let filter = IngressFilter::attach(&device.name, address).map(Arc::new);
         Ok(Self {
             rings,
             filter,
             config,
         })
+    }
+
+    /// Why no program at the device keeps the server's packets from the kernel's own stack, which
+    /// then spends processor time on them. None: one does.
+    #[must_use]
+    pub fn filter_problem(&self) -> Option<&io::Error> {
+        self.filter.as_ref().err()
     }
 }
 
@@ -118,11 +123,12 @@ pub(crate) fn start(
     // The seed of each stack's initial sequence numbers has to be unpredictable. The standard
     // library seeds its hashers with system randomness.
     let random = RandomState::new();
+    let filter = interface.filter.ok();
     for (number, ring) in interface.rings.into_iter().enumerate() {
         let context = WorkerContext::new(setup, service.worker(), running.handles(number));
         let inbox = Arc::clone(&running.inboxes[number]);
         let poll = port::open(&ring, &inbox)?;
-        let filter = interface.filter.clone();
+        let filter = filter.clone();
         let mut config = interface.config.clone();
         config.seed = random.hash_one(number);
         running.spawn(format!("worker-{number}"), move || {

@@ -56,10 +56,9 @@ impl Server {
         // This needs root privileges. Clients cannot connect before `listen`, because the
         // remaining steps take time and may fail.
         let bound = bind(&config, say)?;
-        let interface = config.interface.as_ref();
-        let opened = interface.map(|it| open_interface(it, config.workers));
-        let opened = opened.transpose()?;
-        let own = interface.map(|it| SocketAddr::from((it.address, it.port)));
+        let opened = open_interface(&mut config, say)?;
+        let own = config.interface.as_ref();
+        let own = own.map(|it| SocketAddr::from((it.address, it.port)));
         let addresses = bound.iter().filter_map(Bound::address).chain(own);
         let addresses: Vec<SocketAddr> = addresses.collect();
         let sockets = config
@@ -402,17 +401,23 @@ pub(crate) fn bind_all<T>(
     Ok(bound)
 }
 
-/// Opens the device of the runtime `bypass`. It needs root.
-fn open_interface(config: &InterfaceConfig, workers: u32) -> Result<bypass::Interface, Error> {
-    let InterfaceConfig {
+/// Opens the device of the runtime `bypass`, if there is one. It needs root.
+fn open_interface(
+    config: &mut Config,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<bypass::Interface>, Error> {
+    let Some(InterfaceConfig {
         device,
         address,
         prefix_len,
         port,
-    } = config;
-    let workers = workers.max(1) as usize;
+    }) = &config.interface
+    else {
+        return Ok(None);
+    };
+    let workers = config.workers.max(1) as usize;
     let opened = bypass::Interface::open(device, *address, *prefix_len, *port, workers);
-    opened.map_err(|source| Error::OpenInterface {
+    let opened = opened.map_err(|source| Error::OpenInterface {
         device: device.clone(),
         remedy: match source.kind() {
             io::ErrorKind::PermissionDenied => "start as root, or with CAP_NET_RAW",
@@ -426,7 +431,24 @@ fn open_interface(config: &InterfaceConfig, workers: u32) -> Result<bypass::Inte
             _ => "choose another one with --interface",
         },
         source,
-    })
+    })?;
+    config.settings.push(filter_row(&opened, say));
+    Ok(Some(opened))
+}
+
+/// The row of `stats settings` that tells whether the kernel's stack is kept from the server's
+/// packets. A server without that is complete, but takes more processor time.
+fn filter_row(interface: &bypass::Interface, say: &mut dyn FnMut(&str)) -> (&'static str, String) {
+    let problem = interface.filter_problem();
+    if let Some(problem) = problem {
+        say(&format!(
+            "the kernel's network stack handles the server's packets too, which takes processor \
+             time: no BPF program could be attached to the device: {problem}; it needs Linux 6.6 \
+             or newer, CAP_BPF and CAP_NET_ADMIN"
+        ));
+    }
+    let row = if problem.is_none() { "yes" } else { "no" };
+    ("bypass_ingress_filter", row.to_owned())
 }
 
 /// Starts listening, so that clients can connect.

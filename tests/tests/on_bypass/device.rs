@@ -1,5 +1,6 @@
 //! What only a server with a device of its own has to do.
 
+use std::io::{Read, Seek};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -65,6 +66,32 @@ fn an_address_of_the_kernel_is_refused() {
     );
     let said = start("10.77.0.1/24", "lo");
     assert!(said.contains("an Ethernet device is needed"), "{said}");
+}
+
+/// Root loses the capabilities for the program that keeps packets from the kernel's stack.
+#[test]
+fn a_server_that_may_attach_no_program_says_so_and_serves() {
+    if !has_device() {
+        return;
+    }
+    let pair = DevicePair::new().unwrap();
+    let at = || curtail_tests::peer::Address::Tcp(pair.address);
+    let mut said = tempfile::tempfile().unwrap();
+    let mut command = Command::new("setpriv");
+    let lost = "-bpf,-net_admin,-sys_admin";
+    command.args([&format!("--bounding-set={lost}"), "--"]);
+    command.arg(curtail_path());
+    command.args(["serve", "--runtime", "bypass"]);
+    command.stderr(said.try_clone().unwrap());
+    pair.place(&mut command);
+    let server = curtail_tests::process::Server::at(command, at()).unwrap();
+    let mut client = Client::connect(&server.address).unwrap();
+    let settings = client.stats_of("stats settings").unwrap();
+    assert_eq!(settings["bypass_ingress_filter"], "no");
+    let mut text = String::new();
+    said.rewind().unwrap();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(text.matches("no BPF program").count(), 1, "{text}");
 }
 
 /// The kernel of a killed server knows nothing of its connections.
