@@ -72,8 +72,11 @@ fn target_lines(judged: &[Judged]) -> Vec<String> {
         } else {
             &it.figure
         };
-        let name = units::shortened(&it.name, TARGET_WIDTHS[0]);
-        lines.push(row([&name, figure, it.verdict.words()]));
+        // A name ends with the bound, so it is not cut.
+        let is_short = it.name.chars().count() <= TARGET_WIDTHS[0];
+        let name = if is_short { it.name.as_str() } else { "" };
+        lines.extend((!is_short).then(|| it.name.clone()));
+        lines.push(row([name, figure, it.verdict.words()]));
         if let Some(reason) = it.verdict.reason() {
             lines.push(format!("  {reason}"));
         }

@@ -231,6 +231,10 @@ fn terminal_and_page_have_a_line_for_each() {
         .lines()
         .find(|it| it.starts_with("a target: at most 0.9"));
     assert!(line.is_some_and(|it| it.ends_with("go")), "{text}");
+    let long = "n".repeat(80);
+    run.plan.targets[0].name.clone_from(&long);
+    let cut = text_summary(&run.run()).unwrap();
+    assert!(cut.contains(&format!("{long}: at most 0.90")), "{cut}");
     assert!(
         text.contains("not decided\n  the interval contains the bound"),
         "{text}"
