@@ -234,14 +234,7 @@ impl Findings<'_> {
 
     fn change_lines(&self) -> Vec<String> {
         let fields = |texts: [String; 6]| row(texts.iter().zip(CHANGE_WIDTHS));
-        let heads = [
-            "changes",
-            "from run",
-            "before",
-            "after",
-            "effect [95 %]",
-            "p",
-        ];
+        let heads = ["changes", "run", "before", "after", "effect [95 %]", "p"];
         let mut lines = vec![fields(heads.map(str::to_owned))];
         for change in self.changes.iter().take(limits::TERMINAL_ROWS) {
             let (effect, range) = change.effect(self.metric);
